@@ -1,0 +1,1 @@
+//! Custom resources, names and conditions: pure data, no I/O.

@@ -1,0 +1,1 @@
+//! A real Kubernetes on one Debian machine, for development and tests.

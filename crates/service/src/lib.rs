@@ -1,0 +1,1 @@
+//! What every long-running process has: logs, metrics, health, shutdown, leader lease.
