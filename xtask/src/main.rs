@@ -1,3 +1,148 @@
-//! Entry point.
+//! What `./x` calls. Each verb is one module; this file only parses arguments and ends a failure with one
+//! sentence and the path of the log.
 
-fn main() {}
+mod check;
+mod cluster;
+mod demo;
+mod image;
+mod registry;
+mod test;
+mod workspace;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use devcluster::report::Report;
+
+/// Develop and try Stowage: a real Kubernetes on this machine, our image, checks and tests.
+#[derive(Parser)]
+#[command(name = "./x", max_term_width = 100, after_help = EXAMPLES)]
+struct Arguments {
+    /// Name of the cluster: several can run side by side.
+    #[arg(
+        long,
+        global = true,
+        env = "STOWAGE_CLUSTER",
+        default_value = "dev",
+        value_name = "NAME"
+    )]
+    cluster: String,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ./x demo                     the quickest look: a cluster, our image, a pod that runs it
+  ./x up --nodes 3             a cluster of three nodes, kept until `./x down`
+  ./x kubectl get pods -A      kubectl as administrator of that cluster
+  ./x node stop node-b         power a node off; `./x node start node-b` brings it back
+  ./x test                     everything: format, lints, unit, integration and end-to-end tests
+
+Environment:
+  KUBEBUILDER_ASSETS=DIR       run the Kubernetes binaries (1.20 to 1.36) in DIR instead of building 1.20
+  STOWAGE_KUBECONFIG=FILE      `test` and `demo` use the cluster of this kubeconfig instead of making one";
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Bring the cluster up, or repair it; does nothing if it is up.
+    Up {
+        /// How many nodes: as many as it had, or 2.
+        #[arg(long, value_name = "N")]
+        nodes: Option<usize>,
+    },
+    /// Take the cluster down and leave nothing behind but the cache.
+    Down,
+    /// Show the cluster's processes and nodes.
+    Status,
+    /// Stop, cut off or start a node.
+    #[command(subcommand)]
+    Node(cluster::NodeVerb),
+    /// Run kubectl on the cluster.
+    #[command(disable_help_flag = true)]
+    Kubectl {
+        /// Passed on as they are.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Build our image and load it into every node.
+    Image {
+        /// Only write its files here, for the Dockerfile.
+        #[arg(long, value_name = "DIR")]
+        rootfs: Option<PathBuf>,
+    },
+    /// Check format, lints and generated files.
+    Check {
+        /// Mend what can be mended.
+        #[arg(long)]
+        fix: bool,
+    },
+    /// Run everything: checks, unit, integration and end-to-end tests.
+    Test(test::Options),
+    /// Show it at work: cluster, our image, a pod that runs it.
+    Demo,
+    /// Serve the image store to the nodes of a cluster.
+    #[command(hide = true)]
+    Registry(registry::Options),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let verb = verb_name(&arguments.verb);
+    let log = match devcluster::places::verb_log(&format!("{verb}-{}", arguments.cluster)) {
+        Ok(log) => log,
+        Err(error) => return fail(verb, &error.into(), None),
+    };
+    let report = Report::to_person(log.clone());
+    match run(arguments, &report) {
+        Ok(code) => code,
+        Err(error) => fail(verb, &error, Some(&log)),
+    }
+}
+
+fn run(arguments: Arguments, report: &Report) -> anyhow::Result<ExitCode> {
+    let name = &arguments.cluster;
+    match arguments.verb {
+        Verb::Up { nodes } => cluster::up(name, nodes, report)?,
+        Verb::Down => cluster::down(name, report)?,
+        Verb::Status => return cluster::status(name),
+        Verb::Node(verb) => cluster::node(name, &verb, report)?,
+        Verb::Kubectl { arguments } => return cluster::kubectl(name, &arguments),
+        Verb::Image {
+            rootfs: Some(directory),
+        } => image::write_rootfs(&directory, report)?,
+        Verb::Image { rootfs: None } => image::build_and_load(name, report)?,
+        Verb::Check { fix } => check::run(fix, report)?,
+        Verb::Test(options) => return test::run(&options, report),
+        Verb::Demo => demo::run(name, report)?,
+        Verb::Registry(options) => registry::run(&options)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verb_name(verb: &Verb) -> &'static str {
+    match verb {
+        Verb::Up { .. } => "up",
+        Verb::Down => "down",
+        Verb::Status => "status",
+        Verb::Node(_) => "node",
+        Verb::Kubectl { .. } => "kubectl",
+        Verb::Image { .. } => "image",
+        Verb::Check { .. } => "check",
+        Verb::Test(_) => "test",
+        Verb::Demo => "demo",
+        Verb::Registry(_) => "registry",
+    }
+}
+
+/// One sentence, and where the rest is if there is more.
+fn fail(verb: &str, error: &anyhow::Error, log: Option<&PathBuf>) -> ExitCode {
+    let mut stderr = std::io::stderr().lock();
+    let _ = writeln!(stderr, "./x {verb}: {error:#}");
+    if let Some(log) = log.filter(|log| log.metadata().is_ok_and(|m| m.len() > 0)) {
+        let _ = writeln!(stderr, "Log: {}", log.display());
+    }
+    ExitCode::FAILURE
+}

@@ -1,1 +1,32 @@
 //! A real Kubernetes on one Debian machine, for development and tests.
+//!
+//! - [`cluster`]: bring a cluster up, look at it, take it down;
+//! - [`testing`]: an API server of its own for one test, namespaces on a cluster;
+//! - [`image`]: container images without Docker; [`registry`]: where nodes pull them from;
+//! - [`machine`], [`debian`], [`kubernetes`]: what has to be there first;
+//! - [`hub`], [`control_plane`], [`node`]: the parts of a cluster;
+//! - [`network`], [`pki`], [`cgroups`]: what the parts are made of;
+//! - [`places`], [`process`], [`checksums`], [`report`]: files, processes, progress.
+
+pub mod cgroups;
+pub mod checksums;
+pub mod cluster;
+pub mod control_plane;
+pub mod debian;
+pub mod error;
+pub mod hub;
+pub mod image;
+pub mod kubernetes;
+mod loops;
+pub mod machine;
+pub mod network;
+pub mod node;
+pub mod node_config;
+pub mod pki;
+pub mod places;
+pub mod process;
+pub mod registry;
+pub mod report;
+pub mod testing;
+
+pub use error::{Error, Result};

@@ -1,0 +1,316 @@
+//! Debian's packages: a few are installed, most are only unpacked into the cache, so that no service
+//! of theirs starts on the machine and nothing has to be removed again.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::checksums;
+use crate::error::{Doing, Result, refused};
+use crate::places;
+use crate::process::{capture, logged};
+use crate::report::Report;
+
+/// Installed, because they work on the machine itself: the command that proves it is there, and its package.
+const FOR_RUNNING: &[(&str, &str)] = &[
+    ("ip", "iproute2"),
+    ("iptables", "iptables"),
+    ("conntrack", "conntrack"),
+    ("setpriv", "util-linux"),
+];
+
+/// Needed only to build Kubernetes.
+pub const FOR_BUILDING: &[(&str, &str)] = &[
+    ("rsync", "rsync"),
+    ("make", "make"),
+    ("dpkg-source", "dpkg-dev"),
+    ("xz", "xz-utils"),
+];
+
+/// What is taken out of which package. The last path component becomes the name in the cache.
+const TOOLS: &[(&str, &[&str])] = &[
+    ("etcd-server", &["usr/bin/etcd"]),
+    (
+        "containerd",
+        &[
+            "usr/bin/containerd",
+            "usr/bin/containerd-shim-runc-v2",
+            "usr/bin/ctr",
+        ],
+    ),
+    ("runc", &["usr/bin/runc"]),
+    ("libseccomp2", &[]),
+    (
+        "containernetworking-plugins",
+        &[
+            "usr/lib/cni/ptp",
+            "usr/lib/cni/host-local",
+            "usr/lib/cni/loopback",
+            "usr/lib/cni/portmap",
+        ],
+    ),
+    ("catatonit", &["usr/bin/catatonit"]),
+    ("busybox-static", &["bin/busybox"]),
+];
+
+/// Makes sure of what the dev cluster needs from Debian; returns the directory of the unpacked tools.
+/// Called twice: the second call only verifies.
+pub fn ensure_tools(report: &Report) -> Result<PathBuf> {
+    install_missing(FOR_RUNNING, report)?;
+    let tools = tools_directory();
+    if checksums::is_sealed(&tools) {
+        checksums::verify(&tools)?;
+        return Ok(tools);
+    }
+    let step = report.step("Fetching etcd, containerd and runc from Debian's packages");
+    let scratch = Scratch::new("tools")?;
+    let wanted: Vec<&str> = TOOLS
+        .iter()
+        .filter(|(_, files)| !files.is_empty())
+        .map(|(package, _)| *package)
+        .collect();
+    unpack(&wanted, scratch.path(), report)?;
+    let next = scratch.path().join("next");
+    places::make(&next)?;
+    for file in TOOLS.iter().flat_map(|(_, files)| *files) {
+        let from = scratch.path().join("root").join(file);
+        let to = next.join(Path::new(file).file_name().unwrap_or_default());
+        fs::copy(&from, &to).doing(|| format!("cannot copy `{}`", from.display()))?;
+    }
+    checksums::seal(&next)?;
+    scratch.become_directory(&next, &tools)?;
+    step.done("");
+    Ok(tools)
+}
+
+/// Where the unpacked tools are, once they are.
+pub fn tools_directory() -> PathBuf {
+    places::cache().join("tools-1")
+}
+
+/// Installs the packages whose command is missing, all at once.
+pub fn install_missing(needed: &[(&str, &str)], report: &Report) -> Result<()> {
+    let missing: Vec<&str> = needed
+        .iter()
+        .filter(|(command, _)| !is_command(command))
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let step = report.step(format!("Installing {}", missing.join(", ")));
+    with_fresh_lists(report, || {
+        let mut install = Command::new("apt-get");
+        install
+            .args(["install", "--yes", "--no-install-recommends"])
+            .args(&missing)
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        logged(&mut install, report.log(), |_| ())
+    })?;
+    step.done("");
+    Ok(())
+}
+
+/// Downloads packages and unpacks them into `<scratch>/root`.
+pub fn unpack(packages: &[&str], scratch: &Path, report: &Report) -> Result<()> {
+    let debs = scratch.join("debs");
+    places::make(&debs)?;
+    with_fresh_lists(report, || {
+        let mut download = Command::new("apt-get");
+        download.arg("download").args(packages).current_dir(&debs);
+        logged(&mut download, report.log(), |_| ())
+    })?;
+    for entry in fs::read_dir(&debs).doing(|| format!("cannot read `{}`", debs.display()))? {
+        let deb = entry
+            .doing(|| "cannot read a directory entry".to_owned())?
+            .path();
+        let mut extract = Command::new("dpkg-deb");
+        extract.arg("-x").arg(&deb).arg(scratch.join("root"));
+        logged(&mut extract, report.log(), |_| ())?;
+    }
+    Ok(())
+}
+
+/// Downloads and unpacks Debian's source package `name` into `<scratch>/source`, patches applied.
+///
+/// The machine's own package sources are used, as source entries in a list of our own: the machine's lists
+/// stay as they are.
+pub fn unpack_source(name: &str, scratch: &Path, report: &Report) -> Result<PathBuf> {
+    let parts = scratch.join("sources.list.d");
+    let lists = scratch.join("lists");
+    places::make(&parts)?;
+    places::make(&lists.join("partial"))?;
+    if source_entries(&parts)? == 0 {
+        return refused(
+            "no Debian package source is configured in `/etc/apt`: add one, or set KUBEBUILDER_ASSETS to a \
+             directory of Kubernetes binaries",
+        );
+    }
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command
+            .arg("-oDir::Etc::sourcelist=/dev/null")
+            .arg(format!("-oDir::Etc::sourceparts={}", parts.display()))
+            .arg(format!("-oDir::State::lists={}", lists.display()))
+            .args(arguments)
+            .current_dir(scratch);
+        command
+    };
+    logged(&mut apt(&["update"]), report.log(), |_| ())?;
+    logged(
+        &mut apt(&["source", "--download-only", name]),
+        report.log(),
+        |_| (),
+    )?;
+    let find = || {
+        format!(
+            "cannot find the source package `{name}` in `{}`",
+            scratch.display()
+        )
+    };
+    let description = fs::read_dir(scratch)
+        .doing(find)?
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|e| e == "dsc"))
+        .ok_or(std::io::Error::from(std::io::ErrorKind::NotFound))
+        .doing(find)?;
+    let source = scratch.join("source");
+    let mut extract = Command::new("dpkg-source");
+    extract
+        .arg("-x")
+        .arg(&description)
+        .arg(&source)
+        .current_dir(scratch);
+    logged(&mut extract, report.log(), |_| ())?;
+    Ok(source)
+}
+
+/// Whether `name` is a command that can be run.
+pub fn is_command(name: &str) -> bool {
+    let path = env::var("PATH").unwrap_or_default();
+    path.split(':')
+        .chain(["/usr/sbin", "/sbin"])
+        .any(|directory| Path::new(directory).join(name).is_file())
+}
+
+/// A directory in the cache that is gone when the work is over, whether it went well or not.
+pub struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    /// Makes it.
+    pub fn new(what: &str) -> Result<Self> {
+        let cache = places::cache();
+        places::make(&cache)?;
+        tempfile::Builder::new()
+            .prefix(&format!("unfinished-{what}-"))
+            .tempdir_in(&cache)
+            .map(Self)
+            .doing(|| format!("cannot make a directory in `{}`", cache.display()))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Moves a finished part of it to its final place in one step.
+    pub fn become_directory(&self, finished: &Path, place: &Path) -> Result<()> {
+        places::remove(place)?;
+        fs::rename(finished, place).doing(|| format!("cannot rename to `{}`", place.display()))
+    }
+}
+
+/// Package lists are updated only when `work` fails with what is there: most machines need it once.
+fn with_fresh_lists(report: &Report, work: impl Fn() -> Result<()>) -> Result<()> {
+    if work().is_ok() {
+        return Ok(());
+    }
+    logged(Command::new("apt-get").arg("update"), report.log(), |_| ())?;
+    work()
+}
+
+/// Rewrites the machine's binary package entries for its own release as source entries; returns how many.
+fn source_entries(into: &Path) -> Result<usize> {
+    let codename =
+        capture(Command::new("sh").args(["-c", ". /etc/os-release; echo $VERSION_CODENAME"]))?;
+    let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
+    if let Ok(entries) = fs::read_dir("/etc/apt/sources.list.d") {
+        files.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    let mut count = 0;
+    for file in files {
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        let rewritten = match file.extension().and_then(|e| e.to_str()) {
+            Some("list") => as_source_lines(&text, codename.trim()),
+            Some("sources") => as_source_stanzas(&text, codename.trim()),
+            _ => continue,
+        };
+        if !rewritten.is_empty() {
+            places::write(&into.join(file.file_name().unwrap_or_default()), rewritten)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+fn as_source_lines(text: &str, codename: &str) -> String {
+    text.lines()
+        .filter_map(|line| line.trim().strip_prefix("deb "))
+        .filter(|rest| rest.contains(codename))
+        .map(|rest| format!("deb-src {rest}\n"))
+        .collect()
+}
+
+fn as_source_stanzas(text: &str, codename: &str) -> String {
+    let of_this_release = |stanza: &&str| {
+        stanza
+            .lines()
+            .any(|line| line.starts_with("Suites:") && line.contains(codename))
+            && stanza.lines().any(|line| line.starts_with("Types:"))
+    };
+    let rewrite = |stanza: &str| {
+        let lines = stanza.lines().map(|line| {
+            if line.starts_with("Types:") {
+                "Types: deb-src"
+            } else {
+                line
+            }
+        });
+        lines.collect::<Vec<_>>().join("\n") + "\n"
+    };
+    let stanzas: Vec<String> = text
+        .split("\n\n")
+        .filter(of_this_release)
+        .map(rewrite)
+        .collect();
+    stanzas.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_entries_become_source_entries() {
+        let text = "# comment\ndeb https://mirror.example/debian bookworm main\ndeb-src x bookworm main\n\
+                    deb [arch=amd64] https://vendor.example stable main\n";
+        assert_eq!(
+            as_source_lines(text, "bookworm"),
+            "deb-src https://mirror.example/debian bookworm main\n"
+        );
+    }
+
+    #[test]
+    fn stanzas_keep_their_keys_and_others_are_left_out() {
+        let text = "Types: deb\nURIs: https://mirror.example\nSuites: bookworm bookworm-updates\n\
+                    Signed-By: /k.gpg\n\nTypes: deb\nURIs: https://vendor.example\nSuites: stable\n";
+        assert_eq!(
+            as_source_stanzas(text, "bookworm"),
+            "Types: deb-src\nURIs: https://mirror.example\nSuites: bookworm bookworm-updates\nSigned-By: /k.gpg\n"
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! End-to-end tests that run on any cluster, the user's own included.
+
+// A test that cannot go on should say where: that is what unwrap does.
+#![allow(clippy::unwrap_used)]
+
+mod api_access;
+mod workloads;

@@ -1,0 +1,10 @@
+//! End-to-end tests of the dev cluster itself. They start, stop and break clusters and nodes of this machine.
+
+// A test that cannot go on should say where: that is what unwrap does.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod isolation;
+mod lifecycle;
+mod node_loss;
+mod traces;

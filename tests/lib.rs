@@ -1,0 +1,127 @@
+//! What end-to-end tests share: waiting for what a cluster will do, and running `./x` as a person would.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use devcluster::testing::{Namespace, TestCluster};
+use serde_json::Value;
+
+/// Longest time anything in a test may take before it counts as broken.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The image under test.
+pub const STOWAGE_IMAGE: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION"));
+
+/// The cluster all tests of a process share.
+pub fn cluster() -> &'static TestCluster {
+    static CLUSTER: OnceLock<TestCluster> = OnceLock::new();
+    CLUSTER.get_or_init(|| TestCluster::get().unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Asks until the answer is there, and panics with `what` if it never comes.
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{what}: not within {PATIENCE:?}"
+        );
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// An object as JSON, or nothing if it cannot be read now.
+pub fn get(namespace: &Namespace, kind: &str, name: &str) -> Option<Value> {
+    let text = namespace.kubectl(&["get", kind, name, "-o", "json"]).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Waits for a pod's phase and returns the pod.
+pub fn pod_in_phase(namespace: &Namespace, name: &str, phase: &str) -> Value {
+    eventually(&format!("pod {name} {phase}"), || {
+        get(namespace, "pod", name).filter(|pod| pod["status"]["phase"] == phase)
+    })
+}
+
+/// Waits until all containers of all pods with a label are ready; returns the pods.
+pub fn ready_pods(namespace: &Namespace, label: &str, count: usize) -> Vec<Value> {
+    eventually(&format!("{count} ready pods of {label}"), || {
+        let text = namespace
+            .kubectl(&["get", "pods", "-l", label, "-o", "json"])
+            .ok()?;
+        let list: Value = serde_json::from_str(&text).ok()?;
+        let pods = list["items"].as_array()?.clone();
+        let all_ready = pods.iter().all(|pod| {
+            let containers = pod["status"]["containerStatuses"].as_array();
+            containers.is_some_and(|all| all.iter().all(|one| one["ready"] == true))
+        });
+        (pods.len() == count && all_ready).then_some(pods)
+    })
+}
+
+/// A name inside a JSON object.
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// `./x` without its shell wrapper: what `./x test` itself runs as.
+pub fn x(cluster: &str) -> Command {
+    let program = std::env::var_os("STOWAGE_X")
+        .map(PathBuf::from)
+        .expect("this test runs ./x: start it with `./x test`");
+    let mut command = Command::new(program);
+    command
+        .env("STOWAGE_CLUSTER", cluster)
+        .env_remove("STOWAGE_KUBECONFIG");
+    command
+}
+
+/// A dev cluster that one test makes for itself; taken down however the test ends.
+pub struct OwnCluster {
+    name: &'static str,
+}
+
+impl OwnCluster {
+    /// Nothing is made yet: the test says `up` itself.
+    pub fn named(name: &'static str) -> Self {
+        Self { name }
+    }
+
+    /// Runs `./x` on it.
+    pub fn try_run(&self, arguments: &[&str]) -> Output {
+        x(self.name)
+            .args(arguments)
+            .output()
+            .expect("./x can be started")
+    }
+
+    /// Runs `./x` on it, which must succeed; returns what it said.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let output = self.try_run(arguments);
+        assert!(
+            output.status.success(),
+            "./x {arguments:?}: {}",
+            said(&output)
+        );
+        said(&output)
+    }
+}
+
+impl Drop for OwnCluster {
+    fn drop(&mut self) {
+        let _ = x(self.name).arg("down").output();
+    }
+}
+
+/// Both outputs of a finished command, for looking into.
+pub fn said(output: &Output) -> String {
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
+    text
+}

@@ -1,1 +1,0 @@
-//! End-to-end tests on the dev cluster; they live in `e2e/`.

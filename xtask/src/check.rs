@@ -1,0 +1,84 @@
+//! Format, lints, generated files: what must be right before a test is worth running.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use devcluster::process::{capture, logged};
+use devcluster::report::Report;
+
+use crate::workspace::{self, cargo};
+
+/// Files that a program writes, with the arguments that make it.
+const GENERATED: &[(&str, &[&str])] = &[
+    (
+        "deploy/crds/snapshot.storage.k8s.io.yaml",
+        &["crds", "--group", "snapshots"],
+    ),
+    (
+        "deploy/crds/groupsnapshot.storage.k8s.io.yaml",
+        &["crds", "--group", "group-snapshots"],
+    ),
+];
+
+pub fn run(fix: bool, report: &Report) -> anyhow::Result<()> {
+    format(fix, report)?;
+    lints(report)?;
+    generated(fix, report)
+}
+
+fn format(fix: bool, report: &Report) -> anyhow::Result<()> {
+    let mut command = cargo("fmt");
+    command.arg("--all");
+    if !fix {
+        command.arg("--check");
+    }
+    let step = report.step("Checking the format");
+    if logged(&mut command, report.log(), |_| ()).is_err() {
+        bail!("some files are not formatted: run `./x check --fix`");
+    }
+    step.done("");
+    Ok(())
+}
+
+fn lints(report: &Report) -> anyhow::Result<()> {
+    let known = Command::new("cargo").args(["clippy", "--version"]).output();
+    if !known.is_ok_and(|output| output.status.success()) {
+        bail!(
+            "cargo has no `clippy` here: install it with the toolchain (`rustup component add clippy`)"
+        );
+    }
+    let mut command = cargo("clippy");
+    command.args(["--workspace", "--all-targets", "--", "--deny", "warnings"]);
+    workspace::step(report, "Checking the lints", &mut command)
+}
+
+fn generated(fix: bool, report: &Report) -> anyhow::Result<()> {
+    let mut build = cargo("build");
+    build.args(["--package", "stowage"]);
+    workspace::step(report, "Building stowage", &mut build)?;
+    let step = report.step("Checking generated files");
+    let program = workspace::target().join("debug/stowage");
+    let mut stale: Vec<PathBuf> = Vec::new();
+    for (file, arguments) in GENERATED {
+        let content = capture(Command::new(&program).args(*arguments))?;
+        let path = workspace::root().join(file);
+        if fs::read_to_string(&path).ok().as_deref() == Some(&content) {
+            continue;
+        }
+        if fix {
+            fs::write(&path, content).with_context(|| format!("cannot write `{file}`"))?;
+        } else {
+            stale.push(PathBuf::from(file));
+        }
+    }
+    if let Some(file) = stale.first() {
+        bail!(
+            "`{}` is not what the code generates: run `./x check --fix`",
+            file.display()
+        );
+    }
+    step.done("");
+    Ok(())
+}

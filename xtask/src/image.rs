@@ -1,0 +1,83 @@
+//! Our image: the release binary, the libraries it needs, and nothing else.
+
+use std::path::{Path, PathBuf};
+
+use devcluster::cluster::Cluster;
+use devcluster::image::rootfs::Rootfs;
+use devcluster::image::store::Store;
+use devcluster::image::{Image, export};
+use devcluster::report::Report;
+
+use crate::workspace::{self, cargo, say};
+
+/// Name and tag of our image.
+pub const NAME: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION"));
+
+/// Builds it, writes the archive, and loads it into every node of the cluster.
+pub fn build_and_load(cluster: &str, report: &Report) -> anyhow::Result<()> {
+    let archive = build(report)?;
+    let loaded = load(cluster, &archive, report)?;
+    let size = archive.metadata().map(|m| m.len()).unwrap_or_default();
+    say(&format!(
+        "{NAME}, {} MB: {}",
+        size.div_ceil(1_000_000),
+        archive.display()
+    ));
+    if loaded == 0 {
+        say(&format!(
+            "Cluster {cluster} does not run, so no node has it yet; nodes pull it when they need it."
+        ));
+    }
+    Ok(())
+}
+
+/// The archive, also known to the registry of every cluster.
+pub fn build(report: &Report) -> anyhow::Result<PathBuf> {
+    let rootfs = rootfs(report)?;
+    let step = report.step(format!("Writing image {NAME}"));
+    let image = Image {
+        name: NAME.to_owned(),
+        rootfs,
+        entrypoint: vec!["/usr/bin/stowage".to_owned()],
+        command: Vec::new(),
+    };
+    let store = Store::open()?;
+    image.build(&store)?;
+    let archive = workspace::target().join("image/stowage.tar");
+    export(&store, NAME, &archive)?;
+    step.done("");
+    Ok(archive)
+}
+
+/// Loads it into every node that runs; returns how many.
+pub fn load(cluster: &str, archive: &Path, report: &Report) -> anyhow::Result<usize> {
+    let step = report.step("Loading the image into every node");
+    let nodes = Cluster::named(cluster)?.load_image(archive)?;
+    step.done(&format!("{nodes} nodes"));
+    Ok(nodes)
+}
+
+/// Its files, for the Dockerfile.
+pub fn write_rootfs(directory: &Path, report: &Report) -> anyhow::Result<()> {
+    rootfs(report)?.write_files(directory)?;
+    say(&format!("Files of {NAME}: {}", directory.display()));
+    Ok(())
+}
+
+fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
+    let mut build = cargo("build");
+    build.args(["--release", "--package", "stowage"]);
+    workspace::step(report, "Building the release binary", &mut build)?;
+    let mut rootfs = Rootfs::default();
+    rootfs.program(
+        "/usr/bin/stowage",
+        &workspace::target().join("release/stowage"),
+    )?;
+    rootfs.text(
+        "/etc/passwd",
+        "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n",
+    );
+    rootfs.text("/etc/group", "root:x:0:\nnonroot:x:65532:\n");
+    rootfs.directory("/tmp", 0o1777);
+    Ok(rootfs)
+}

@@ -1,0 +1,178 @@
+//! `./x test`: everything, on a cluster of its own that is gone afterwards.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+use devcluster::cluster::Cluster;
+use devcluster::process::logged;
+use devcluster::report::Report;
+use devcluster::testing::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE};
+
+use crate::workspace::{self, cargo, say};
+use crate::{check, image};
+
+/// The cluster of the tests: the user's own is not disturbed.
+const CLUSTER: &str = "test";
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Leave the cluster of the tests up, for the next run or to look at.
+    #[arg(long)]
+    keep: bool,
+    /// Leave out format, lints and generated files.
+    #[arg(long)]
+    no_check: bool,
+    /// Passed to `cargo test`: package, test and name filters.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    cargo: Vec<String>,
+}
+
+pub fn run(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
+    if !options.no_check {
+        check::run(false, report)?;
+    }
+    match own_cluster()? {
+        Some(kubeconfig) => {
+            say(&format!(
+                "On the cluster of {}; tests that stop nodes are left out.",
+                kubeconfig.display()
+            ));
+            tests(options, report, |command| {
+                command.args(["--", "--skip", "dev_cluster"]);
+            })?;
+        }
+        None => on_dev_cluster(options, report)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `STOWAGE_KUBECONFIG`, if it is set and can be read.
+pub fn own_cluster() -> anyhow::Result<Option<PathBuf>> {
+    let Some(file) = env::var_os(KUBECONFIG_VARIABLE)
+        .filter(|v| !v.is_empty())
+        .map(PathBuf::from)
+    else {
+        return Ok(None);
+    };
+    std::fs::File::open(&file).with_context(|| {
+        format!(
+            "{KUBECONFIG_VARIABLE} is `{}`, which cannot be read: correct or unset it",
+            file.display()
+        )
+    })?;
+    Ok(Some(file))
+}
+
+fn on_dev_cluster(options: &Options, report: &Report) -> anyhow::Result<()> {
+    let cluster = Cluster::named(CLUSTER)?;
+    let program = env::current_exe().context("cannot find this program's own file")?;
+    // From here on an interrupt must not skip the clean-up: the tests end by it, this process goes on.
+    ignore_interrupts()?;
+    let result = cluster
+        .up(Some(2), &program, report)
+        .map_err(anyhow::Error::from)
+        .and_then(|_| image::build(report))
+        .and_then(|archive| image::load(CLUSTER, &archive, report))
+        .and_then(|_| {
+            tests(options, report, |command| {
+                command
+                    .env(CLUSTER_VARIABLE, CLUSTER)
+                    .env("STOWAGE_X", &program);
+            })
+        });
+    if result.is_err() {
+        keep_logs(&cluster);
+    }
+    if options.keep {
+        say(&format!(
+            "The cluster stays: ./x kubectl --cluster {CLUSTER} ..., ./x down --cluster {CLUSTER}"
+        ));
+    } else {
+        cluster.down(report)?;
+    }
+    result
+}
+
+fn tests(
+    options: &Options,
+    report: &Report,
+    adapt: impl FnOnce(&mut Command),
+) -> anyhow::Result<()> {
+    // What the user asks for replaces "everything".
+    let everything = ["--workspace".to_owned()];
+    let wanted = if options.cargo.is_empty() {
+        &everything[..]
+    } else {
+        &options.cargo
+    };
+    let mut command = cargo("test");
+    command.arg("--no-fail-fast").args(wanted);
+    adapt(&mut command);
+    let packages = wanted.iter().take_while(|argument| *argument != "--");
+    workspace::step(
+        report,
+        "Building the tests",
+        cargo("test").arg("--no-run").args(packages),
+    )?;
+    let step = report.step("Running the tests");
+    let (mut passed, mut failed) = (0, Vec::new());
+    let outcome = logged(&mut command, report.log(), |line| {
+        say(line);
+        if let Some(test) = line.strip_prefix("test ") {
+            passed += u32::from(line.ends_with("... ok"));
+            if let Some((name, _)) = test.split_once(" ... FAILED") {
+                failed.push(name.to_owned());
+            }
+        }
+    });
+    if outcome.is_err() {
+        bail!(
+            "{passed} tests passed and {} failed: {}",
+            failed.len(),
+            failed.join(", ")
+        );
+    }
+    step.done(&format!("{passed} passed"));
+    Ok(())
+}
+
+/// What the daemons said, out of the way of the clean-up.
+fn keep_logs(cluster: &Cluster) {
+    let to = workspace::target().join("test-logs");
+    let _ = std::fs::remove_dir_all(&to);
+    copy_logs(cluster.directory(), &to);
+    say(&format!("Logs of the cluster: {}", to.display()));
+}
+
+fn copy_logs(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // Containers' own files are too many and say too little.
+        let skipped = ["lib", "tmp", "etcd", "pki"]
+            .iter()
+            .any(|name| entry.file_name() == *name);
+        if path.is_dir() && !skipped {
+            copy_logs(&path, &to.join(entry.file_name()));
+        } else if path.extension().is_some_and(|e| e == "log") {
+            let _ = std::fs::create_dir_all(to);
+            let _ = std::fs::copy(&path, to.join(entry.file_name()));
+        }
+    }
+}
+
+fn ignore_interrupts() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    runtime.spawn(async {
+        while tokio::signal::ctrl_c().await.is_ok() {
+            say("Interrupted: cleaning up.");
+        }
+    });
+    // It lives as long as the process.
+    std::mem::forget(runtime);
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! The source tree, and cargo on it.
+
+use std::env;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use devcluster::process::logged;
+use devcluster::report::Report;
+
+/// Where the tree is; `./x` says so.
+pub fn root() -> PathBuf {
+    env::var_os("STOWAGE_ROOT").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join(".."),
+        PathBuf::from,
+    )
+}
+
+/// Where cargo puts what it builds.
+pub fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// A cargo command on the workspace, never changing the lock file.
+pub fn cargo(verb: &str) -> Command {
+    let mut command = Command::new("cargo");
+    command.arg(verb).current_dir(root());
+    if verb != "fmt" {
+        command.arg("--locked");
+    }
+    command
+}
+
+/// Runs a cargo command as a step; what it prints goes to the log.
+pub fn step(report: &Report, what: &str, command: &mut Command) -> anyhow::Result<()> {
+    let step = report.step(what);
+    logged(command, report.log(), |line| {
+        if let Some(package) = line
+            .trim()
+            .strip_prefix("Compiling ")
+            .or(line.trim().strip_prefix("Checking "))
+        {
+            step.note(package.split(' ').next().unwrap_or_default());
+        }
+    })
+    .with_context(|| format!("{what} went wrong"))?;
+    step.done("");
+    Ok(())
+}
+
+/// Prints a line for people; a closed standard output is no reason to stop.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
