@@ -115,7 +115,11 @@ impl OwnCluster {
 
 impl Drop for OwnCluster {
     fn drop(&mut self) {
-        let _ = x(self.name).arg("down").output();
+        let output = self.try_run(&["down"]);
+        // A second panic would hide the first.
+        if !thread::panicking() {
+            assert!(output.status.success(), "down: {}", said(&output));
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! One error type for the whole crate: every variant prints as one sentence a person can act on.
+//! One error type for the whole crate: every variant prints as one sentence a person can act on, its cause included.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
     /// A file or system call.
-    #[error("{what}: {source}")]
+    #[error("{what}: {cause}")]
     Io {
         /// What was being done, with the path.
         what: String,
         /// The operating system's answer.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A command that ended badly.
     #[error("`{command}` {outcome}{}", tail(.output))]
@@ -49,12 +49,12 @@ pub enum Error {
         log: PathBuf,
     },
     /// A certificate that could not be made or read.
-    #[error("certificate {what}: {source}")]
+    #[error("certificate {what}: {cause}")]
     Certificate {
         /// Which one.
         what: String,
         /// Why.
-        source: rcgen::Error,
+        cause: rcgen::Error,
     },
 }
 
@@ -71,7 +71,7 @@ impl<T, E: Into<io::Error>> Doing<T> for std::result::Result<T, E> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| Error::Io {
             what: what(),
-            source: source.into(),
+            cause: source.into(),
         })
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::unistd::{Pid, getpid};
 
 use crate::error::Result;
-use crate::network::{Network, ip_batch};
+use crate::network::{Network, forget_orphans_quickly, ip_batch};
 use crate::process::{Daemon, Namespaces, capture, wait_until};
 
 /// The hub of one cluster.
@@ -49,7 +49,7 @@ impl Hub {
             return Ok(pid);
         }
         self.stop()?;
-        self.network.wait_free()?;
+        self.network.check_free()?;
         let namespaces = ["--net", "--pid", "--fork", "--kill-child", "--"];
         let mut arguments: Vec<String> = namespaces.iter().map(|&a| a.to_owned()).collect();
         arguments.extend([self.catatonit.display().to_string(), "-P".to_owned()]);
@@ -62,6 +62,7 @@ impl Hub {
             || Ok(self.init.pid().is_some()),
         )?;
         let pid = self.init.must_run()?;
+        forget_orphans_quickly(Namespaces::network(pid))?;
         let inside = Some(Namespaces::network(pid));
         ip_batch(&self.network.hub_batch(), inside)?;
         ip_batch(&self.network.machine_link_batch(getpid()), inside)?;
@@ -69,12 +70,9 @@ impl Hub {
         Ok(pid)
     }
 
-    /// Ends it and everything in it; its links and routes go with it.
+    /// Ends it and everything in it, and removes the way to it.
     pub fn stop(&self) -> Result<()> {
-        if self.init.pid().is_none() {
-            return Ok(());
-        }
         self.init.kill()?;
-        self.network.wait_link_gone(self.init.log())
+        self.network.remove_link()
     }
 }

@@ -10,12 +10,10 @@
 //! | `.8.0/24` and up | pods, a /24 per node |
 
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use crate::error::{Result, refused};
-use crate::process::{Namespaces, capture, feed, wait_until};
+use crate::error::{Doing, Result, refused};
+use crate::process::{Namespaces, capture, feed};
 
 /// How many clusters fit side by side.
 pub const CLUSTERS: u8 = 16;
@@ -48,15 +46,6 @@ impl Network {
                  with `./x down --cluster NAME`",
             ),
         }
-    }
-
-    /// [`Self::check_free`] with a little patience: the link of a hub that was just killed goes by itself.
-    pub fn wait_free(self) -> Result<()> {
-        let patience = Duration::from_secs(5);
-        let freed = wait_until("free addresses", patience, Path::new("-"), || {
-            Ok(self.check_free().is_ok())
-        });
-        freed.or_else(|_| self.check_free())
     }
 
     /// Refuses if something that is not ours sits where the cluster's link or addresses belong.
@@ -104,15 +93,21 @@ impl Network {
         format!("stow{}", self.index)
     }
 
-    /// Waits until the machine's link is gone: the kernel takes a namespace apart in the background.
-    pub fn wait_link_gone(self, log: &Path) -> Result<()> {
-        let link = Path::new("/sys/class/net").join(self.link());
-        wait_until(
-            "the removal of the link",
-            Duration::from_secs(20),
-            log,
-            || Ok(!link.exists()),
-        )
+    /// Removes the machine's link and with it its other end. A hub that was killed keeps it for minutes: sockets
+    /// that wait for an answer hold its namespace. Called twice: the second call finds nothing.
+    pub fn remove_link(self) -> Result<()> {
+        let link = self.link();
+        let of_link = |what: &[&str]| capture(Command::new("ip").args(what).args(["dev", &link]));
+        let Ok(details) = of_link(&["-d", "-o", "link", "show"]) else {
+            return Ok(());
+        };
+        let addresses = of_link(&["-4", "-o", "addr", "show"])?;
+        let ours = format!(" {}/", self.machine());
+        // Somebody else's link of that name stays, and is reported when the cluster needs its place.
+        if details.contains(" veth ") && addresses.lines().all(|line| line.contains(&ours)) {
+            capture(Command::new("ip").args(["link", "delete", &link]))?;
+        }
+        Ok(())
     }
 
     /// Control plane and registry.
@@ -220,6 +215,12 @@ impl Network {
         }
         batch
     }
+}
+
+/// In the network of a process: gives up on sockets whose peer was killed, which would keep it alive for minutes.
+pub fn forget_orphans_quickly(within: Namespaces) -> Result<()> {
+    let setting = "/proc/sys/net/ipv4/tcp_orphan_retries";
+    within.enter(|| std::fs::write(setting, "1").doing(|| format!("cannot write `{setting}`")))
 }
 
 /// Runs an `ip` batch, in the network of a process or on the machine itself.

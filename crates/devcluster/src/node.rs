@@ -223,7 +223,7 @@ impl<'a> Node<'a> {
             ..Subject::default()
         };
         let kubelet = authority.kubeconfig(&self.name, server, &client)?;
-        let kube_proxy = authority.kubeconfig("kube-proxy", server, &proxy)?;
+        let kube_proxy = authority.kubeconfig(&format!("{}-proxy", self.name), server, &proxy)?;
         let pair = authority.issue(&format!("{}-serving", self.name), &serving)?;
         for (from, to) in [
             (kubelet, "kubelet.kubeconfig"),

@@ -17,4 +17,6 @@ for pair in lib:/var/lib log:/var/log tmp:/tmp; do
 done
 mount --bind /dev/null /etc/resolv.conf
 echo 1 > /proc/sys/net/ipv4/ip_forward
+# Sockets whose peer was killed would keep this network alive for minutes after its last process.
+echo 1 > /proc/sys/net/ipv4/tcp_orphan_retries
 exec /run/node/tools/catatonit -P

@@ -189,7 +189,7 @@ fn read(path: &Path) -> Result<String> {
 
 fn named(what: &str) -> impl FnOnce(rcgen::Error) -> Error {
     let what = what.to_owned();
-    |source| Error::Certificate { what, source }
+    |cause| Error::Certificate { what, cause }
 }
 
 #[cfg(test)]

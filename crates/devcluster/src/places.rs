@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Doing, Result, refused};
@@ -41,20 +42,16 @@ pub fn remove(directory: &Path) -> Result<()> {
     }
 }
 
-/// Writes a file so that a reader sees the old or the new content, never half of it.
+/// Writes a file, readable by its owner only, so that a reader sees the old or the new content, never half of it.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let next = path.with_extension("next");
     let what = || format!("cannot write `{}`", path.display());
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&next)
+    let mut next =
+        tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/"))).doing(what)?;
+    next.write_all(content.as_ref()).doing(what)?;
+    next.persist(path)
+        .map_err(|failed| failed.error)
         .doing(what)?;
-    std::io::Write::write_all(&mut file, content.as_ref()).doing(what)?;
-    fs::rename(&next, path).doing(what)
+    Ok(())
 }
 
 /// Held while a cluster or the cache is being changed; given back when dropped, also by `kill -9`.

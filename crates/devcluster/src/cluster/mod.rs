@@ -140,7 +140,7 @@ impl Cluster {
         crate::loops::detach_below(&self.directory)?;
         crate::cgroups::remove(&cgroups)?;
         if let Some(record) = self.record() {
-            Network::new(record.network).wait_link_gone(log)?;
+            Network::new(record.network).remove_link()?;
         }
         places::remove(&self.directory)?;
         // Leave no empty parents behind; a neighbour's directory keeps them.
