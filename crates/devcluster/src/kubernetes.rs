@@ -171,6 +171,12 @@ impl Kubernetes {
 /// The `--help` text of a program.
 pub struct Help(String);
 
+impl From<&str> for Help {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
 impl Help {
     /// Whether it knows `--name`.
     pub fn has_flag(&self, name: &str) -> bool {
