@@ -1,6 +1,6 @@
 //! A Deployment and a DaemonSet from our own images run, log, take commands, and reach each other.
 
-use stowage_tests::{cluster, ready_pods, text};
+use stowage_tests::{cluster, eventually, ready_pods, text};
 
 /// `busybox` as people write it: the name alone, so it is pulled every time.
 const WORKLOADS: &str = r#"
@@ -90,12 +90,11 @@ fn a_deployment_and_a_daemon_set_run_on_every_node_and_reach_each_other() {
     let ask = format!(
         "for i in $(seq 30); do timeout 5 wget -qO- http://{service}/name || exit 1; done | sort -u"
     );
-    let names = namespace
-        .kubectl(&["exec", agent, "--", "sh", "-c", &ask])
-        .unwrap();
-    assert_eq!(
-        names.lines().count(),
-        2,
-        "both pods answer for the service: {names}"
-    );
+    // kube-proxy follows the endpoints with a little delay.
+    eventually("both pods answer for the service", || {
+        let names = namespace
+            .kubectl(&["exec", agent, "--", "sh", "-c", &ask])
+            .ok()?;
+        (names.lines().count() == 2).then_some(())
+    });
 }
