@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use stowage_tests::{OwnCluster, eventually, x};
 
-use crate::traces::Traces;
+use super::traces::Traces;
 
 /// The machine's link of a cluster, by the address range it chose.
 fn link(cluster: &str) -> String {
