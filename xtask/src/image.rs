@@ -67,6 +67,7 @@ pub fn write_rootfs(directory: &Path, report: &Report) -> anyhow::Result<()> {
 fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
     let mut build = cargo("build");
     build.args(["--release", "--package", "stowage"]);
+    build.env("CARGO_ENCODED_RUSTFLAGS", workspace::reproducible_flags());
     workspace::step(report, "Building the release binary", &mut build)?;
     let mut rootfs = Rootfs::default();
     rootfs.program(

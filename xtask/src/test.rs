@@ -3,11 +3,12 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use devcluster::cluster::Cluster;
 use devcluster::process::logged;
-use devcluster::report::Report;
+use devcluster::report::{Report, took};
 use devcluster::testing::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE};
 
 use crate::workspace::{self, cargo, say};
@@ -92,6 +93,13 @@ fn on_dev_cluster(options: &Options, report: &Report) -> anyhow::Result<()> {
     } else {
         cluster.down(report)?;
     }
+    // Clusters that single tests made for themselves are gone, unless the tests were killed.
+    for left in Cluster::all()?
+        .iter()
+        .filter(|left| left.name().starts_with("test-"))
+    {
+        left.down(report)?;
+    }
     result
 }
 
@@ -116,7 +124,9 @@ fn tests(
         "Building the tests",
         cargo("test").arg("--no-run").args(packages),
     )?;
-    let step = report.step("Running the tests");
+    // No bar: cargo's own lines are what one wants to see.
+    report.say("... Running the tests");
+    let started = Instant::now();
     let (mut passed, mut failed) = (0, Vec::new());
     let outcome = logged(&mut command, report.log(), |line| {
         say(line);
@@ -127,15 +137,22 @@ fn tests(
             }
         }
     });
-    if outcome.is_err() {
-        bail!(
-            "{passed} tests passed and {} failed: {}",
-            failed.len(),
+    match (outcome, failed.len()) {
+        (Ok(()), _) => {
+            report.say(&format!(
+                "ok  Running the tests: {passed} passed ({})",
+                took(started.elapsed())
+            ));
+            Ok(())
+        }
+        (Err(error), 0) => {
+            Err(error).context(format!("the tests ended early, after {passed} had passed"))
+        }
+        (Err(_), count) => bail!(
+            "{passed} tests passed and {count} failed: {}",
             failed.join(", ")
-        );
+        ),
     }
-    step.done(&format!("{passed} passed"));
-    Ok(())
 }
 
 /// What the daemons said, out of the way of the clean-up.

@@ -32,6 +32,15 @@ pub fn cargo(verb: &str) -> Command {
     command
 }
 
+/// The same source gives the same binary wherever it is built: no path of this machine stays in it.
+pub fn reproducible_flags() -> String {
+    let home = env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
+    let cargo = env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
+    [(root(), "/stowage"), (cargo, "/cargo")]
+        .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()))
+        .join("\u{1f}")
+}
+
 /// Runs a cargo command as a step; what it prints goes to the log.
 pub fn step(report: &Report, what: &str, command: &mut Command) -> anyhow::Result<()> {
     let step = report.step(what);

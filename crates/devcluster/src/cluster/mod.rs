@@ -65,6 +65,19 @@ impl Cluster {
         })
     }
 
+    /// All clusters of this user, whether they run or not.
+    pub fn all() -> Result<Vec<Self>> {
+        let directory = places::clusters();
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.doing(|| format!("cannot read `{}`", directory.display()))?,
+        };
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        Ok(names.filter_map(|name| Self::named(&name).ok()).collect())
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -254,7 +267,7 @@ impl Cluster {
         let _one_chooser = places::lock("addresses", || ())?;
         let network = match known {
             Some(record) => record.network,
-            None => Network::pick(&taken())?.index(),
+            None => Network::pick(&taken()?)?.index(),
         };
         let record = Record { network, nodes };
         places::make(&self.directory)?;
@@ -274,14 +287,11 @@ pub fn kubectl(kubernetes: &Kubernetes, kubeconfig: &Path) -> Command {
 }
 
 /// Address ranges of all clusters of this user.
-fn taken() -> Vec<u8> {
-    let Ok(entries) = fs::read_dir(places::clusters()) else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter_map(|name| Cluster::named(&name).ok()?.record())
+fn taken() -> Result<Vec<u8>> {
+    let records = Cluster::all()?;
+    Ok(records
+        .iter()
+        .filter_map(Cluster::record)
         .map(|record| record.network)
-        .collect()
+        .collect())
 }
