@@ -25,6 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     fs::write(out.join("redacted.rs"), redacted_debug(&descriptors)?)?;
 
+    fs::write(out.join("methods.rs"), methods(&descriptors)?)?;
+
     tonic_prost_build::configure()
         .generate_default_stubs(true)
         // The same map type as the Kubernetes objects these maps come from, and a stable order in logs.
@@ -36,6 +38,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         )
         .compile_fds(descriptors)?;
     Ok(())
+}
+
+/// Paths of all RPCs: labels of metrics must come from a closed list, a caller could send any path.
+fn methods(descriptors: &FileDescriptorSet) -> Result<String, std::fmt::Error> {
+    let mut code = String::from("&[\n");
+    for file in &descriptors.file {
+        for service in &file.service {
+            for rpc in &service.method {
+                let (package, service) = (file.package(), service.name());
+                writeln!(code, "    \"/{package}.{service}/{}\",", rpc.name())?;
+            }
+        }
+    }
+    code.push_str("]\n");
+    Ok(code)
 }
 
 /// Full proto path and descriptor of every message with secrets. They are all top-level messages of `csi.v1`;

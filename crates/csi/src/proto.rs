@@ -5,6 +5,9 @@
 
 mod redacted;
 
+/// Key under which the kubelet passes service account tokens in a volume context.
+pub const SERVICE_ACCOUNT_TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
+
 /// CSI 1.12.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod csi {
@@ -20,3 +23,6 @@ pub mod registration {
 
 /// The compiled descriptors of everything above (an encoded `FileDescriptorSet`), for tools that inspect the wire.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// The path of every RPC, such as `/csi.v1.Identity/Probe`.
+pub const METHODS: &[&str] = include!(concat!(env!("OUT_DIR"), "/methods.rs"));

@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-/// Key under which the kubelet passes service account tokens in a volume context.
-const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
+use super::SERVICE_ACCOUNT_TOKENS;
 
 /// Shows whether there are secrets, neither their values nor their keys: a key can name a user.
 pub struct Secrets<'a>(pub &'a BTreeMap<String, String>);
@@ -19,10 +18,11 @@ pub struct Context<'a>(pub &'a BTreeMap<String, String>);
 
 impl fmt::Debug for Context<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hidden = |key: &str| key == SERVICE_ACCOUNT_TOKENS;
         let entries = self
             .0
             .iter()
-            .map(|(key, value)| (key, if key == TOKENS { "***" } else { value }));
+            .map(|(key, value)| (key, if hidden(key) { "***" } else { value }));
         f.debug_map().entries(entries).finish()
     }
 }
