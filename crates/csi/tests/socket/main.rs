@@ -5,6 +5,7 @@
 //! - `calls`: what happens around a call: panics, deadlines, locks, metrics, logs
 //! - `shutdown`: how a server ends
 //! - `reconnect`: a client whose driver goes away and comes back
+//! - `raw`: a caller made of bytes
 //! - `old_kubelet`: callers that send a path as authority
 //! - `registration`: the kubelet's questions
 
@@ -12,6 +13,7 @@ mod calls;
 mod driver;
 mod files;
 mod old_kubelet;
+mod raw;
 mod reconnect;
 mod registration;
 mod shutdown;
