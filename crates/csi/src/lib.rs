@@ -8,12 +8,14 @@
 //! - [`check`]: is a request complete and within limits; each RPC asks this first.
 //! - [`locks`]: one operation per volume at a time; each RPC asks this second.
 //! - [`registration`]: how the kubelet gets to know a driver.
+//! - [`host`]: what a driver does to the machine: tools, mounts, loop devices, filesystems, files.
 
 mod call;
 pub mod check;
 pub mod client;
 mod deadline;
 pub mod endpoint;
+pub mod host;
 pub mod layer;
 pub mod locks;
 pub mod metrics;
