@@ -1,6 +1,7 @@
 //! What a driver does to the machine it runs on: host tools, mounts, loop devices, filesystems, files.
 //!
 //! - [`exec`]: runs a host tool; the seam [`exec::Exec`].
+//! - [`stat`]: usage of a filesystem, asked in a way that a hung mount cannot block.
 //!
 //! Nothing here logs secrets, keeps state that a restart would forget, or knows of a certain driver. Functions that
 //! are `async` may be awaited anywhere. The others block: call them through [`blocking`].
@@ -9,7 +10,9 @@ use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 
+mod bounded;
 pub mod exec;
+pub mod stat;
 
 /// What the methods of the seams return: they are called through `dyn`, which `async fn` cannot be.
 pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
