@@ -1,6 +1,7 @@
 //! What a driver does to the machine it runs on: host tools, mounts, loop devices, filesystems, files.
 //!
 //! - [`exec`]: runs a host tool; the seam [`exec::Exec`].
+//! - [`mountinfo`]: the kernel's table of mounts, parsed and indexed.
 //! - [`stat`]: usage of a filesystem, asked in a way that a hung mount cannot block.
 //!
 //! Nothing here logs secrets, keeps state that a restart would forget, or knows of a certain driver. Functions that
@@ -12,6 +13,7 @@ use std::pin::Pin;
 
 mod bounded;
 pub mod exec;
+pub mod mountinfo;
 pub mod stat;
 
 /// What the methods of the seams return: they are called through `dyn`, which `async fn` cannot be.
