@@ -1,6 +1,7 @@
 //! What a driver does to the machine it runs on: host tools, mounts, loop devices, filesystems, files.
 //!
 //! - [`exec`]: runs a host tool; the seam [`exec::Exec`].
+//! - [`mount`]: binds, mounts and unmounts; the seam [`mount::Mounter`].
 //! - [`mountinfo`]: the kernel's table of mounts, parsed and indexed.
 //! - [`stat`]: usage of a filesystem, asked in a way that a hung mount cannot block.
 //!
@@ -13,6 +14,8 @@ use std::pin::Pin;
 
 mod bounded;
 pub mod exec;
+mod ioctl;
+pub mod mount;
 pub mod mountinfo;
 pub mod stat;
 
