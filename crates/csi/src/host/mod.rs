@@ -3,6 +3,7 @@
 //! - [`exec`]: runs a host tool; the seam [`exec::Exec`].
 //! - [`mount`]: binds, mounts and unmounts; the seam [`mount::Mounter`].
 //! - [`mountinfo`]: the kernel's table of mounts, parsed and indexed.
+//! - [`loopdev`]: loop devices, found by the inode of their backing file.
 //! - [`stat`]: usage of a filesystem, asked in a way that a hung mount cannot block.
 //!
 //! Nothing here logs secrets, keeps state that a restart would forget, or knows of a certain driver. Functions that
@@ -15,6 +16,7 @@ use std::pin::Pin;
 mod bounded;
 pub mod exec;
 mod ioctl;
+pub mod loopdev;
 pub mod mount;
 pub mod mountinfo;
 pub mod stat;
