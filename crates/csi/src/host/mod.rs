@@ -4,6 +4,7 @@
 //! - [`mount`]: binds, mounts and unmounts; the seam [`mount::Mounter`].
 //! - [`mountinfo`]: the kernel's table of mounts, parsed and indexed.
 //! - [`loopdev`]: loop devices, found by the inode of their backing file.
+//! - [`filesystem`]: probe, format, check, grow, freeze.
 //! - [`stat`]: usage of a filesystem, asked in a way that a hung mount cannot block.
 //!
 //! Nothing here logs secrets, keeps state that a restart would forget, or knows of a certain driver. Functions that
@@ -15,6 +16,7 @@ use std::pin::Pin;
 
 mod bounded;
 pub mod exec;
+pub mod filesystem;
 mod ioctl;
 pub mod loopdev;
 pub mod mount;
