@@ -6,6 +6,7 @@
 //! - [`loopdev`]: loop devices, found by the inode of their backing file.
 //! - [`filesystem`]: probe, format, check, grow, freeze.
 //! - [`stat`]: usage of a filesystem, asked in a way that a hung mount cannot block.
+//! - [`beneath`]: files below a root that neither `..` nor a symbolic link can leave.
 //!
 //! Nothing here logs secrets, keeps state that a restart would forget, or knows of a certain driver. Functions that
 //! are `async` may be awaited anywhere. The others block: call them through [`blocking`].
@@ -14,6 +15,7 @@ use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 
+pub mod beneath;
 mod bounded;
 pub mod exec;
 pub mod filesystem;
