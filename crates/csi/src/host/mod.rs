@@ -7,6 +7,7 @@
 //! - [`filesystem`]: probe, format, check, grow, freeze.
 //! - [`stat`]: usage of a filesystem, asked in a way that a hung mount cannot block.
 //! - [`beneath`]: files below a root that neither `..` nor a symbolic link can leave.
+//! - [`copy`]: reflink or sparse copies, and small files that are written as a whole or not at all.
 //!
 //! Nothing here logs secrets, keeps state that a restart would forget, or knows of a certain driver. Functions that
 //! are `async` may be awaited anywhere. The others block: call them through [`blocking`].
@@ -17,6 +18,7 @@ use std::pin::Pin;
 
 pub mod beneath;
 mod bounded;
+pub mod copy;
 pub mod exec;
 pub mod filesystem;
 mod ioctl;
@@ -67,3 +69,6 @@ where
         },
     }
 }
+
+#[cfg(test)]
+mod tests;
