@@ -7,7 +7,7 @@ use stowage_csi::proto::csi::{
 use tonic::{Code, Request};
 
 use crate::{
-    driver::{Served, delete_request, log, seen},
+    driver::{SOON, Served, delete_request, log, seen},
     raw::{Ended, RawClient, field},
 };
 
@@ -93,6 +93,22 @@ async fn a_deadline_drops_the_work() {
     seen(&served.driver.dropped).await;
     // With the work the lock is gone.
     assert!(served.driver.locks.lock("wait").is_ok());
+}
+
+#[tokio::test]
+async fn a_call_without_a_deadline_gets_the_connections() {
+    let served = Served::start();
+    let status = served.delete("deadline").await.unwrap().unwrap_err();
+    assert!(status.message().contains("\"10000m\""), "{status}");
+
+    let mut request = Request::new(delete_request("deadline"));
+    request.set_timeout(Duration::from_secs(7));
+    let status = served
+        .controller()
+        .delete_volume(request)
+        .await
+        .unwrap_err();
+    assert!(status.message().contains("\"7000000u\""), "{status}");
 }
 
 /// The server keeps the deadline by itself, and answers as the specification says: the transport, which watches
@@ -190,7 +206,8 @@ async fn a_deadline_ends_a_stream() {
     let mut stream = allocated(&served, "wait", Some(Duration::from_millis(300))).await;
     assert!(stream.message().await.unwrap().is_some());
     assert!(stream.message().await.unwrap().is_some());
-    let status = stream.message().await.unwrap_err();
+    let third = tokio::time::timeout(SOON, stream.message()).await;
+    let status = third.expect("an end").unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
     seen(&served.driver.dropped).await;
 }

@@ -84,15 +84,19 @@ impl Identity for Driver {
 
 #[tonic::async_trait]
 impl Controller for Driver {
-    /// `panic` panics; `wait-...` takes the volume's lock and waits for the gate.
+    /// `panic` panics; `deadline` is not found and says how long it may take; `wait-...` takes the volume's lock
+    /// and waits for the gate.
     async fn delete_volume(
         &self,
         request: Request<DeleteVolumeRequest>,
     ) -> Result<Response<DeleteVolumeResponse>, Status> {
-        let request = request.into_inner();
-        tracing::debug!(?request, "Deleting.");
-        let id = request.volume_id;
+        tracing::debug!(request = ?request.get_ref(), "Deleting.");
+        let id = request.get_ref().volume_id.clone();
         assert_ne!(id, "panic", "the test asked for it");
+        if id == "deadline" {
+            let timeout = request.metadata().get("grpc-timeout");
+            return Err(Status::not_found(format!("{timeout:?}")));
+        }
         let _lock = self.locks.lock(&id)?;
         if id.starts_with("wait") {
             let _dropped = OnDrop(self.dropped.clone());

@@ -49,7 +49,8 @@ async fn the_kubelet_learns_the_driver_and_says_what_it_thinks() {
         (said(true, ""), KubeletVerdict::Registered),
     ] {
         kubelet.notify_registration_status(status).await.unwrap();
-        verdict.changed().await.unwrap();
+        let changed = tokio::time::timeout(SOON, verdict.changed()).await;
+        changed.unwrap().unwrap();
         assert_eq!(*verdict.borrow_and_update(), expected);
     }
 
