@@ -1,0 +1,205 @@
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::*;
+
+fn table(text: &str) -> MountTable {
+    MountTable::parse(text).unwrap()
+}
+
+#[test]
+fn every_field_is_read() {
+    let table = table(
+        "36 35 98:1 /vols/a /mnt/a rw,noatime,ro shared:7 master:12 propagate_from:3 - ext3 /dev/root rw,errors=continue\n",
+    );
+    let mount = table.at(Path::new("/mnt/a")).unwrap();
+    assert_eq!((mount.id(), mount.parent()), (36, 35));
+    assert_eq!(
+        mount.device(),
+        Device {
+            major: 98,
+            minor: 1
+        }
+    );
+    assert_eq!(mount.root(), Path::new("/vols/a"));
+    assert_eq!(
+        (mount.kind(), mount.source()),
+        (OsStr::new("ext3"), OsStr::new("/dev/root"))
+    );
+    assert_eq!(
+        (mount.peer_group(), mount.master_group()),
+        (Some(7), Some(12))
+    );
+    assert!(mount.has_option("noatime") && mount.has_option("ro") && !mount.has_option("time"));
+    assert!(mount.has_super_option("errors=continue") && !mount.has_super_option("ro"));
+    assert!(mount.read_only());
+}
+
+#[test]
+fn optional_fields_may_be_missing() {
+    let table = table(
+        "1 0 0:1 / / rw - rootfs rootfs rw\n2 1 0:2 / /a rw,relatime unbindable - tmpfs none rw",
+    );
+    assert_eq!(table.len(), 2);
+    let mount = table.at(Path::new("/a")).unwrap();
+    assert_eq!((mount.peer_group(), mount.master_group()), (None, None));
+    assert!(!mount.read_only());
+}
+
+#[test]
+fn escapes_are_undone_in_paths_and_sources() {
+    let table = table(
+        "1 0 0:1 /a\\040b\\134c /mnt/\\011tab\\012line\\043 rw - fuse.a\\040b //host/a\\040share rw,user=a\\054b\n",
+    );
+    let mount = table.at(Path::new("/mnt/\ttab\nline#")).unwrap();
+    assert_eq!(mount.root(), Path::new("/a b\\c"));
+    assert_eq!(
+        (mount.kind(), mount.source()),
+        (OsStr::new("fuse.a b"), OsStr::new("//host/a share"))
+    );
+}
+
+#[test]
+fn a_backslash_that_escapes_nothing_stays() {
+    let table = table("1 0 0:1 / /mnt/a\\9x\\04 rw - tmpfs none rw\n");
+    assert!(table.at(Path::new("/mnt/a\\9x\\04")).is_some(), "{table:?}");
+}
+
+#[test]
+fn names_need_not_be_utf8() {
+    let text = b"1 0 0:1 / /mnt/\xff\xfe\\377 rw - tmpfs \xc0 rw\n";
+    let table = MountTable::parse(text.as_slice()).unwrap();
+    let point = OsString::from_vec(b"/mnt/\xff\xfe\xff".to_vec());
+    assert_eq!(
+        table.at(Path::new(&point)).unwrap().source().as_bytes(),
+        b"\xc0"
+    );
+}
+
+#[test]
+fn an_empty_source_is_a_source() {
+    let table = table("1 0 0:1 / /mnt rw - tmpfs  rw,size=4k\n");
+    let mount = table.with_source(OsStr::new("")).next().unwrap();
+    assert!(mount.has_super_option("size=4k"));
+}
+
+#[test]
+fn a_removed_root_is_recognised() {
+    let table = table("1 0 8:1 /vols/gone//deleted /mnt rw - ext4 /dev/sda rw\n");
+    let mount = table.at(Path::new("/mnt")).unwrap();
+    assert!(mount.root_deleted());
+    assert_eq!(mount.root(), Path::new("/vols/gone"));
+}
+
+#[test]
+fn a_malformed_line_is_named() {
+    for bad in [
+        "1 0 0:1 / /mnt rw shared:1",
+        "x 0 0:1 / / rw - a b c",
+        "1 0 01 / / rw - a b c",
+        "",
+        " ",
+    ] {
+        let text = format!("1 0 0:1 / / rw - rootfs rootfs rw\n{bad}\n");
+        let error = MountTable::parse(text).unwrap_err();
+        assert!(
+            matches!(error, MountInfoError::Malformed { line: 2, .. }),
+            "{bad:?}: {error:?}"
+        );
+    }
+}
+
+#[test]
+fn of_stacked_mounts_the_topmost_counts() {
+    // The kernel's order says nothing: here the upper one comes first.
+    let table = table(
+        "30 20 0:9 / /a rw - tmpfs upper rw\n20 1 0:8 / /a rw - tmpfs lower rw\n21 1 0:8 / /b rw - tmpfs lower rw\n",
+    );
+    assert_eq!(
+        table.at(Path::new("/a")).unwrap().source(),
+        OsStr::new("upper")
+    );
+    assert_eq!(table.all_at(Path::new("/a")).count(), 2);
+    assert!(
+        table.at(Path::new("/a/")).is_some(),
+        "a trailing slash is the same path"
+    );
+    assert!(table.at(Path::new("/c")).is_none());
+}
+
+#[test]
+fn mounts_are_found_by_source_device_root_and_directory() {
+    let table = table(
+        "1 0 7:3 / /stage rw - ext4 /dev/loop3 rw\n\
+         2 1 7:3 / /pod-1 rw - ext4 /dev/loop3 rw\n\
+         3 1 7:3 /sub /pod-1/sub rw - ext4 /dev/loop3 rw\n\
+         4 1 7:4 /sub /pod-11 rw - ext4 /dev/loop4 rw\n",
+    );
+    let ids = |mounts: &mut dyn Iterator<Item = Mount<'_>>| {
+        mounts.map(|mount| mount.id()).collect::<Vec<_>>()
+    };
+    let loop3 = Device { major: 7, minor: 3 };
+    assert_eq!(
+        ids(&mut table.with_source(OsStr::new("/dev/loop3"))),
+        [1, 2, 3]
+    );
+    assert_eq!(ids(&mut table.with_device(loop3)), [1, 2, 3]);
+    assert_eq!(ids(&mut table.with_root(loop3, Path::new("/sub"))), [3]);
+    assert_eq!(ids(&mut table.with_root(loop3, Path::new("/"))), [1, 2]);
+    assert_eq!(ids(&mut table.under(Path::new("/pod-1"))), [2, 3]);
+    assert_eq!(table.with_id(4).unwrap().point(), Path::new("/pod-11"));
+}
+
+#[test]
+fn the_machines_own_table_is_read_and_kept() {
+    let reader = Reader::default();
+    let table = reader.table().unwrap();
+    assert_eq!(
+        table.at(Path::new("/proc")).unwrap().kind(),
+        OsStr::new("proc")
+    );
+    // Others may mount meanwhile; then there is one more reading, but not ten in a row.
+    let kept = (0..10)
+        .filter(|_| Arc::ptr_eq(&reader.table().unwrap(), &reader.table().unwrap()))
+        .count();
+    assert!(kept > 0);
+}
+
+/// `count` mounts as kubelet makes them: two binds for each volume.
+fn many(count: usize) -> String {
+    let line = |n: usize| {
+        let (id, volume) = (n + 100, n / 2);
+        let pod = format!(
+            "/var/lib/kubelet/pods/0d9a7a3e-5a0b-4a4e-8f5e-{n:012x}/volumes/kubernetes.io~csi"
+        );
+        format!(
+            "{id} 27 7:{volume} / {pod}/pvc-{n}/mount rw,relatime shared:{id} - ext4 /dev/loop{volume} rw,seclabel"
+        )
+    };
+    (0..count).map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn ten_thousand_mounts_are_parsed_fast() {
+    let text = many(10_000);
+    let begun = Instant::now();
+    let table = MountTable::parse(text.clone()).unwrap();
+    let parsed = begun.elapsed();
+    let points: Vec<_> = table.iter().map(|mount| mount.point().to_owned()).collect();
+    let begun = Instant::now();
+    assert!(points.iter().all(|point| table.at(point).is_some()));
+    let looked_up = begun.elapsed();
+    println!(
+        "{} bytes parsed in {parsed:?}, 10,000 look-ups in {looked_up:?}",
+        text.len()
+    );
+    assert_eq!(table.len(), 10_000);
+    assert_eq!(table.with_source(OsStr::new("/dev/loop4999")).count(), 2);
+    // Ten times what a debug build needs here, so that only a wrong kind of growth fails.
+    assert!(
+        parsed.as_millis() < 500 && looked_up.as_millis() < 500,
+        "{parsed:?}, {looked_up:?}"
+    );
+}

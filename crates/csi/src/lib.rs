@@ -1,0 +1,24 @@
+//! The CSI protocol and what every driver and the sidecar need around it.
+//!
+//! - [`proto`]: messages, clients and server traits, generated from `proto/`.
+//! - [`endpoint`]: where a driver listens.
+//! - [`server`]: serves a driver on its socket; [`layer`] is what happens around every call.
+//! - [`client`]: the caller's end, which outlives restarts of the driver.
+//! - [`metrics`]: what is counted, on both sides.
+//! - [`check`]: is a request complete and within limits; each RPC asks this first.
+//! - [`locks`]: one operation per volume at a time; each RPC asks this second.
+//! - [`registration`]: how the kubelet gets to know a driver.
+//! - [`host`]: what a driver does to the machine: tools, mounts, loop devices, filesystems, files.
+
+mod call;
+pub mod check;
+pub mod client;
+mod deadline;
+pub mod endpoint;
+pub mod host;
+pub mod layer;
+pub mod locks;
+pub mod metrics;
+pub mod proto;
+pub mod registration;
+pub mod server;

@@ -1,0 +1,247 @@
+//! The command line: [`Args`] is what was typed, [`Config`] what it means. The names are those of the Go reference
+//! driver where it has the flag.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, ValueEnum};
+use stowage_csi::endpoint::{Endpoint, EndpointError};
+use stowage_csi::host::filesystem::{FsError, FsKind};
+
+use crate::id::{NodeId, NodeIdError};
+use crate::quantity::Quantity;
+
+/// Longest name of a driver.
+const LONGEST_NAME: usize = 63;
+
+/// Flags of `stowage driver hostpath`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Name of the driver, as in the CSIDriver object and in storage classes
+    #[arg(
+        long = "drivername",
+        value_name = "NAME",
+        default_value = "csi-hostpath"
+    )]
+    pub driver_name: String,
+
+    /// Socket to serve on, such as `unix:///csi/csi.sock`
+    #[arg(long, value_name = "SOCKET", env = "CSI_ENDPOINT")]
+    pub endpoint: String,
+
+    /// Name of this node; must stay the same for as long as its volumes live [default: the host's name]
+    #[arg(long = "nodeid", value_name = "NODE")]
+    pub node_id: Option<String>,
+
+    /// Directory for volumes and snapshots
+    #[arg(
+        long = "statedir",
+        value_name = "DIR",
+        default_value = "/tmp/csi-hostpath"
+    )]
+    pub state_directory: PathBuf,
+
+    /// Which services to offer
+    #[arg(long, value_enum, default_value_t = Mode::All)]
+    pub mode: Mode,
+
+    /// Offer ControllerPublishVolume and ControllerUnpublishVolume
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true")]
+    pub enable_attach: bool,
+
+    /// Tell Kubernetes that a volume lives on one node only
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value_t = true, default_missing_value = "true")]
+    pub enable_topology: bool,
+
+    /// How many volumes this node takes; 0 is no limit
+    #[arg(long = "maxvolumespernode", value_name = "NUMBER", default_value_t = 0)]
+    pub max_volumes_per_node: u32,
+
+    /// Largest volume that can be made
+    #[arg(long, value_name = "SIZE", default_value = "1Ti")]
+    pub max_volume_size: Quantity,
+
+    /// How much all volumes together may promise [default: each as much as the disk has free]
+    #[arg(long, value_name = "SIZE")]
+    pub capacity: Option<Quantity>,
+
+    /// Filesystem of volumes whose class names none
+    #[arg(long = "default-fstype", value_name = "TYPE", default_value = "ext4", value_parser = filesystem)]
+    pub default_filesystem: FsKind,
+
+    /// For tests: several nodes of one machine use the same state directory
+    #[arg(long = "shared-statedir", hide = true)]
+    pub shared_state_directory: bool,
+}
+
+/// Which services a process offers. All of them answer for themselves (Identity).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Create, delete, snapshot, expand.
+    Controller,
+    /// Mount on this node.
+    Node,
+    /// Both.
+    All,
+}
+
+/// Why the flags cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FlagError {
+    /// Not the name of a driver.
+    #[error(
+        "--drivername `{0}`: use 1 to {LONGEST_NAME} letters, digits, `-` or `.`, the first and the last a letter or digit"
+    )]
+    DriverName(String),
+    /// Not a socket.
+    #[error("--endpoint")]
+    Endpoint(#[from] EndpointError),
+    /// Not the name of a node.
+    #[error("--nodeid (the host's name by default)")]
+    NodeId(#[from] NodeIdError),
+    /// A path that means something else after the next `chdir`.
+    #[error("--statedir `{}`: give an absolute path", .0.display())]
+    StateDirectory(PathBuf),
+}
+
+/// The flags, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) driver_name: String,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) node: NodeId,
+    pub(crate) state_directory: PathBuf,
+    pub(crate) mode: Mode,
+    pub(crate) attach: bool,
+    pub(crate) topology: bool,
+    pub(crate) max_volumes: u32,
+    pub(crate) max_volume_bytes: u64,
+    pub(crate) capacity: Option<u64>,
+    pub(crate) default_filesystem: FsKind,
+    pub(crate) shared: bool,
+}
+
+impl TryFrom<Args> for Config {
+    type Error = FlagError;
+
+    fn try_from(args: Args) -> Result<Self, FlagError> {
+        if !is_driver_name(&args.driver_name) {
+            return Err(FlagError::DriverName(args.driver_name));
+        }
+        if !args.state_directory.is_absolute() {
+            return Err(FlagError::StateDirectory(args.state_directory));
+        }
+        let node = args.node_id.unwrap_or_else(host_name);
+        Ok(Self {
+            endpoint: args.endpoint.parse()?,
+            node: node.parse()?,
+            driver_name: args.driver_name,
+            state_directory: args.state_directory,
+            mode: args.mode,
+            attach: args.enable_attach,
+            topology: args.enable_topology,
+            max_volumes: args.max_volumes_per_node,
+            max_volume_bytes: args.max_volume_size.0,
+            capacity: args.capacity.map(|capacity| capacity.0),
+            default_filesystem: args.default_filesystem,
+            shared: args.shared_state_directory,
+        })
+    }
+}
+
+fn filesystem(name: &str) -> Result<FsKind, FsError> {
+    name.parse()
+}
+
+fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn is_driver_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let ends_well = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    bytes.len() <= LONGEST_NAME
+        && ends_well(bytes.first())
+        && ends_well(bytes.last())
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn config(words: &[&str]) -> Result<Config, FlagError> {
+        let words = ["hostpath", "--endpoint=unix:///csi/csi.sock"]
+            .iter()
+            .chain(words);
+        Command::try_parse_from(words).unwrap().args.try_into()
+    }
+
+    #[test]
+    fn the_endpoint_is_enough() {
+        let config = config(&[]).unwrap();
+        assert_eq!(config.driver_name, "csi-hostpath");
+        assert_eq!(config.state_directory, PathBuf::from("/tmp/csi-hostpath"));
+        assert_eq!(config.mode, Mode::All);
+        assert!(config.topology && !config.attach && !config.shared);
+        assert_eq!(config.node.as_str(), host_name());
+        assert!(Command::try_parse_from(["hostpath"]).is_err());
+    }
+
+    #[test]
+    fn flags_are_written_as_for_the_go_driver() {
+        let config = config(&[
+            "--drivername=hostpath.csi.k8s.io",
+            "--nodeid=worker-1",
+            "--statedir=/csi-data-dir",
+            "--enable-attach",
+            "--enable-topology=false",
+            "--maxvolumespernode=7",
+            "--capacity=10Gi",
+        ])
+        .unwrap();
+        assert_eq!(config.driver_name, "hostpath.csi.k8s.io");
+        assert!(config.attach && !config.topology);
+        assert_eq!((config.max_volumes, config.capacity), (7, Some(10 << 30)));
+    }
+
+    #[test]
+    fn wrong_flags_are_named_with_the_remedy() {
+        for (flag, expected) in [
+            ("--drivername=-", "--drivername `-`: use 1 to 63 letters"),
+            ("--endpoint=tcp://1.2.3.4:5", "--endpoint"),
+            ("--nodeid=", "--nodeid"),
+            (
+                "--statedir=data",
+                "--statedir `data`: give an absolute path",
+            ),
+        ] {
+            let words = ["hostpath", "--endpoint=/a.sock", flag];
+            let words = if flag.starts_with("--endpoint") {
+                vec![words[0], words[2]]
+            } else {
+                words.to_vec()
+            };
+            let args = Command::try_parse_from(words).unwrap().args;
+            let error = Config::try_from(args).unwrap_err();
+            assert!(error.to_string().starts_with(expected), "{error}");
+        }
+        for flag in ["--mode=both", "--capacity=much", "--default-fstype=ntfs"] {
+            assert!(Command::try_parse_from(["hostpath", "--endpoint=/a.sock", flag]).is_err());
+        }
+    }
+}

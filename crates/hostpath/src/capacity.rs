@@ -1,0 +1,207 @@
+//! How large a volume becomes.
+
+use stowage_csi::host::filesystem::FsKind;
+use stowage_csi::proto::csi::CapacityRange;
+
+use crate::usage::Access;
+
+/// What a volume gets whose size nobody said.
+const DEFAULT_BYTES: u64 = 1 << 30;
+
+/// A loop device has whole sectors only: what is beyond the last one could not be used.
+const SECTOR: u64 = 512;
+
+/// Why no size fits.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(crate) enum SizeError {
+    #[error("{bytes} bytes are too few for {kind}, which needs {} or more", kind.minimum_bytes())]
+    BelowMinimum { kind: FsKind, bytes: u64 },
+    #[error(
+        "{bytes} bytes are more than {limit}, the largest volume there may be (--max-volume-size)"
+    )]
+    AboveMaximum { bytes: u64, limit: u64 },
+    #[error(
+        "the size is a multiple of {SECTOR} bytes, and there is none from {required} to {limit}"
+    )]
+    BetweenSectors { required: u64, limit: u64 },
+    #[error("the source has {source_bytes} bytes and does not fit into {bytes}")]
+    BelowSource { source_bytes: u64, bytes: u64 },
+    #[error(
+        "the volume has {bytes} bytes, more than the limit of {limit}, and volumes do not shrink"
+    )]
+    AboveLimit { bytes: u64, limit: u64 },
+}
+
+/// The limits that a caller set; zero is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) required: u64,
+    pub(crate) limit: u64,
+}
+
+impl From<Option<&CapacityRange>> for Range {
+    fn from(range: Option<&CapacityRange>) -> Self {
+        // Negative ones were refused before.
+        let bytes = |number: i64| u64::try_from(number).unwrap_or(0);
+        range.map_or_else(Self::default, |range| Self {
+            required: bytes(range.required_bytes),
+            limit: bytes(range.limit_bytes),
+        })
+    }
+}
+
+impl Range {
+    /// Whether a volume of this size is what the caller wants.
+    pub(crate) fn contains(self, bytes: u64) -> bool {
+        bytes >= self.required && (self.limit == 0 || bytes <= self.limit)
+    }
+
+    /// The smallest whole number of sectors in the range.
+    fn smallest(self, at_least: u64) -> Result<u64, SizeError> {
+        let bytes = self.required.max(at_least).div_ceil(SECTOR) * SECTOR;
+        if self.limit != 0 && bytes > self.limit {
+            return Err(SizeError::BetweenSectors {
+                required: self.required.max(at_least),
+                limit: self.limit,
+            });
+        }
+        Ok(bytes)
+    }
+}
+
+/// What a new volume is to hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Content {
+    pub(crate) access: Access,
+    pub(crate) filesystem: FsKind,
+    /// The size of what is copied into it.
+    pub(crate) source_bytes: Option<u64>,
+}
+
+/// The size of a new volume: as small as allowed, and never silently another than asked for.
+pub(crate) fn choose(range: Range, content: Content, maximum: u64) -> Result<u64, SizeError> {
+    let bytes = match content.source_bytes {
+        _ if range.required > 0 => range.smallest(0)?,
+        Some(source_bytes) => range.smallest(source_bytes)?,
+        None if range.limit == 0 => DEFAULT_BYTES,
+        None => range.limit.min(DEFAULT_BYTES) / SECTOR * SECTOR,
+    };
+    if let Some(source_bytes) = content.source_bytes
+        && bytes < source_bytes
+    {
+        return Err(SizeError::BelowSource {
+            source_bytes,
+            bytes,
+        });
+    }
+    if content.access == Access::Filesystem && bytes < content.filesystem.minimum_bytes() {
+        return Err(SizeError::BelowMinimum {
+            kind: content.filesystem,
+            bytes,
+        });
+    }
+    if bytes == 0 {
+        return Err(SizeError::BetweenSectors {
+            required: 1,
+            limit: range.limit,
+        });
+    }
+    within(bytes, maximum)
+}
+
+/// The size of a volume that has `bytes` and is to grow into the range; its own if that is enough.
+pub(crate) fn grow(bytes: u64, range: Range, maximum: u64) -> Result<u64, SizeError> {
+    if range.contains(bytes) {
+        return Ok(bytes);
+    }
+    if bytes > range.required {
+        return Err(SizeError::AboveLimit {
+            bytes,
+            limit: range.limit,
+        });
+    }
+    within(range.smallest(0)?, maximum)
+}
+
+fn within(bytes: u64, limit: u64) -> Result<u64, SizeError> {
+    if bytes > limit {
+        return Err(SizeError::AboveMaximum { bytes, limit });
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIB: u64 = 1 << 40;
+    const MIB: u64 = 1 << 20;
+
+    fn sized(required: u64, limit: u64, content: Content) -> Result<u64, SizeError> {
+        choose(Range { required, limit }, content, TIB)
+    }
+
+    fn empty(access: Access, filesystem: FsKind) -> Content {
+        Content {
+            access,
+            filesystem,
+            source_bytes: None,
+        }
+    }
+
+    #[test]
+    fn a_volume_is_as_large_as_asked_in_whole_sectors() {
+        let block = empty(Access::Block, FsKind::Ext4);
+        assert_eq!(sized(0, 0, block), Ok(DEFAULT_BYTES));
+        assert_eq!(sized(0, 10 * MIB, block), Ok(10 * MIB));
+        assert_eq!(sized(0, 2 * TIB, block), Ok(DEFAULT_BYTES));
+        assert_eq!(sized(MIB, MIB, block), Ok(MIB));
+        assert_eq!(sized(100_000_000, 0, block), Ok(100_000_256));
+        assert!(sized(1000, 1001, block).is_err());
+        assert!(sized(0, 1, block).is_err());
+        assert!(matches!(
+            sized(TIB + 1, 0, block),
+            Err(SizeError::AboveMaximum { .. })
+        ));
+        assert!(sized(u64::MAX >> 1, 0, block).is_err());
+    }
+
+    #[test]
+    fn a_filesystem_has_its_minimum_and_the_error_names_it() {
+        let error = sized(100 * MIB, 0, empty(Access::Filesystem, FsKind::Xfs)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "104857600 bytes are too few for xfs, which needs 314572800 or more"
+        );
+        assert!(sized(100 * MIB, 0, empty(Access::Filesystem, FsKind::Btrfs)).is_err());
+        assert!(sized(100 * MIB, 0, empty(Access::Block, FsKind::Xfs)).is_ok());
+    }
+
+    #[test]
+    fn a_copy_is_never_smaller_than_its_source() {
+        let copy = Content {
+            source_bytes: Some(8 * MIB),
+            ..empty(Access::Filesystem, FsKind::Ext4)
+        };
+        assert_eq!(sized(0, 0, copy), Ok(8 * MIB));
+        assert_eq!(sized(9 * MIB, 0, copy), Ok(9 * MIB));
+        assert!(matches!(
+            sized(4 * MIB, 0, copy),
+            Err(SizeError::BelowSource { .. })
+        ));
+        assert!(sized(0, 4 * MIB, copy).is_err());
+    }
+
+    #[test]
+    fn a_volume_grows_and_does_not_shrink() {
+        let to = |required, limit| grow(4 * MIB, Range { required, limit }, TIB);
+        assert_eq!(to(8 * MIB, 0), Ok(8 * MIB));
+        assert_eq!(to(4 * MIB, 0), Ok(4 * MIB));
+        assert_eq!(to(MIB, 0), Ok(4 * MIB));
+        assert!(matches!(
+            to(MIB, 2 * MIB),
+            Err(SizeError::AboveLimit { .. })
+        ));
+        assert!(to(2 * TIB, 0).is_err());
+    }
+}

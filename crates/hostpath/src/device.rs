@@ -1,0 +1,130 @@
+//! The loop devices and mounts of one volume: which are its own, and whether it is in use.
+//!
+//! Everything is recognised by the inode of the image: a mount belongs to a volume if its device is a loop device that
+//! stands for that image at this moment.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use stowage_csi::host::blocking;
+use stowage_csi::host::loopdev::{BackingFile, Detached, LoopDevice, LoopError, LoopOptions};
+use stowage_csi::host::mountinfo::{Mount, MountTable};
+
+use crate::driver::Host;
+use crate::error::Error;
+use crate::state::Image;
+
+/// A filesystem's device goes with its mount, whoever unmounts it; a raw block volume's stays until it is unstaged.
+pub(crate) const FILESYSTEM: LoopOptions = LoopOptions {
+    read_only: false,
+    autoclear: true,
+    direct_io: false,
+};
+pub(crate) const BLOCK: LoopOptions = LoopOptions {
+    autoclear: false,
+    ..FILESYSTEM
+};
+/// A bind that is read-only does not keep anybody from writing to a device, so the device itself refuses.
+pub(crate) const READ_ONLY_BLOCK: LoopOptions = LoopOptions {
+    read_only: true,
+    ..BLOCK
+};
+
+impl Host {
+    /// The devices of an image.
+    pub(crate) async fn devices(&self, image: &Image) -> Result<Vec<LoopDevice>, Error> {
+        let (loops, file) = (self.loops.clone(), image.reopen()?);
+        Ok(blocking(move || loops.find(&file)).await?)
+    }
+
+    /// The device of an image with this access: the one it has, or a new one.
+    pub(crate) async fn attach(
+        &self,
+        image: &Image,
+        options: LoopOptions,
+    ) -> Result<LoopDevice, Error> {
+        // Not the locked descriptor: the device would keep the lock for as long as it lives.
+        let (loops, file) = (self.loops.clone(), image.reopen()?);
+        let attached = blocking(move || -> Result<LoopDevice, LoopError> {
+            for device in loops.find(&file)? {
+                let status = device.status()?;
+                if status.is_some_and(|status| status.read_only == options.read_only) {
+                    return Ok(device);
+                }
+            }
+            loops.attach(&file, options)
+        });
+        Ok(attached.await?)
+    }
+
+    /// Takes the image away from those of its devices that fit. Kernel and others may keep one for a moment longer.
+    pub(crate) async fn detach(
+        &self,
+        image: &Image,
+        fits: impl Fn(&LoopDevice) -> bool + Send + 'static,
+    ) -> Result<(), Error> {
+        let (loops, file) = (self.loops.clone(), image.reopen()?);
+        let detached = blocking(move || -> Result<(), LoopError> {
+            for device in loops.find(&file)? {
+                if !fits(&device) {
+                    continue;
+                }
+                let path = device.path().to_owned();
+                if device.detach(&loops)? == Detached::WhenClosed {
+                    tracing::info!(device = %path.display(), "The device is still open; it goes when it is closed.");
+                }
+            }
+            Ok(())
+        });
+        Ok(detached.await?)
+    }
+
+    /// All mounts as they are now.
+    pub(crate) async fn mounts(&self) -> Result<Arc<MountTable>, Error> {
+        Ok(self.mounter.table().await?)
+    }
+
+    /// Whether this mount shows the image's filesystem, or is a bind of one of its devices.
+    pub(crate) fn shows(&self, mount: &Mount<'_>, backing: BackingFile) -> bool {
+        let number = loop_number(mount.source()).or_else(|| bound_loop(mount));
+        // What cannot be examined is not known to be ours.
+        number.is_some_and(|number| matches!(self.loops.at(number, backing), Ok(Some(_))))
+    }
+}
+
+/// `/dev/loop7` is 7.
+fn loop_number(source: &OsStr) -> Option<u32> {
+    let name = Path::new(source).strip_prefix("/dev").ok()?;
+    name.to_str()?.strip_prefix("loop")?.parse().ok()
+}
+
+/// The device that a bind of a device's node shows.
+pub(crate) fn bound_loop(mount: &Mount<'_>) -> Option<u32> {
+    // A file called loop7 in any other filesystem is no device.
+    if !matches!(mount.kind().to_str(), Some("devtmpfs" | "tmpfs")) {
+        return None;
+    }
+    let name = mount.root().file_name()?.to_str()?;
+    name.strip_prefix("loop")?.parse().ok()
+}
+
+/// Whether a filesystem on this device is mounted, in whichever mount namespace.
+pub(crate) async fn is_mounted(device: &LoopDevice) -> Result<bool, Error> {
+    let path = device.path().to_owned();
+    let (asked, number) = (path.clone(), device.number());
+    // Exclusive access is what a mounted filesystem has.
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    match blocking(move || rustix::fs::open(&asked, flags, Mode::empty())).await {
+        Ok(_) => Ok(false),
+        Err(Errno::BUSY) => Ok(true),
+        Err(errno) => Err(LoopError::Refusal {
+            doing: "examination",
+            number,
+            source: errno.into(),
+        }
+        .into()),
+    }
+}

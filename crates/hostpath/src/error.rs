@@ -1,0 +1,315 @@
+//! Why a call fails, and the one place where that becomes a gRPC code.
+
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+use stowage_csi::check::Violation;
+use stowage_csi::host::copy::CopyError;
+use stowage_csi::host::exec::ExecError;
+use stowage_csi::host::filesystem::{FsError, FsKind};
+use stowage_csi::host::loopdev::LoopError;
+use stowage_csi::host::mount::MountError;
+use stowage_csi::host::stat::StatError;
+use stowage_csi::locks::VolumeBusy;
+use tonic::{Code, Status};
+
+use crate::capacity::SizeError;
+use crate::id::NodeId;
+use crate::quantity::QuantityError;
+use crate::state::StateError;
+use crate::usage::UsageError;
+
+/// Why a call fails.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    #[error(transparent)]
+    Busy(#[from] VolumeBusy),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    #[error(transparent)]
+    Size(#[from] SizeError),
+
+    #[error("volume `{0}` does not exist")]
+    VolumeMissing(String),
+    #[error("snapshot `{0}` does not exist")]
+    SnapshotMissing(String),
+    #[error("node `{0}` is not known to this driver")]
+    NodeUnknown(String),
+    #[error("`{id}` lives on node `{node}`; this is node `{here}`, and data is local to its node")]
+    OtherNode {
+        id: String,
+        node: NodeId,
+        here: NodeId,
+    },
+    #[error(
+        "the source `{id}` lives on node `{node}`, so its copy can only be made there; this is node `{here}`"
+    )]
+    SourceElsewhere {
+        id: String,
+        node: NodeId,
+        here: NodeId,
+    },
+    #[error("no topology that was asked for includes node `{0}`, where the volume would be")]
+    Unreachable(NodeId),
+
+    #[error("`{name}` exists already with {difference}")]
+    Incompatible { name: String, difference: String },
+    #[error("the source holds {is}, and a copy of it cannot be {asked}")]
+    OtherFilesystem { is: FsKind, asked: FsKind },
+    #[error("volume `{id}` is in use: {by}")]
+    InUse { id: String, by: String },
+    #[error("volume `{id}` is attached to node `{node}`")]
+    AttachedElsewhere { id: String, node: String },
+    #[error("node `{node}` has {limit} volumes, which is its limit")]
+    NodeFull { node: String, limit: u32 },
+    #[error("{wanted} bytes are more than the {available} that are left")]
+    NoCapacity { wanted: u64, available: u64 },
+    #[error("the paging token is not one of ours")]
+    BadToken,
+    #[error(
+        "volume `{id}` is a raw block volume in use, and the filesystem of the state directory cannot copy it in one moment (no reflink): unpublish it first"
+    )]
+    LiveBlock { id: String },
+
+    #[error("volume `{id}` is not staged at `{}`", path.display())]
+    NotStaged { id: String, path: PathBuf },
+    #[error("volume `{id}` is not mounted at `{}`", path.display())]
+    NotThere { id: String, path: PathBuf },
+    #[error("volume `{id}` is already at `{}`, but {difference}", path.display())]
+    OtherwiseThere {
+        id: String,
+        path: PathBuf,
+        difference: &'static str,
+    },
+    #[error("volume `{id}` allows one writer and is already published at `{}`", path.display())]
+    SecondWriter { id: String, path: PathBuf },
+    #[error("`{0}` cannot be the id of an inline volume")]
+    EphemeralId(String),
+    #[error("the volume attribute `size` of an inline volume")]
+    EphemeralSize(#[source] QuantityError),
+    #[error(
+        "the volume has {actual} bytes and should have {wanted}: call ControllerExpandVolume first"
+    )]
+    NotExpanded { actual: u64, wanted: u64 },
+
+    #[error(transparent)]
+    Loop(#[from] LoopError),
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    #[error(transparent)]
+    Filesystem(#[from] FsError),
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    #[error(transparent)]
+    Stat(#[from] StatError),
+    #[error("{doing} `{}`", path.display())]
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// The filesystem cannot hold what was asked for.
+    #[error("a btrfs cannot be grown to {bytes} bytes: the kernel grows it to {} or more only", FsKind::Btrfs.growth_minimum_bytes())]
+    GrowthTooSmall { bytes: u64 },
+}
+
+impl Error {
+    pub(crate) fn io(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            doing,
+            path,
+            source,
+        }
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Self::Violation(violation) => violation.code(),
+            Self::State(error) => state_code(error),
+            Self::Usage(error) => usage_code(error),
+            Self::OtherFilesystem { .. } | Self::EphemeralId(_) | Self::EphemeralSize(_) => {
+                Code::InvalidArgument
+            }
+            Self::Busy(_) | Self::BadToken => Code::Aborted,
+            Self::VolumeMissing(_)
+            | Self::SnapshotMissing(_)
+            | Self::NodeUnknown(_)
+            | Self::NotThere { .. } => Code::NotFound,
+            Self::OtherNode { .. }
+            | Self::InUse { .. }
+            | Self::AttachedElsewhere { .. }
+            | Self::LiveBlock { .. }
+            | Self::NotStaged { .. }
+            | Self::SecondWriter { .. } => Code::FailedPrecondition,
+            Self::SourceElsewhere { .. }
+            | Self::Unreachable(_)
+            | Self::NodeFull { .. }
+            | Self::NoCapacity { .. } => Code::ResourceExhausted,
+            Self::Incompatible { .. } | Self::OtherwiseThere { .. } => Code::AlreadyExists,
+            Self::Size(_) | Self::NotExpanded { .. } | Self::GrowthTooSmall { .. } => {
+                Code::OutOfRange
+            }
+            Self::Loop(error) => loop_code(error),
+            Self::Mount(error) => mount_code(error),
+            Self::Filesystem(error) => filesystem_code(error),
+            Self::Copy(CopyError::Write(source)) | Self::Io { source, .. } => io_code(source),
+            Self::Copy(CopyError::Read(_) | CopyError::Shrunk { .. }) => Code::Internal,
+            Self::Stat(error) => stat_code(error),
+        }
+    }
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        Self::new(error.code(), chain(&error))
+    }
+}
+
+/// An error with all its causes. `transparent` variants tell their cause's text already.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.ends_with(&said) {
+            text += ": ";
+            text += &said;
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn state_code(error: &StateError) -> Code {
+    match error {
+        StateError::Locked { .. } => Code::Aborted,
+        StateError::Damaged { .. }
+        | StateError::ImageLost { .. }
+        | StateError::RecordLost { .. } => Code::DataLoss,
+        StateError::Io { source, .. } => io_code(source),
+    }
+}
+
+fn usage_code(error: &UsageError) -> Code {
+    match error {
+        UsageError::Contradiction(_) | UsageError::Filesystem(_) | UsageError::MountFlag(_) => {
+            Code::InvalidArgument
+        }
+        UsageError::OtherAccess { .. } => Code::FailedPrecondition,
+    }
+}
+
+/// What the disk says when it is full is for the caller to know: another node may have room.
+fn io_code(error: &io::Error) -> Code {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => Code::ResourceExhausted,
+        Some(Errno::FBIG) => Code::OutOfRange,
+        _ => Code::Internal,
+    }
+}
+
+fn loop_code(error: &LoopError) -> Code {
+    match error {
+        LoopError::Control { .. } | LoopError::Node { .. } => Code::FailedPrecondition,
+        LoopError::Contention { .. } => Code::Unavailable,
+        LoopError::OtherAccess { .. } => Code::AlreadyExists,
+        LoopError::Backing(_) | LoopError::Refusal { .. } => Code::Internal,
+    }
+}
+
+fn mount_code(error: &MountError) -> Code {
+    match error {
+        MountError::Occupied { .. } | MountError::MountPoint { .. } => Code::AlreadyExists,
+        MountError::Busy { .. } => Code::FailedPrecondition,
+        MountError::Hung { .. } => Code::Unavailable,
+        MountError::Helper { source, .. } => exec_code(source),
+        MountError::Table(_) | MountError::Refusal { .. } | MountError::Unidentified { .. } => {
+            Code::Internal
+        }
+    }
+}
+
+fn filesystem_code(error: &FsError) -> Code {
+    match error {
+        FsError::UnknownKind { .. } => Code::InvalidArgument,
+        FsError::Tool(error) => exec_code(error),
+        FsError::TooSmall { .. } | FsError::GrowthTooSmall { .. } => Code::OutOfRange,
+        // What was written to the volume is not what its class says, or it needs a person.
+        FsError::Foreign { .. }
+        | FsError::Damaged { .. }
+        | FsError::PendingLog { .. }
+        | FsError::NotMounted { .. }
+        // For the kubelet this code means: not while it is in use. It grows when it is staged next.
+        | FsError::GrowthRight { .. } => Code::FailedPrecondition,
+        FsError::Size(error) => stat_code(error),
+        FsError::Mount(error) => mount_code(error),
+        FsError::Unreadable { .. }
+        | FsError::SameIdentity { .. }
+        | FsError::Table(_)
+        | FsError::Refusal { .. } => Code::Internal,
+    }
+}
+
+fn exec_code(error: &ExecError) -> Code {
+    match error {
+        ExecError::ToolMissing { .. } => Code::FailedPrecondition,
+        ExecError::Timeout { .. } => Code::DeadlineExceeded,
+        ExecError::Start { .. } | ExecError::Pipe { .. } | ExecError::Failure { .. } => {
+            Code::Internal
+        }
+    }
+}
+
+fn stat_code(error: &StatError) -> Code {
+    match error {
+        StatError::Hung { .. } => Code::Unavailable,
+        StatError::Refusal { source, .. } => io_code(source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_names_every_cause() {
+        let error = Error::Io {
+            doing: "writing",
+            path: PathBuf::from("/state/x.img"),
+            source: Errno::NOSPC.into(),
+        };
+        let status = Status::from(error);
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert!(
+            status
+                .message()
+                .starts_with("writing `/state/x.img`: No space left"),
+            "{status}"
+        );
+    }
+
+    #[test]
+    fn a_missing_tool_is_named_with_its_package() {
+        let missing = ExecError::ToolMissing {
+            tool: "mkfs.xfs",
+            package: "xfsprogs",
+        };
+        let status = Status::from(Error::Filesystem(missing.into()));
+        assert_eq!(status.code(), Code::FailedPrecondition);
+        assert_eq!(
+            status.message(),
+            "host tool `mkfs.xfs` is missing: install Debian package `xfsprogs`"
+        );
+    }
+}

@@ -1,0 +1,181 @@
+//! `NodeStageVolume` and `NodeUnstageVolume`: once per volume, before the first pod and after the last.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stowage_csi::host::filesystem::{
+    Checked, FsError, FsKind, Grown, check, ensure_formatted, grow, grow_unmounted,
+};
+use stowage_csi::host::loopdev::LoopDevice;
+use stowage_csi::host::mount::{FsMount, Unmount, ensure_mounted, ensure_unmounted};
+use stowage_csi::host::{Outcome, blocking};
+use stowage_csi::proto::csi::{
+    NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest,
+    NodeUnstageVolumeResponse,
+};
+
+use super::target::Found;
+use crate::controller::check_access;
+use crate::device::{self, is_mounted};
+use crate::driver::{Driver, Host};
+use crate::error::{Error, chain};
+use crate::state::Image;
+use crate::usage::{Access, Usage};
+
+/// A large filesystem replays a large log.
+const MOUNT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// Gives the volume a device, and mounts its filesystem, which is made if there is none.
+pub(super) async fn stage(
+    driver: Arc<Driver>,
+    request: NodeStageVolumeRequest,
+) -> Result<NodeStageVolumeResponse, Error> {
+    let usage = Usage::try_from(&request.volume_capability.unwrap_or_default())?;
+    let _guard = driver.locks.lock(&request.volume_id)?;
+    let (image, record) = driver.claim_volume(&request.volume_id).await?;
+    check_access(&record, &usage)?;
+    match usage.access {
+        Access::Block => {
+            let options = if usage.reads_only() {
+                device::READ_ONLY_BLOCK
+            } else {
+                device::BLOCK
+            };
+            let device = driver.host.attach(&image, options).await?;
+            blocking(move || device.refresh_size()).await?;
+        }
+        Access::Filesystem => {
+            let target = Path::new(&request.staging_target_path);
+            check_staged(&driver, &image, target, &request.volume_id, &usage).await?;
+            mount(&driver.host, &image, record.filesystem, target, &usage).await?;
+        }
+    }
+    Ok(NodeStageVolumeResponse {})
+}
+
+/// Staged already is fine, but not in another way.
+async fn check_staged(
+    driver: &Driver,
+    image: &Image,
+    target: &Path,
+    id: &str,
+    usage: &Usage,
+) -> Result<(), Error> {
+    match driver.found_at(target, image.backing()?).await? {
+        Found::Filesystem { read_only } if read_only != usage.reads_only() => {
+            Err(Error::OtherwiseThere {
+                id: id.to_owned(),
+                path: target.to_owned(),
+                difference: "its access mode differs",
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Mounts the filesystem of an image, ready for use: formatted, checked and as large as the image.
+///
+/// Called twice: the second call finds the mount.
+pub(super) async fn mount(
+    host: &Host,
+    image: &Image,
+    kind: FsKind,
+    target: &Path,
+    usage: &Usage,
+) -> Result<Outcome, Error> {
+    let device = host.attach(image, device::FILESYSTEM).await?;
+    let device = refreshed(device).await?;
+    if !is_mounted(&device).await? {
+        prepare(host, &device, kind).await?;
+    }
+    let mut options = usage.mount_flags.clone();
+    if usage.reads_only() {
+        options.push("ro".to_owned());
+    }
+    let mounted = FsMount {
+        kind: kind.name().to_owned(),
+        source: device.path().into(),
+        target: target.to_owned(),
+        options,
+        timeout: MOUNT_TIMEOUT,
+    };
+    let outcome = ensure_mounted(&*host.mounter, &mounted).await?;
+    if outcome == Outcome::Done && !mounted.read_only() {
+        grow_mounted(host, &device, kind, target).await?;
+    }
+    Ok(outcome)
+}
+
+async fn refreshed(device: LoopDevice) -> Result<LoopDevice, Error> {
+    let (device, refreshed) = blocking(move || {
+        let refreshed = device.refresh_size();
+        (device, refreshed)
+    })
+    .await;
+    refreshed?;
+    Ok(device)
+}
+
+/// Everything that is done to a filesystem while it is not mounted.
+async fn prepare(host: &Host, device: &LoopDevice, kind: FsKind) -> Result<(), Error> {
+    let (exec, stats, path) = (&*host.exec, &*host.stats, device.path());
+    if ensure_formatted(exec, stats, path, kind, &[]).await? == Outcome::Done {
+        return Ok(());
+    }
+    if check(exec, path, kind).await? == Checked::Repaired {
+        tracing::warn!(device = %path.display(), %kind, "The filesystem had errors, which are repaired.");
+    }
+    if grow_unmounted(exec, stats, path, kind).await? == Grown::Done {
+        tracing::info!(device = %path.display(), %kind, "The filesystem grew to the size of its volume.");
+    }
+    Ok(())
+}
+
+/// What can only be grown while it is mounted: a copy in a larger volume, or one that was expanded while not in use.
+async fn grow_mounted(
+    host: &Host,
+    device: &LoopDevice,
+    kind: FsKind,
+    target: &Path,
+) -> Result<(), Error> {
+    if kind == FsKind::Ext4 {
+        return Ok(());
+    }
+    match grow(&*host.exec, &host.stats, device.path(), kind, target).await {
+        // It is smaller than its volume, but all there.
+        Err(error @ FsError::GrowthTooSmall { .. }) => {
+            let error = chain(&error);
+            tracing::warn!(error, "The filesystem stays smaller than its volume.");
+            Ok(())
+        }
+        grown => Ok(grown?),
+    }
+}
+
+/// Unmounts the filesystem, or takes the device away.
+pub(super) async fn unstage(
+    driver: Arc<Driver>,
+    request: NodeUnstageVolumeRequest,
+) -> Result<NodeUnstageVolumeResponse, Error> {
+    let target = Path::new(&request.staging_target_path);
+    let place = driver.place(&request.volume_id)?;
+    let _guard = driver.locks.lock(&request.volume_id)?;
+    let Some(image) = driver.lock_image(&place).await? else {
+        return Err(Error::VolumeMissing(request.volume_id));
+    };
+    match driver.found_at(target, image.backing()?).await? {
+        Found::Filesystem { .. } => {
+            ensure_unmounted(&*driver.host.mounter, target, Unmount::Normal).await?;
+        }
+        // Nothing of ours, so nothing to undo: what else is mounted there is none of our business.
+        Found::Nothing | Found::Foreign | Found::Device { .. } => {}
+    }
+    // Devices of filesystems go by themselves; those of raw block volumes go here.
+    let blocks = |device: &LoopDevice| {
+        let status = device.status().ok().flatten();
+        status.is_some_and(|status| !status.autoclear)
+    };
+    driver.host.detach(&image, blocks).await?;
+    Ok(NodeUnstageVolumeResponse {})
+}

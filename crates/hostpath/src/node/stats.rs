@@ -1,0 +1,101 @@
+//! `NodeGetVolumeStats`.
+
+use std::path::Path;
+
+use stowage_csi::host::stat::{Amount, Health};
+use stowage_csi::proto::csi::volume_usage::Unit;
+use stowage_csi::proto::csi::{
+    NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage,
+};
+
+use super::target::Found;
+use crate::driver::Driver;
+use crate::error::{Error, chain};
+
+/// How full a volume is. A mount that hangs is told as its condition, after a moment.
+pub(super) async fn stats(
+    driver: &Driver,
+    request: NodeGetVolumeStatsRequest,
+) -> Result<NodeGetVolumeStatsResponse, Error> {
+    let path = Path::new(&request.volume_path);
+    let not_there = || Error::NotThere {
+        id: request.volume_id.clone(),
+        path: path.to_owned(),
+    };
+    let (image, backing) = driver.backing(&request.volume_id).await?;
+    if !path.is_absolute() {
+        return Err(not_there());
+    }
+    match driver.found_at(path, backing).await? {
+        Found::Filesystem { .. } => Ok(filesystem(driver, path).await),
+        Found::Device { .. } => {
+            let total = driver.host.stats.device_bytes(&image).await?;
+            Ok(NodeGetVolumeStatsResponse {
+                usage: vec![VolumeUsage {
+                    total: signed(total),
+                    unit: Unit::Bytes.into(),
+                    ..VolumeUsage::default()
+                }],
+                volume_condition: Some(well()),
+            })
+        }
+        Found::Nothing | Found::Foreign => Err(not_there()),
+    }
+}
+
+async fn filesystem(driver: &Driver, path: &Path) -> NodeGetVolumeStatsResponse {
+    let stats = &driver.host.stats;
+    match stats.usage(path).await {
+        Ok(usage) => {
+            let mut figures = vec![amount(usage.bytes, Unit::Bytes)];
+            // btrfs does not count inodes.
+            if usage.inodes.total > 0 {
+                figures.push(amount(usage.inodes, Unit::Inodes));
+            }
+            NodeGetVolumeStatsResponse {
+                usage: figures,
+                volume_condition: Some(condition(stats.health(path).await)),
+            }
+        }
+        Err(error) => NodeGetVolumeStatsResponse {
+            usage: Vec::new(),
+            volume_condition: Some(VolumeCondition {
+                abnormal: true,
+                message: chain(&error),
+            }),
+        },
+    }
+}
+
+fn condition(health: Health) -> VolumeCondition {
+    let trouble = match health {
+        Health::Alive => return well(),
+        Health::Corrupted(errno) => format!("the filesystem answers with an error only: {errno}"),
+        Health::Hung => "the filesystem does not answer".to_owned(),
+        Health::Missing => "the mount point is gone".to_owned(),
+    };
+    VolumeCondition {
+        abnormal: true,
+        message: trouble,
+    }
+}
+
+fn well() -> VolumeCondition {
+    VolumeCondition {
+        abnormal: false,
+        message: "the volume is well".to_owned(),
+    }
+}
+
+fn amount(amount: Amount, unit: Unit) -> VolumeUsage {
+    VolumeUsage {
+        available: signed(amount.available),
+        total: signed(amount.total),
+        used: signed(amount.used),
+        unit: unit.into(),
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

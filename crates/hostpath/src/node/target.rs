@@ -1,0 +1,134 @@
+//! A volume on this node, and what of it is at a path.
+
+use std::path::{Path, PathBuf};
+
+use stowage_csi::host::blocking;
+use stowage_csi::host::loopdev::BackingFile;
+use stowage_csi::host::mount::View;
+
+use crate::device::bound_loop;
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::id::{Id, Key, Kind};
+use crate::state::{Image, Shelf, StateError};
+
+/// Where the image of a volume is: of one that the controller made, or of an inline volume.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) shelf: Shelf,
+    pub(super) key: Key,
+}
+
+/// What is mounted at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    /// The volume's filesystem.
+    Filesystem {
+        read_only: bool,
+    },
+    /// The device with this number, which stands for the volume.
+    Device {
+        number: u32,
+        read_only: bool,
+    },
+    /// Anything else.
+    Foreign,
+}
+
+impl Driver {
+    /// Any id may be that of an inline volume: the kubelet makes those up.
+    pub(super) fn place(&self, text: &str) -> Result<Place, Error> {
+        Ok(match self.local(Kind::Volume, text)? {
+            Some(Id { key, .. }) => Place {
+                shelf: Shelf::Volumes,
+                key,
+            },
+            None => Place {
+                shelf: Shelf::Inline,
+                key: Key::of_name(text),
+            },
+        })
+    }
+
+    /// The image at a place, locked. Its record is not looked at: one that is damaged must not keep a pod from
+    /// going away.
+    pub(super) async fn lock_image(&self, place: &Place) -> Result<Option<Image>, StateError> {
+        let (store, place) = (self.store.clone(), place.clone());
+        blocking(move || store.lock(place.shelf, &place.key)).await
+    }
+
+    /// The identity of the image of a volume that exists, without a lock.
+    pub(super) async fn backing(&self, text: &str) -> Result<(PathBuf, BackingFile), Error> {
+        let place = self.place(text)?;
+        if place.shelf == Shelf::Volumes {
+            self.volume(text).await?;
+        }
+        let path = self.store.image_path(place.shelf, &place.key);
+        let asked = path.clone();
+        let examined =
+            blocking(move || std::fs::File::open(&asked).and_then(|file| BackingFile::of(&file)));
+        match examined.await {
+            Ok(backing) => Ok((path, backing)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(match place.shelf {
+                Shelf::Inline => Error::VolumeMissing(text.to_owned()),
+                Shelf::Volumes | Shelf::Snapshots => StateError::ImageLost { path }.into(),
+            }),
+            Err(error) => Err(Error::io("examining", path)(error)),
+        }
+    }
+
+    /// What of the volume is at a path. The path itself is never touched: what is mounted there may hang.
+    pub(super) async fn found_at(&self, path: &Path, backing: BackingFile) -> Result<Found, Error> {
+        let view = self.host.mounter.look(path).await?;
+        let host = self.host.clone();
+        Ok(blocking(move || {
+            let Some(mount) = view.mount() else {
+                return Found::Nothing;
+            };
+            if !host.shows(&mount, backing) {
+                return Found::Foreign;
+            }
+            match bound_loop(&mount) {
+                None => Found::Filesystem {
+                    read_only: mount.read_only(),
+                },
+                Some(number) => Found::Device {
+                    number,
+                    read_only: device_refuses_writes(&host, number, backing),
+                },
+            }
+        })
+        .await)
+    }
+
+    /// The other places where the volume is published as a whole. Mounts of directories in it are the kubelet's.
+    pub(super) async fn other_targets(
+        &self,
+        view: &View,
+        backing: BackingFile,
+        except: &[&Path],
+    ) -> Vec<PathBuf> {
+        let (host, table) = (self.host.clone(), view.table.clone());
+        let except: Vec<_> = except.iter().map(|path| (*path).to_owned()).collect();
+        blocking(move || {
+            let whole = table.iter().filter(|mount| {
+                bound_loop(mount).is_some()
+                    || mount.root() == Path::new("/")
+                    || mount.kind() == "btrfs"
+            });
+            whole
+                .filter(|mount| !except.iter().any(|path| path == mount.point()))
+                .filter(|mount| host.shows(mount, backing))
+                .map(|mount| mount.point().to_owned())
+                .collect()
+        })
+        .await
+    }
+}
+
+fn device_refuses_writes(host: &crate::driver::Host, number: u32, backing: BackingFile) -> bool {
+    let device = host.loops.at(number, backing).ok().flatten();
+    let status = device.and_then(|device| device.status().ok().flatten());
+    status.is_some_and(|status| status.read_only)
+}

@@ -1,0 +1,144 @@
+//! From the flags to a driver that serves.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stowage_csi::host::blocking;
+use stowage_csi::host::exec::{Exec, ExecError, HostExec, Invocation, Tool, tools};
+use stowage_csi::host::loopdev::Loops;
+use stowage_csi::host::mount::HostMounter;
+use stowage_csi::host::stat::Stats;
+use stowage_csi::locks::VolumeLocks;
+use stowage_csi::metrics::ServerMetrics;
+use stowage_csi::proto::csi::controller_server::ControllerServer;
+use stowage_csi::proto::csi::identity_server::IdentityServer;
+use stowage_csi::proto::csi::node_server::NodeServer;
+use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
+use tonic::service::Routes;
+
+use crate::args::{Args, Config, FlagError, Mode};
+use crate::controller::ControllerService;
+use crate::driver::{Driver, Host};
+use crate::error::chain;
+use crate::identity::IdentityService;
+use crate::ledger::Ledger;
+use crate::node::NodeService;
+use crate::state::{Store, audit, repair};
+
+/// Why the driver does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Flags that make no sense.
+    #[error(transparent)]
+    Flags(#[from] FlagError),
+    /// The state directory cannot be used.
+    #[error("the state directory `{}` cannot be used ({reason}): choose another with --statedir, or make it writable for root", path.display())]
+    StateDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What an earlier process left could not be put in order.
+    #[error("what an earlier driver left in the state directory cannot be put in order: {0}")]
+    Repair(String),
+    /// The socket cannot be made.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// Serving ended by itself.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+}
+
+/// Serves the driver until `shutdown`.
+///
+/// Before the socket appears, what an earlier process left half-made is repaired and what it left frozen is thawed.
+pub async fn run(args: Args, metrics: ServerMetrics, shutdown: Shutdown) -> Result<(), StartError> {
+    let config = Config::try_from(args)?;
+    let host = host();
+    let driver = Arc::new(open(config, host).await?);
+    let thawed = driver.thaw_all().await;
+    thawed.map_err(|error| StartError::Repair(chain(&error)))?;
+    look_for_tools(&*driver.host.exec).await;
+
+    let socket = Socket::bind(&driver.config.endpoint)?;
+    tracing::info!(
+        driver = driver.config.driver_name,
+        node = %driver.config.node,
+        endpoint = %driver.config.endpoint,
+        state = %driver.store.root().display(),
+        mode = ?driver.config.mode,
+        "The driver serves."
+    );
+    let store = driver.store.clone();
+    // Beside the first calls: with many volumes it takes a while. Its outcome is in the log.
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = audit(&store) {
+            let error = chain(&error);
+            tracing::error!(error, "The state directory cannot be read.");
+        }
+    });
+    Ok(serve(socket, routes(&driver), metrics, shutdown).await?)
+}
+
+fn host() -> Host {
+    let exec: Arc<dyn Exec> = Arc::new(HostExec);
+    let stats = Arc::new(Stats::default());
+    Host {
+        mounter: Arc::new(HostMounter::new(exec.clone(), stats.clone())),
+        exec,
+        stats,
+        loops: Loops::default(),
+    }
+}
+
+async fn open(config: Config, host: Host) -> Result<Driver, StartError> {
+    let (path, node) = (config.state_directory.clone(), config.node.clone());
+    let unusable = {
+        let path = path.clone();
+        move |error: &dyn std::error::Error| StartError::StateDirectory {
+            path,
+            reason: chain(error),
+        }
+    };
+    let store = blocking(move || Store::open(&path, &node)).await;
+    let store = store.map_err(|error| unusable(&error))?;
+    let (counted, loops, limits) = (store.clone(), host.loops.clone(), config.clone());
+    let ledger = blocking(move || {
+        repair(&counted, &loops)?;
+        Ledger::count(&limits, &counted)
+    });
+    let ledger = ledger
+        .await
+        .map_err(|error| StartError::Repair(chain(&error)))?;
+    Ok(Driver {
+        config,
+        store,
+        host,
+        locks: VolumeLocks::default(),
+        ledger,
+    })
+}
+
+fn routes(driver: &Arc<Driver>) -> Routes {
+    let mode = driver.config.mode;
+    let mut routes = Routes::new(IdentityServer::new(IdentityService(driver.clone())));
+    if mode != Mode::Node {
+        routes = routes.add_service(ControllerServer::new(ControllerService(driver.clone())));
+    }
+    if mode != Mode::Controller {
+        routes = routes.add_service(NodeServer::new(NodeService(driver.clone())));
+    }
+    routes
+}
+
+/// Says early which filesystems cannot be made. Not an error: nobody may want them.
+async fn look_for_tools(exec: &dyn Exec) {
+    const NEEDED: [Tool; 3] = [tools::MKFS_EXT4, tools::MKFS_XFS, tools::MKFS_BTRFS];
+    for tool in NEEDED {
+        let asked = exec.run(Invocation::new(tool).arg("-V")).await;
+        if let Err(error @ ExecError::ToolMissing { .. }) = asked {
+            tracing::warn!(%error, "Volumes with this filesystem cannot be staged.");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The right to change a volume, across processes: a lock on its image.
+//!
+//! The image is there before the record and goes after it, so its lock covers the whole life of a volume. The lock
+//! belongs to the opened file: it goes when the process dies. A loop device would keep it alive, so devices are given
+//! a descriptor of their own ([`Image::reopen`]).
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use stowage_csi::host::loopdev::BackingFile;
+
+use super::{FILE_MODE, Shelf, StateError, Store};
+use crate::id::Key;
+
+/// How often a file is opened again that was removed between open and lock.
+const ATTEMPTS: usize = 16;
+
+/// The mode of an image that is being made or removed. Root can use it all the same.
+const UNFINISHED_MODE: u32 = 0o200;
+
+/// Whether an image is all there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It is being made or removed; without a record it is nobody's.
+    Unfinished,
+    /// It holds, or held, somebody's data.
+    Finished,
+}
+
+/// A locked image.
+#[derive(Debug)]
+pub(crate) struct Image {
+    key: Key,
+    path: PathBuf,
+    file: File,
+}
+
+impl Store {
+    /// Locks an image; none if there is none. Never waits.
+    pub(crate) fn lock(&self, shelf: Shelf, key: &Key) -> Result<Option<Image>, StateError> {
+        self.open_locked(shelf, key, false, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Locks an image so that others may do the same, but nobody can change it.
+    pub(crate) fn lock_shared(&self, shelf: Shelf, key: &Key) -> Result<Option<Image>, StateError> {
+        self.open_locked(shelf, key, false, FlockOperation::NonBlockingLockShared)
+    }
+
+    /// Locks an image, which is made, empty, if there is none.
+    pub(crate) fn lock_or_make(&self, shelf: Shelf, key: &Key) -> Result<Image, StateError> {
+        let locked =
+            self.open_locked(shelf, key, true, FlockOperation::NonBlockingLockExclusive)?;
+        locked.ok_or_else(|| StateError::Locked {
+            image: self.image_path(shelf, key),
+        })
+    }
+
+    fn open_locked(
+        &self,
+        shelf: Shelf,
+        key: &Key,
+        make: bool,
+        how: FlockOperation,
+    ) -> Result<Option<Image>, StateError> {
+        let path = self.image_path(shelf, key);
+        for _ in 0..ATTEMPTS {
+            let opened = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(make)
+                .truncate(false)
+                .mode(UNFINISHED_MODE)
+                .open(&path);
+            let file = match opened {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(StateError::io("opening", &path)(error)),
+            };
+            match flock(&file, how) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Err(StateError::Locked { image: path }),
+                Err(errno) => return Err(StateError::io("locking", &path)(errno.into())),
+            }
+            if is_at(&file, &path).map_err(StateError::io("examining", &path))? {
+                return Ok(Some(Image {
+                    key: key.clone(),
+                    path,
+                    file,
+                }));
+            }
+        }
+        Err(StateError::Locked { image: path })
+    }
+}
+
+/// Whether the path still leads to the opened file: its owner may have removed it before we got the lock.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let opened = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl Image {
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its identity for loop devices.
+    pub(crate) fn backing(&self) -> Result<BackingFile, StateError> {
+        BackingFile::of(&self.file).map_err(StateError::io("examining", &self.path))
+    }
+
+    /// Its size.
+    pub(crate) fn bytes(&self) -> Result<u64, StateError> {
+        let metadata = self.file.metadata();
+        metadata
+            .map(|metadata| metadata.len())
+            .map_err(StateError::io("examining", &self.path))
+    }
+
+    /// Gives it this size and makes that last.
+    pub(crate) fn resize(&self, bytes: u64) -> Result<(), StateError> {
+        let resized = self.file.set_len(bytes).and_then(|()| self.file.sync_all());
+        resized.map_err(StateError::io("resizing", &self.path))
+    }
+
+    /// The same file without the lock, for a loop device or a copy that outlives this.
+    pub(crate) fn reopen(&self) -> Result<File, StateError> {
+        let opened = OpenOptions::new().read(true).write(true).open(&self.path);
+        opened.map_err(StateError::io("opening", &self.path))
+    }
+
+    /// Whether it is all there.
+    pub(crate) fn stage(&self) -> Result<Stage, StateError> {
+        let metadata = self.file.metadata();
+        let metadata = metadata.map_err(StateError::io("examining", &self.path))?;
+        Ok(if metadata.mode() & 0o777 == UNFINISHED_MODE {
+            Stage::Unfinished
+        } else {
+            Stage::Finished
+        })
+    }
+
+    pub(super) fn mark(&self, stage: Stage) -> Result<(), StateError> {
+        if self.stage()? == stage {
+            return Ok(());
+        }
+        let mode = match stage {
+            Stage::Unfinished => UNFINISHED_MODE,
+            Stage::Finished => FILE_MODE,
+        };
+        let marked = self.file.set_permissions(fs::Permissions::from_mode(mode));
+        marked.map_err(StateError::io("marking", &self.path))
+    }
+
+    /// Removes it.
+    pub(crate) fn discard(self) -> Result<(), StateError> {
+        super::remove_if_there(&self.path).map(|_| ())
+    }
+}
