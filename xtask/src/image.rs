@@ -1,8 +1,10 @@
-//! Our image: the release binary, the libraries it needs, and nothing else.
+//! Our image: the release binary, the host tools that drivers call, the libraries all of them need, and nothing else.
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use devcluster::cluster::Cluster;
+use devcluster::debian;
 use devcluster::image::rootfs::Rootfs;
 use devcluster::image::store::Store;
 use devcluster::image::{Image, export};
@@ -74,6 +76,15 @@ fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
         "/usr/bin/stowage",
         &workspace::target().join("release/stowage"),
     )?;
+    debian::install_missing(debian::FOR_DRIVERS, report)?;
+    for (tool, package) in debian::FOR_DRIVERS {
+        let from = debian::find_command(tool)
+            .with_context(|| format!("package `{package}` brought no `{tool}`: reinstall it"))?;
+        rootfs.program(Path::new("/usr/sbin").join(tool), &from)?;
+    }
+    // What a filesystem gets when nobody says otherwise.
+    let defaults = PathBuf::from("/etc/mke2fs.conf");
+    rootfs.file(defaults.clone(), defaults, 0o644);
     rootfs.text(
         "/etc/passwd",
         "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n",

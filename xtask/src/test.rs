@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use devcluster::cluster::Cluster;
+use devcluster::debian;
 use devcluster::process::logged;
 use devcluster::report::{Report, took};
 use devcluster::testing::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE};
@@ -34,6 +35,7 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
     if !options.no_check {
         check::run(false, report)?;
     }
+    debian::install_missing(debian::FOR_DRIVERS, report)?;
     match own_cluster()? {
         Some(kubeconfig) => {
             say(&format!(

@@ -1,6 +1,7 @@
 //! Debian's packages: a few are installed, most are only unpacked into the cache, so that no service
 //! of theirs starts on the machine and nothing has to be removed again.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,22 @@ pub const FOR_BUILDING: &[(&str, &str)] = &[
     ("make", "make"),
     ("dpkg-source", "dpkg-dev"),
     ("xz", "xz-utils"),
+];
+
+/// What drivers run on a node: in our image, and on the machine for tests without a cluster.
+pub const FOR_DRIVERS: &[(&str, &str)] = &[
+    ("mount", "mount"),
+    ("blkid", "util-linux"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("e2fsck", "e2fsprogs"),
+    ("resize2fs", "e2fsprogs"),
+    ("tune2fs", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("xfs_growfs", "xfsprogs"),
+    ("xfs_db", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
+    ("btrfs", "btrfs-progs"),
+    ("btrfstune", "btrfs-progs"),
 ];
 
 /// What is taken out of which package. The last path component becomes the name in the cache.
@@ -93,8 +110,10 @@ pub fn tools_directory() -> PathBuf {
 pub fn install_missing(needed: &[(&str, &str)], report: &Report) -> Result<()> {
     let missing: Vec<&str> = needed
         .iter()
-        .filter(|(command, _)| !is_command(command))
+        .filter(|(command, _)| find_command(command).is_none())
         .map(|(_, package)| *package)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
         .collect();
     if missing.is_empty() {
         return Ok(());
@@ -187,12 +206,13 @@ pub fn unpack_source(name: &str, scratch: &Path, report: &Report) -> Result<Path
     Ok(source)
 }
 
-/// Whether `name` is a command that can be run.
-pub fn is_command(name: &str) -> bool {
+/// Where a command of the machine is.
+pub fn find_command(name: &str) -> Option<PathBuf> {
     let path = env::var("PATH").unwrap_or_default();
     path.split(':')
         .chain(["/usr/sbin", "/sbin"])
-        .any(|directory| Path::new(directory).join(name).is_file())
+        .map(|directory| Path::new(directory).join(name))
+        .find(|file| file.is_file())
 }
 
 /// A directory in the cache that is gone when the work is over, whether it went well or not.
