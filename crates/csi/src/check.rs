@@ -1,7 +1,7 @@
 //! Is a request complete and within limits? Every RPC of a driver asks this before anything else:
 //! `request.get_ref().check(&RULES)?`.
 //!
-//! [`requests`] is the table: one block per request, one line per rule. The codes are the specification's, so that
+//! `requests.rs` is the table: one block per request, one line per rule. The codes are the specification's, so that
 //! callers and the conformance suite hear the same from every driver. What only a driver can know (does the volume
 //! exist, is that mode supported) is not in here.
 
