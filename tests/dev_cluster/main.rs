@@ -8,6 +8,8 @@
 #[path = "."]
 mod dev_cluster {
     mod bad_input;
+    mod driver_on_node;
+    mod hostpath;
     mod isolation;
     mod lifecycle;
     mod node_loss;

@@ -16,6 +16,7 @@ Examples:
   stowage status                                  which CSI drivers run on which nodes
   stowage status --context prod --output json     the same for scripts
   stowage crds | kubectl apply -f -               teach a cluster about snapshots
+  stowage driver hostpath --endpoint unix:///csi/csi.sock     the embedded driver
 
 `stowage help COMMAND` says more about one command."
 )]
@@ -28,7 +29,34 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Crds(CrdsArgs),
+    #[command(subcommand)]
+    Driver(Driver),
     Status(StatusArgs),
+}
+
+/// Run a CSI driver
+#[derive(Debug, Subcommand)]
+pub enum Driver {
+    Hostpath(HostpathArgs),
+}
+
+/// The embedded driver: volumes are loop files of one node, with every CSI feature and without an array
+///
+/// Data is local to its node. Either one process whose node holds the data, or one on every node.
+#[derive(Debug, clap::Args)]
+#[command(
+    // Pods of a driver often share the host's network: a port is opened where it is asked for.
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    after_help = "\
+Examples:
+  stowage driver hostpath --endpoint unix:///csi/csi.sock --nodeid $(hostname)
+  stowage driver hostpath --endpoint unix:///csi/csi.sock --statedir /var/lib/stowage/hostpath --v=5")]
+pub struct HostpathArgs {
+    #[command(flatten)]
+    pub driver: stowage_hostpath::Args,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
 }
 
 /// Print custom resource definitions as YAML

@@ -2,6 +2,7 @@
 //!
 //! - [`args`]: what can be typed, and the help text.
 //! - [`crds`]: prints custom resource definitions.
+//! - [`driver`]: runs a CSI driver.
 //! - [`status`]: draws CSI drivers x nodes of a cluster.
 //! - [`cluster`]: how the commands for a person's shell reach a cluster, and what they say if they cannot.
 //! - [`output`]: the only place that writes to the terminal.
@@ -9,6 +10,7 @@
 mod args;
 mod cluster;
 mod crds;
+mod driver;
 mod output;
 mod status;
 
@@ -16,7 +18,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, Driver};
+
+/// A driver waits for the kernel and for tools, not for processors: two threads keep its memory small.
+const DRIVER_THREADS: usize = 2;
 
 /// Exit codes: 0 done, 1 failed with a sentence on stderr, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
@@ -32,10 +37,16 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Crds(args) => output::print(&crds::render(&args)?),
+        Command::Driver(Driver::Hostpath(args)) => {
+            stowage_service::arenas::limit();
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(DRIVER_THREADS)
+                .enable_all()
+                .build()?
+                .block_on(driver::hostpath(args))
+        }
         Command::Status(args) => {
-            // Several TLS providers may be linked in; the process has to choose one before the first
-            // connection. An error only says that the choice was made already.
-            _ = rustls::crypto::ring::default_provider().install_default();
+            stowage_service::client::install_crypto_provider();
             tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?

@@ -48,11 +48,16 @@ impl Metrics {
     ///
     /// The format appends `_total` to the name of a counter and `_info` to that of an info metric: leave them out.
     pub fn register(&self, name: &str, help: &str, metric: impl Metric) {
+        self.with_registry(|registry| registry.register(name, help, metric));
+    }
+
+    /// Hands the registry to code that adds a family of metrics of its own.
+    pub fn with_registry<T>(&self, add: impl FnOnce(&mut Registry) -> T) -> T {
         let mut registry = self
             .registry
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        registry.register(name, help, metric);
+        add(&mut registry)
     }
 
     /// Everything, as text.

@@ -1,0 +1,19 @@
+//! Runs a CSI driver as a service: logs, metrics, health and shutdown around its socket.
+
+use stowage_csi::metrics::ServerMetrics;
+use stowage_csi::server::Shutdown;
+use stowage_service::Service;
+
+use crate::args::HostpathArgs;
+
+/// Serves the embedded driver until SIGTERM.
+pub async fn hostpath(args: HostpathArgs) -> anyhow::Result<()> {
+    let service = Service::start(&args.service)?;
+    let metrics = service.metrics().with_registry(ServerMetrics::register);
+    let shutdown = Shutdown {
+        token: service.shutdown(),
+        grace: args.service.grace_period,
+    };
+    let work = stowage_hostpath::run(args.driver, metrics, shutdown);
+    Ok(service.run(work).await?)
+}
