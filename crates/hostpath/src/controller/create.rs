@@ -57,7 +57,11 @@ pub(super) async fn create_volume(
     })
     .await?;
     let record = match (existing, image) {
-        (Some(record), _) => compare(record, &wanted)?,
+        (Some(record), _) => {
+            // The directory of a node that has another name now.
+            driver.volume_id(&record.id)?;
+            compare(record, &wanted)?
+        }
         (None, Some(image)) => make(&driver, image, wanted).await?,
         (None, None) => return Err(Error::VolumeMissing(wanted.id.to_string())),
     };

@@ -29,7 +29,11 @@ pub(super) async fn create(
     let (store, key) = (driver.store.clone(), id.key.clone());
     let existing = blocking(move || store.read::<SnapshotRecord>(&key)).await?;
     let record = match existing {
-        Some(record) if record.source_volume == request.source_volume_id => record,
+        Some(record) if record.source_volume == request.source_volume_id => {
+            // The directory of a node that has another name now.
+            driver.local(Kind::Snapshot, &record.id)?;
+            record
+        }
         Some(record) => {
             return Err(Error::Incompatible {
                 name: record.name,

@@ -48,16 +48,39 @@ async fn copies_of_a_live_filesystem(rig: &Rig, kind: &str, bytes: u64, more: u6
     assert_eq!(rig.snapshot("snap", &id).await.unwrap(), snapshot);
 
     // All mounted beside their source, and one of them larger.
-    let same = content_of(rig, "same", 0, &capability, from_snapshot(&snapshot.snapshot_id)).await;
-    let larger = content_of(rig, "larger", more, &capability, from_snapshot(&snapshot.snapshot_id)).await;
+    let same = content_of(
+        rig,
+        "same",
+        0,
+        &capability,
+        from_snapshot(&snapshot.snapshot_id),
+    )
+    .await;
+    let larger = content_of(
+        rig,
+        "larger",
+        more,
+        &capability,
+        from_snapshot(&snapshot.snapshot_id),
+    )
+    .await;
     let clone = content_of(rig, "clone", bytes, &capability, from_volume(&id)).await;
-    assert!(same.1 == data && larger.1 == data, "{kind}: the snapshot has the old data");
+    assert!(
+        same.1 == data && larger.1 == data,
+        "{kind}: the snapshot has the old data"
+    );
     assert_eq!(clone.1, b"changed", "{kind}");
     let total = async |id: &str, pod: &str| {
         rig.stats(id, &text(&rig.target(pod))).await.unwrap().usage[0].total
     };
-    let (small, large) = (total(&same.0, "same").await, total(&larger.0, "larger").await);
-    assert!(large > small + (more - bytes) as i64 / 2, "{kind}: {small} -> {large}");
+    let (small, large) = (
+        total(&same.0, "same").await,
+        total(&larger.0, "larger").await,
+    );
+    assert!(
+        large > small + (more - bytes) as i64 / 2,
+        "{kind}: {small} -> {large}"
+    );
 
     // Copies stand for themselves.
     rig.put_away(&id, kind).await;

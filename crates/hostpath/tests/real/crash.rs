@@ -20,7 +20,9 @@ const FLAGS: &str = "STOWAGE_TEST_DRIVER_FLAGS";
 /// Not a test: the driver itself, when a test starts this program again to have it as a process.
 #[test]
 fn driver_process() {
-    let Ok(flags) = std::env::var(FLAGS) else { return };
+    let Ok(flags) = std::env::var(FLAGS) else {
+        return;
+    };
     let _ = tracing_subscriber::fmt().with_ansi(false).try_init();
     let args = rig::Command::parse_from(flags.split('\n')).args;
     let shutdown = Shutdown {
@@ -29,7 +31,11 @@ fn driver_process() {
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime
-        .block_on(stowage_hostpath::run(args, ServerMetrics::default(), shutdown))
+        .block_on(stowage_hostpath::run(
+            args,
+            ServerMetrics::default(),
+            shutdown,
+        ))
         .unwrap();
 }
 
@@ -52,7 +58,10 @@ fn kill(child: &mut Child) {
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(30), "{what} does not come");
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "{what} does not come"
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
 }

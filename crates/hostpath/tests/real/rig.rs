@@ -12,7 +12,9 @@ use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_csi::proto::csi::identity_client::IdentityClient;
 use stowage_csi::proto::csi::node_client::NodeClient;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
-use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use stowage_csi::proto::csi::volume_capability::{
+    AccessMode, AccessType, BlockVolume, MountVolume,
+};
 use stowage_csi::proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use stowage_csi::proto::csi::*;
 use stowage_csi::server::Shutdown;
@@ -42,8 +44,10 @@ pub fn flags(directory: &Path, more: &[&str]) -> Vec<String> {
     let mut flags = vec![
         "hostpath".to_owned(),
         format!("--endpoint={}", directory.join("csi.sock").display()),
-        "--nodeid=node-1".to_owned(),
     ];
+    if !more.iter().any(|flag| flag.starts_with("--nodeid")) {
+        flags.push("--nodeid=node-1".to_owned());
+    }
     if !more.iter().any(|flag| flag.starts_with("--statedir")) {
         flags.push(format!("--statedir={}", directory.join("state").display()));
     }
@@ -168,7 +172,11 @@ impl Rig {
             capacity_range: exactly(bytes),
             ..ControllerExpandVolumeRequest::default()
         };
-        let answer = self.controller.clone().controller_expand_volume(request).await?;
+        let answer = self
+            .controller
+            .clone()
+            .controller_expand_volume(request)
+            .await?;
         Ok(answer.into_inner().capacity_bytes)
     }
 
@@ -269,14 +277,28 @@ impl Rig {
     }
 
     pub async fn snapshots(&self, request: ListSnapshotsRequest) -> Vec<Snapshot> {
-        let answer = self.controller.clone().list_snapshots(request).await.unwrap();
+        let answer = self
+            .controller
+            .clone()
+            .list_snapshots(request)
+            .await
+            .unwrap();
         let entries = answer.into_inner().entries.into_iter();
         entries.map(|entry| entry.snapshot.unwrap()).collect()
     }
 
     /// A volume made, staged and published for one pod.
-    pub async fn in_use(&self, name: &str, bytes: u64, capability: &VolumeCapability) -> (String, PathBuf) {
-        let id = self.create(name, bytes, capability).await.unwrap().volume_id;
+    pub async fn in_use(
+        &self,
+        name: &str,
+        bytes: u64,
+        capability: &VolumeCapability,
+    ) -> (String, PathBuf) {
+        let id = self
+            .create(name, bytes, capability)
+            .await
+            .unwrap()
+            .volume_id;
         self.stage(&id, capability).await.unwrap();
         let target = self.publish(&id, name, capability).await.unwrap();
         (id, target)

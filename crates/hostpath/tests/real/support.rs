@@ -54,14 +54,19 @@ pub fn run_isolated(path: &str, body: impl AsyncFnOnce(&Path)) {
         .env(DIRECTORY, directory.path().canonicalize().unwrap())
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     println!("{}", said.concat());
     let left = detach_all(directory.path());
     assert!(
         output.status.success() && said[0].contains("1 passed"),
         "{name} failed, see above"
     );
-    assert_eq!(left, Vec::<PathBuf>::new(), "{name} left loop devices behind");
+    assert_eq!(
+        left,
+        Vec::<PathBuf>::new(),
+        "{name} left loop devices behind"
+    );
 }
 
 /// Detaches the loop devices of all files below a directory; a test that failed could not.
@@ -106,7 +111,10 @@ pub fn disk(directory: &Path, kind: &str, bytes: u64) -> PathBuf {
 /// Mounts an image by a loop device that goes with the mount.
 pub fn mount_image(image: &str, point: &Path) {
     let device = attach(Path::new(image));
-    tool("mount", &[device.path().to_str().unwrap(), point.to_str().unwrap()]);
+    tool(
+        "mount",
+        &[device.path().to_str().unwrap(), point.to_str().unwrap()],
+    );
 }
 
 fn attach(image: &Path) -> LoopDevice {
@@ -123,7 +131,17 @@ pub fn small_disk(directory: &Path, bytes: u64) -> PathBuf {
     let point = directory.join("disk");
     fs::create_dir(&point).unwrap();
     let options = format!("size={bytes}");
-    tool("mount", &["-t", "tmpfs", "-o", &options, "small", point.to_str().unwrap()]);
+    tool(
+        "mount",
+        &[
+            "-t",
+            "tmpfs",
+            "-o",
+            &options,
+            "small",
+            point.to_str().unwrap(),
+        ],
+    );
     point
 }
 
