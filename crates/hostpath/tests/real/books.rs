@@ -16,7 +16,7 @@ fn place(node: &str) -> Topology {
 
 isolated! {
     async fn volumes_are_listed_in_pages(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         for number in 0..7 {
             rig.create(&format!("pvc-{number}"), MIB, &block()).await.unwrap();
         }
@@ -46,7 +46,7 @@ isolated! {
     }
 
     async fn snapshots_are_listed_by_volume_by_id_and_in_pages(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         let mut ids = Vec::new();
         for number in 0..2 {
             ids.push(rig.create(&format!("pvc-{number}"), MIB, &block()).await.unwrap().volume_id);
@@ -72,7 +72,7 @@ isolated! {
     }
 
     async fn a_name_stands_for_one_volume(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         let volume = rig.create("pvc", 32 * MIB, &filesystem("")).await.unwrap();
         for (bytes, capability) in [(0, filesystem("")), (32 * MIB, filesystem("ext4")), (16 * MIB, filesystem(""))] {
             assert_eq!(rig.create("pvc", bytes, &capability).await.unwrap(), volume);
@@ -98,7 +98,7 @@ isolated! {
     }
 
     async fn sizes_are_limited_by_disk_by_flag_and_by_filesystem(directory: &Path) {
-        let mut rig = Rig::start(directory, &["--capacity=100Mi", "--max-volume-size=64Mi"]).await;
+        let mut rig = Rig::start(directory, &["--capacity=100Mi", "--max-volume-size=64Mi"]);
         for (bytes, capability, code) in [
             (MIB, filesystem(""), Code::OutOfRange),
             (40 * MIB, filesystem("xfs"), Code::OutOfRange),
@@ -119,13 +119,13 @@ isolated! {
         rig.stop().await;
 
         // Counted again at the next start.
-        let mut rig = Rig::start(directory, &["--capacity=100Mi"]).await;
+        let mut rig = Rig::start(directory, &["--capacity=100Mi"]);
         rig.delete(&id).await.unwrap();
         let capacity = rig.controller.get_capacity(GetCapacityRequest::default()).await.unwrap().into_inner();
         assert_eq!(capacity.available_capacity, 100 * MIB as i64);
         rig.stop().await;
 
-        let rig = Rig::start(directory, &["--max-volume-size=1Pi"]).await;
+        let rig = Rig::start(directory, &["--max-volume-size=1Pi"]);
         let status = rig.create("huge", 1 << 49, &block()).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
         assert_eq!(rig.files().len(), 0);
@@ -133,7 +133,7 @@ isolated! {
     }
 
     async fn volumes_are_where_their_node_is(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         let request = |name: &str, places: &[&str]| CreateVolumeRequest {
             name: name.to_owned(),
             capacity_range: exactly(MIB),
@@ -152,22 +152,22 @@ isolated! {
         rig.stop().await;
 
         // The same directory by another name: its volumes are somebody else's.
-        let rig = Rig::start(directory, &["--nodeid=node-2", "--enable-topology=false"]).await;
+        let rig = Rig::start(directory, &["--nodeid=node-2", "--enable-topology=false"]);
         for status in [rig.create("a", MIB, &block()).await.unwrap_err(), rig.delete(&volume.volume_id).await.unwrap_err(), rig.stage(&volume.volume_id, &block()).await.unwrap_err()] {
             assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
             assert!(status.message().contains("lives on node `node-1`"), "{status}");
         }
         rig.stop().await;
 
-        let rig = Rig::start(directory, &["--nodeid=node-2", "--shared-statedir"]).await;
+        let rig = Rig::start(directory, &["--nodeid=node-2", "--shared-statedir"]);
         assert_eq!(rig.create("a", MIB, &block()).await.unwrap().volume_id, volume.volume_id);
         rig.delete(&volume.volume_id).await.unwrap();
         rig.stop().await;
     }
 
     async fn attachments_are_kept_if_the_flag_says_so(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
-        let ids = ["a", "b"].map(|name| name.to_owned());
+        let mut rig = Rig::start(directory, &[]);
+        let ids = ["a", "b"].map(ToOwned::to_owned);
         let mut volumes = Vec::new();
         for name in &ids {
             volumes.push(rig.create(name, MIB, &block()).await.unwrap().volume_id);
@@ -183,7 +183,7 @@ isolated! {
         assert_eq!(status.code(), Code::Unimplemented);
         rig.stop().await;
 
-        let mut rig = Rig::start(directory, &["--enable-attach", "--maxvolumespernode=1"]).await;
+        let mut rig = Rig::start(directory, &["--enable-attach", "--maxvolumespernode=1"]);
         for _ in 0..2 {
             rig.controller.controller_publish_volume(publish(&volumes[0], "node-1", false)).await.unwrap();
         }
@@ -200,7 +200,7 @@ isolated! {
         assert_eq!(rig.delete(&volumes[0]).await.unwrap_err().code(), Code::FailedPrecondition);
         rig.stop().await;
 
-        let mut rig = Rig::start(directory, &["--enable-attach", "--maxvolumespernode=1"]).await;
+        let mut rig = Rig::start(directory, &["--enable-attach", "--maxvolumespernode=1"]);
         let nodes: Vec<_> = rig.volumes().await.into_iter().flat_map(|entry| entry.status.unwrap().published_node_ids).collect();
         assert_eq!(nodes, ["node-1"]);
         for node in ["node-1", ""] {
@@ -212,11 +212,11 @@ isolated! {
     }
 
     async fn each_mode_offers_its_services(directory: &Path) {
-        let mut rig = Rig::start(directory, &["--mode=controller"]).await;
+        let mut rig = Rig::start(directory, &["--mode=controller"]);
         rig.create("a", MIB, &block()).await.unwrap();
         assert_eq!(rig.node.node_get_info(NodeGetInfoRequest {}).await.unwrap_err().code(), Code::Unimplemented);
         rig.stop().await;
-        let mut rig = Rig::start(directory, &["--mode=node"]).await;
+        let mut rig = Rig::start(directory, &["--mode=node"]);
         rig.node.node_get_info(NodeGetInfoRequest {}).await.unwrap();
         assert_eq!(rig.create("b", MIB, &block()).await.unwrap_err().code(), Code::Unimplemented);
         rig.stop().await;

@@ -21,7 +21,7 @@ async fn content_of(
     name: &str,
     bytes: u64,
     capability: &VolumeCapability,
-    source: Option<Type>,
+    source: Type,
 ) -> (String, Vec<u8>) {
     let id = rig
         .create_from(name, bytes, capability, source)
@@ -96,7 +96,7 @@ isolated! {
     async fn a_live_filesystem_is_copied_while_it_is_frozen(directory: &Path) {
         // The state directory is on an ext4 here, which cannot share blocks.
         let state = disk(directory, "ext4", 4096 * MIB);
-        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]).await;
+        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]);
         for (kind, bytes, more) in SIZES {
             copies_of_a_live_filesystem(&rig, kind, bytes, more).await;
         }
@@ -106,7 +106,7 @@ isolated! {
 
     async fn a_live_filesystem_is_copied_by_reflink(directory: &Path) {
         let state = disk(directory, "btrfs", 4096 * MIB);
-        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]).await;
+        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]);
         for (kind, bytes, more) in SIZES {
             copies_of_a_live_filesystem(&rig, kind, bytes, more).await;
         }
@@ -116,7 +116,7 @@ isolated! {
 
     async fn a_copy_that_shares_blocks_freezes_nobody(directory: &Path) {
         let state = disk(directory, "xfs", 1024 * MIB);
-        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]).await;
+        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]);
         let (id, target) = rig.in_use("pvc", 400 * MIB, &filesystem("")).await;
         fs::write(target.join("file"), noise(200 * MIB as usize, 3)).unwrap();
         let (stop, longest) = writer(&target);
@@ -135,7 +135,7 @@ isolated! {
     }
 
     async fn a_raw_block_volume_in_use_is_copied_by_reflink_or_not_at_all(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let (id, target) = rig.in_use("disk", 8 * MIB, &block()).await;
         let data = noise(MIB as usize, 5);
         File::options().write(true).open(&target).unwrap().write_all(&data).unwrap();
@@ -157,7 +157,7 @@ isolated! {
         rig.stop().await;
 
         let state = disk(directory, "btrfs", 512 * MIB);
-        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]).await;
+        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]);
         let (id, target) = rig.in_use("disk", 8 * MIB, &block()).await;
         File::options().write(true).open(&target).unwrap().write_all(&data).unwrap();
         let snapshot = rig.snapshot("snap", &id).await.unwrap();
@@ -172,7 +172,7 @@ isolated! {
     }
 
     async fn sources_that_do_not_fit_are_refused(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         let (ext4, xfs) = (filesystem("ext4"), filesystem("xfs"));
         let id = rig.create("source", 64 * MIB, &ext4).await.unwrap().volume_id;
         let snapshot = rig.snapshot("snap", &id).await.unwrap();
@@ -197,7 +197,7 @@ isolated! {
         assert_eq!(status.code(), Code::AlreadyExists, "{status}");
         let copy = rig.create_from("copy", 0, &ext4, from_snapshot(&snapshot.snapshot_id)).await.unwrap();
         assert!(copy.content_source.is_some());
-        for source in [None, from_volume(&id)] {
+        for source in [None, Some(from_volume(&id))] {
             let status = rig.create_from("copy", 64 * MIB, &ext4, source).await.unwrap_err();
             assert_eq!(status.code(), Code::AlreadyExists, "{status}");
         }
@@ -210,7 +210,7 @@ isolated! {
     }
 
     async fn many_volumes_are_restored_from_one_snapshot_at_once(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let (id, target) = rig.in_use("source", 64 * MIB, &filesystem("")).await;
         fs::write(target.join("file"), noise(20 * MIB as usize, 9)).unwrap();
         let snapshot = rig.snapshot("snap", &id).await.unwrap();
@@ -221,7 +221,7 @@ isolated! {
                 capacity_range: exactly(64 * MIB),
                 volume_capabilities: vec![filesystem("")],
                 volume_content_source: Some(stowage_csi::proto::csi::VolumeContentSource {
-                    r#type: from_snapshot(&snapshot.snapshot_id),
+                    r#type: Some(from_snapshot(&snapshot.snapshot_id)),
                 }),
                 ..CreateVolumeRequest::default()
             };

@@ -117,7 +117,7 @@ isolated! {
             let calls: Vec<_> = (0..4).map(|number| {
                 let (rig, source) = (Rig::of_process(directory, rig.state.clone()), source.clone());
                 tokio::spawn(async move {
-                    let from = (number == 0).then(|| from_volume(&source)).flatten();
+                    let from = (number == 0).then(|| from_volume(&source));
                     rig.create_from(&format!("pvc-{round}-{number}"), 64 * MIB, &filesystem(""), from).await
                 })
             }).collect();

@@ -102,7 +102,7 @@ fn is_allowed(text: &str, code: Code, expected: &[Code], rpc: &str) {
 
 isolated! {
     async fn hostile_ids_reach_nothing(directory: &Path) {
-        let mut rig = Rig::start(directory, &["--enable-attach"]).await;
+        let mut rig = Rig::start(directory, &["--enable-attach"]);
         let id = rig.create("pvc", 8 * MIB, &block()).await.unwrap().volume_id;
         fs::create_dir(directory.join("outside")).unwrap();
         fs::write(directory.join("outside/file"), "content").unwrap();
@@ -152,7 +152,7 @@ isolated! {
     }
 
     async fn hostile_names_are_names_or_refused(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let source = rig.create("source", 4 * MIB, &block()).await.unwrap().volume_id;
         let before = outside(directory, &rig.state);
         let mut made = 1;
@@ -179,7 +179,7 @@ isolated! {
     }
 
     async fn hostile_arguments_are_refused(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         for (required, limit) in [(i64::MAX, 0), (-1, 0), (2, 1), (0, i64::MIN), (1, 100)] {
             let request = CreateVolumeRequest {
                 name: "pvc".to_owned(),

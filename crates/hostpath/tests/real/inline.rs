@@ -27,7 +27,7 @@ fn inline(rig: &Rig, id: &str, size: &str, kind: &str) -> NodePublishVolumeReque
 
 isolated! {
     async fn an_inline_volume_lives_as_long_as_its_pod(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         for (kind, size, bytes) in [("", "64Mi", 64 * MIB), ("xfs", "300Mi", 300 * MIB), ("btrfs", "", 1024 * MIB)] {
             let request = inline(&rig, ID, size, kind);
             for _ in 0..2 {
@@ -52,7 +52,7 @@ isolated! {
     }
 
     async fn an_inline_volume_survives_the_driver_and_the_machine(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         let request = inline(&rig, ID, "64Mi", "");
         rig.node.node_publish_volume(request.clone()).await.unwrap();
         fs::write(rig.target("pod").join("file"), "content").unwrap();
@@ -60,7 +60,7 @@ isolated! {
         // What a restart of the machine does to mounts.
         crate::support::unmount(&directory.join("pods/pod"));
 
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         rig.node.node_publish_volume(request).await.unwrap();
         assert_eq!(fs::read_to_string(rig.target("pod").join("file")).unwrap(), "content");
         rig.unpublish(ID, "pod").await.unwrap();
@@ -69,7 +69,7 @@ isolated! {
     }
 
     async fn an_inline_volume_that_makes_no_sense_is_refused(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         let key = "0".repeat(32);
         for (request, code) in [
             (inline(&rig, ID, "much", ""), Code::InvalidArgument),

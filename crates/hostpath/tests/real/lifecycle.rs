@@ -29,7 +29,7 @@ pub fn may_grow_ext4() -> bool {
 
 isolated! {
     async fn a_filesystem_volume_is_made_used_grown_and_removed(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         for (kind, bytes, more) in SIZES {
             let capability = filesystem(kind);
             let volume = rig.create(kind, bytes, &capability).await.unwrap();
@@ -100,7 +100,7 @@ isolated! {
     }
 
     async fn a_raw_block_volume_is_made_used_grown_and_removed(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let (id, target) = rig.in_use("disk", 8 * MIB, &block()).await;
         rig.stage(&id, &block()).await.unwrap();
         rig.publish(&id, "disk", &block()).await.unwrap();
@@ -137,14 +137,14 @@ isolated! {
     }
 
     async fn a_volume_outlives_the_driver(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let (id, target) = rig.in_use("pvc", 32 * MIB, &filesystem("")).await;
         let (disk, device) = rig.in_use("disk", 8 * MIB, &block()).await;
         fs::write(target.join("file"), "content").unwrap();
         rig.stop().await;
 
         fs::write(target.join("more"), "written while there is no driver").unwrap();
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         assert_eq!(rig.volumes().await.len(), 2);
         // The kubelet repeats its calls after a restart.
         for (id, pod, capability) in [(&id, "pvc", filesystem("")), (&disk, "disk", block())] {
@@ -159,7 +159,7 @@ isolated! {
     }
 
     async fn the_driver_says_who_it_is(directory: &Path) {
-        let mut rig = Rig::start(directory, &["--maxvolumespernode=3"]).await;
+        let mut rig = Rig::start(directory, &["--maxvolumespernode=3"]);
         let info = rig.identity.get_plugin_info(stowage_csi::proto::csi::GetPluginInfoRequest {}).await.unwrap();
         assert_eq!(info.into_inner().name, "csi-hostpath");
         let ready = rig.identity.probe(stowage_csi::proto::csi::ProbeRequest {}).await.unwrap();

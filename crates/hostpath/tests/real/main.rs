@@ -12,7 +12,21 @@
 //! - `crash`: `kill -9` in the middle.
 //! - `hostile`: names and ids that nobody should send.
 //! - `model`: random sequences of calls against a simple model, and the same call many times at once.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+// Sizes are small here, and the wire has them signed.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss
+)]
+// A test tells its story in one piece.
+#![allow(
+    clippy::too_many_lines,
+    clippy::similar_names,
+    clippy::many_single_char_names
+)]
+// The messages of a protocol have many fields and long names.
+#![allow(clippy::default_trait_access, clippy::wildcard_imports)]
 
 mod books;
 mod copies;

@@ -15,7 +15,7 @@ use crate::support::{MIB, isolated};
 
 isolated! {
     async fn a_read_only_target_cannot_be_written_and_others_can(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         let (id, writable) = rig.in_use("pvc", 32 * MIB, &filesystem("")).await;
         let request = NodePublishVolumeRequest { readonly: true, ..rig.publication(&id, "reader", &filesystem("")) };
         for _ in 0..2 {
@@ -38,7 +38,7 @@ isolated! {
     }
 
     async fn a_volume_for_readers_is_staged_read_only(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         for kind in ["ext4", "xfs", "btrfs"] {
             let id = rig.create(kind, 300 * MIB, &filesystem(kind)).await.unwrap().volume_id;
             let readers = mount(kind, Mode::MultiNodeReaderOnly);
@@ -58,7 +58,7 @@ isolated! {
     }
 
     async fn a_single_writer_has_a_single_target(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let raw = VolumeCapability { access_mode: Some(AccessMode { mode: Mode::SingleNodeSingleWriter.into() }), ..block() };
         for (name, capability) in [("fs", mount("", Mode::SingleNodeSingleWriter)), ("raw", raw)] {
             let (id, _) = rig.in_use(name, 32 * MIB, &capability).await;
@@ -74,7 +74,7 @@ isolated! {
     }
 
     async fn a_raw_block_volume_is_published_for_reading_only(directory: &Path) {
-        let mut rig = Rig::start(directory, &[]).await;
+        let mut rig = Rig::start(directory, &[]);
         let (id, _) = rig.in_use("disk", 8 * MIB, &block()).await;
         let request = NodePublishVolumeRequest { readonly: true, ..rig.publication(&id, "reader", &block()) };
         for _ in 0..2 {
@@ -90,7 +90,7 @@ isolated! {
     }
 
     async fn what_is_not_staged_is_not_published(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         for (name, capability) in [("fs", filesystem("")), ("raw", block())] {
             let id = rig.create(name, 32 * MIB, &capability).await.unwrap().volume_id;
             let status = rig.publish(&id, "pod", &capability).await.unwrap_err();
@@ -112,7 +112,7 @@ isolated! {
     }
 
     async fn a_mount_of_somebody_else_is_left_alone(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let (id, _) = rig.in_use("pvc", 32 * MIB, &filesystem("")).await;
         let foreign = rig.target("foreign");
         fs::create_dir_all(&foreign).unwrap();

@@ -68,7 +68,7 @@ pub fn clients(directory: &Path) -> Connection {
 }
 
 impl Rig {
-    pub async fn start(directory: &Path, more: &[&str]) -> Self {
+    pub fn start(directory: &Path, more: &[&str]) -> Self {
         let args = Command::parse_from(flags(directory, more)).args;
         let stop = CancellationToken::new();
         let shutdown = Shutdown {
@@ -123,13 +123,13 @@ impl Rig {
         name: &str,
         bytes: u64,
         capability: &VolumeCapability,
-        source: Option<Type>,
+        source: impl Into<Option<Type>>,
     ) -> Result<Volume, Status> {
         let request = CreateVolumeRequest {
             name: name.to_owned(),
             capacity_range: exactly(bytes),
             volume_capabilities: vec![capability.clone()],
-            volume_content_source: source.map(|source| VolumeContentSource {
+            volume_content_source: source.into().map(|source| VolumeContentSource {
                 r#type: Some(source),
             }),
             ..CreateVolumeRequest::default()
@@ -314,8 +314,8 @@ impl Rig {
     /// All files in the state directory that belong to volumes and snapshots.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
-        for shelf in ["volumes", "snapshots", "inline", "frozen", "scratch"] {
-            let entries = fs::read_dir(self.state.join(shelf)).unwrap();
+        for area in ["volumes", "snapshots", "inline", "frozen", "scratch"] {
+            let entries = fs::read_dir(self.state.join(area)).unwrap();
             files.extend(entries.map(|entry| entry.unwrap().path()));
         }
         files
@@ -356,14 +356,14 @@ pub fn block() -> VolumeCapability {
     }
 }
 
-pub fn from_snapshot(id: &str) -> Option<Type> {
-    Some(Type::Snapshot(SnapshotSource {
+pub fn from_snapshot(id: &str) -> Type {
+    Type::Snapshot(SnapshotSource {
         snapshot_id: id.to_owned(),
-    }))
+    })
 }
 
-pub fn from_volume(id: &str) -> Option<Type> {
-    Some(Type::Volume(VolumeSource {
+pub fn from_volume(id: &str) -> Type {
+    Type::Volume(VolumeSource {
         volume_id: id.to_owned(),
-    }))
+    })
 }

@@ -18,14 +18,14 @@ fn with_extension(rig: &Rig, extension: &str) -> Vec<PathBuf> {
 
 isolated! {
     async fn a_damaged_state_file_fences_its_volume_and_no_other(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let (id, _) = rig.in_use("damaged", 32 * MIB, &filesystem("")).await;
         let records = with_extension(&rig, "json");
         let good = rig.create("good", 32 * MIB, &filesystem("")).await.unwrap().volume_id;
         rig.stop().await;
         fs::write(&records[0], "{\"version\": 1, \"id\": \"vo").unwrap();
 
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         for status in [
             rig.create("damaged", 32 * MIB, &filesystem("")).await.unwrap_err(),
             rig.delete(&id).await.unwrap_err(),
@@ -52,20 +52,20 @@ isolated! {
     }
 
     async fn data_whose_record_is_gone_is_never_overwritten_or_removed(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let id = rig.create("pvc", 8 * MIB, &block()).await.unwrap().volume_id;
         fs::remove_file(&with_extension(&rig, "json")[0]).unwrap();
         let status = rig.create("pvc", 8 * MIB, &block()).await.unwrap_err();
         assert_eq!(status.code(), Code::DataLoss, "{status}");
         rig.delete(&id).await.unwrap();
         rig.stop().await;
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         assert_eq!(with_extension(&rig, "img").len(), 1);
         rig.stop().await;
     }
 
     async fn a_volume_whose_data_is_gone_is_told_and_can_be_removed(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let id = rig.create("pvc", 8 * MIB, &block()).await.unwrap().volume_id;
         fs::remove_file(&with_extension(&rig, "img")[0]).unwrap();
         assert_eq!(rig.stage(&id, &block()).await.unwrap_err().code(), Code::DataLoss);
@@ -78,7 +78,7 @@ isolated! {
     async fn a_full_disk_leaves_nothing_half_made(directory: &Path) {
         // 64 MiB in all: room for 40 MiB of data, not for their copy.
         let state = small_disk(directory, 64 * MIB);
-        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]).await;
+        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]);
         let (id, target) = rig.in_use("pvc", 60 * MIB, &filesystem("")).await;
         fs::write(target.join("file"), noise(40 * MIB as usize, 17)).unwrap();
         tool("sync", &["-f", target.to_str().unwrap()]);
@@ -107,7 +107,7 @@ isolated! {
         let point = directory.join("disk");
         fs::create_dir(&point).unwrap();
         tool("mount", &["-t", "tmpfs", "-o", "size=64m,nr_inodes=12", "small", point.to_str().unwrap()]);
-        let rig = Rig::start(directory, &[&format!("--statedir={}", point.display())]).await;
+        let rig = Rig::start(directory, &[&format!("--statedir={}", point.display())]);
         let mut made = Vec::new();
         let status = loop {
             match rig.create(&format!("pvc-{}", made.len()), 8 * MIB, &block()).await {
@@ -126,7 +126,7 @@ isolated! {
     }
 
     async fn a_missing_tool_is_named(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let id = rig.create("pvc", 300 * MIB, &filesystem("xfs")).await.unwrap().volume_id;
         // An empty directory over the search path, in the mounts of this test only.
         let empty = directory.join("empty");
@@ -149,7 +149,7 @@ isolated! {
     }
 
     async fn what_is_on_a_volume_is_never_formatted(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let raw = rig.create("raw", 300 * MIB, &block()).await.unwrap().volume_id;
         let image = with_extension(&rig, "img")[0].clone();
         tool("mkfs.xfs", &["-q", image.to_str().unwrap()]);
@@ -165,7 +165,7 @@ isolated! {
     }
 
     async fn a_device_of_somebody_else_is_left_alone(directory: &Path) {
-        let rig = Rig::start(directory, &[]).await;
+        let rig = Rig::start(directory, &[]);
         let id = rig.create("pvc", 8 * MIB, &block()).await.unwrap().volume_id;
         let foreign = directory.join("foreign");
         fs::write(&foreign, noise(MIB as usize, 23)).unwrap();
