@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Mode::All)]
     pub mode: Mode,
 
-    /// Offer ControllerPublishVolume and ControllerUnpublishVolume
+    /// Have volumes attached to nodes before they are used
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value_t = false, default_missing_value = "true")]
     pub enable_attach: bool,

@@ -17,7 +17,7 @@ use stowage_csi::host::{Outcome, blocking};
 use crate::device::{self, is_mounted};
 use crate::driver::{Driver, Host};
 use crate::error::{Error, chain};
-use crate::state::{Image, Shelf, StateError, Store, VolumeRecord};
+use crate::state::{Area, Image, StateError, Store, VolumeRecord};
 use crate::usage::Access;
 
 /// The mount itself is quick: the filesystem is mounted already.
@@ -92,7 +92,7 @@ impl Driver {
     /// Called twice: there is nothing left to thaw.
     pub(crate) async fn thaw_all(&self) -> Result<(), Error> {
         for key in self.store.frozen()? {
-            let image = match self.store.lock(Shelf::Volumes, &key) {
+            let image = match self.store.lock(Area::Volumes, &key) {
                 Ok(image) => image,
                 // Its owner lives and will thaw it.
                 Err(StateError::Locked { .. }) => continue,
@@ -104,7 +104,7 @@ impl Driver {
             self.store.note_thaw(&key)?;
         }
         for key in self.store.scratches()? {
-            if let Err(StateError::Locked { .. }) = self.store.lock(Shelf::Volumes, &key) {
+            if let Err(StateError::Locked { .. }) = self.store.lock(Area::Volumes, &key) {
                 continue;
             }
             let point = self.store.scratch(&key)?;

@@ -17,7 +17,7 @@ use crate::args::Config;
 use crate::error::{Error, chain};
 use crate::id::{Id, Key, Kind};
 use crate::ledger::Ledger;
-use crate::state::{Image, Record, Shelf, StateError, Store, VolumeRecord};
+use crate::state::{Area, Image, Record, StateError, Store, VolumeRecord};
 
 /// The seams to the machine.
 #[derive(Clone)]
@@ -91,11 +91,11 @@ impl Driver {
     pub(crate) async fn claim_volume(&self, text: &str) -> Result<(Image, VolumeRecord), Error> {
         let id = self.volume_id(text)?;
         let (store, key) = (self.store.clone(), id.key.clone());
-        let image = blocking(move || store.lock(Shelf::Volumes, &key)).await?;
+        let image = blocking(move || store.lock(Area::Volumes, &key)).await?;
         let record = self.read::<VolumeRecord>(&id).await?;
         let record = record.ok_or_else(|| Error::VolumeMissing(text.to_owned()))?;
         let whole = image.filter(|image| image.bytes().is_ok_and(|bytes| bytes >= record.bytes));
-        let path = self.store.image_path(Shelf::Volumes, &id.key);
+        let path = self.store.image_path(Area::Volumes, &id.key);
         let image = whole.ok_or(StateError::ImageLost { path })?;
         Ok((image, record))
     }
@@ -113,9 +113,9 @@ impl Driver {
 
 impl Driver {
     /// Removes the image of something that could not be made. If even that fails, the next start does it.
-    pub(crate) async fn give_up(&self, shelf: Shelf, key: Key) {
+    pub(crate) async fn give_up(&self, area: Area, key: Key) {
         let store = self.store.clone();
-        let removed = blocking(move || store.remove_unfinished(shelf, &key)).await;
+        let removed = blocking(move || store.remove_unfinished(area, &key)).await;
         if let Err(error) = removed {
             let error = chain(&error);
             tracing::warn!(error, "A half-made image stays until the next start.");

@@ -80,8 +80,13 @@ impl Key {
     /// The key of whatever has this name.
     pub(crate) fn of_name(name: &str) -> Self {
         let digest = Sha256::digest(name.as_bytes());
-        let digits = digest.iter().take(KEY_DIGITS / 2);
-        Self(digits.map(|byte| format!("{byte:02x}")).collect())
+        let mut digits = String::with_capacity(KEY_DIGITS);
+        for byte in digest.iter().take(KEY_DIGITS / 2) {
+            for half in [byte >> 4, byte & 0xf] {
+                digits.extend(char::from_digit(half.into(), 16));
+            }
+        }
+        Self(digits)
     }
 
     /// A key as it is written in file names, ids and paging tokens.

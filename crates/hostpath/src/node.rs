@@ -30,7 +30,7 @@ mod stats;
 mod target;
 mod unpublish;
 
-/// VOLUME_MOUNT_GROUP is not among them: the filesystems have no mount option for it, and the kubelet sets the group
+/// `VOLUME_MOUNT_GROUP` is not among them: the filesystems have no mount option for it, and the kubelet sets the group
 /// by itself where the driver does not.
 const CAPABILITIES: &[Rpc] = &[
     Rpc::StageUnstageVolume,

@@ -74,13 +74,13 @@ impl StateError {
 
 /// A part of the state directory that holds images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shelf {
+pub(crate) enum Area {
     Volumes,
     Snapshots,
     Inline,
 }
 
-impl Shelf {
+impl Area {
     const ALL: [Self; 3] = [Self::Volumes, Self::Snapshots, Self::Inline];
 
     fn directory(self) -> &'static str {
@@ -107,8 +107,8 @@ impl Store {
     ///
     /// Called twice: finds what the first call made.
     pub(crate) fn open(root: &Path, node: &NodeId) -> Result<Self, StateError> {
-        let shelves = Shelf::ALL.map(Shelf::directory);
-        for name in shelves.into_iter().chain([FROZEN, SCRATCH, NODES]) {
+        let areas = Area::ALL.map(Area::directory);
+        for name in areas.into_iter().chain([FROZEN, SCRATCH, NODES]) {
             make_directory(&root.join(name))?;
         }
         let store = Self { root: root.into() };
@@ -126,14 +126,12 @@ impl Store {
         self.root.join(NODES).join(node.as_str()).exists()
     }
 
-    pub(crate) fn image_path(&self, shelf: Shelf, key: &Key) -> PathBuf {
-        self.root.join(shelf.directory()).join(format!("{key}.img"))
+    pub(crate) fn image_path(&self, area: Area, key: &Key) -> PathBuf {
+        self.root.join(area.directory()).join(format!("{key}.img"))
     }
 
-    fn record_path(&self, shelf: Shelf, key: &Key) -> PathBuf {
-        self.root
-            .join(shelf.directory())
-            .join(format!("{key}.json"))
+    fn record_path(&self, area: Area, key: &Key) -> PathBuf {
+        self.root.join(area.directory()).join(format!("{key}.json"))
     }
 
     /// What is known of a volume or snapshot; none if it does not exist.
@@ -161,8 +159,8 @@ impl Store {
     /// Removes a volume or snapshot: first the record, for good, then the data.
     ///
     /// Called twice: the second call has nothing to remove.
-    pub(crate) fn remove(&self, shelf: Shelf, image: Image) -> Result<(), StateError> {
-        let path = self.record_path(shelf, image.key());
+    pub(crate) fn remove(&self, area: Area, image: Image) -> Result<(), StateError> {
+        let path = self.record_path(area, image.key());
         image.mark(Stage::Unfinished)?;
         if remove_if_there(&path)? {
             sync_directory(&path)?;
@@ -171,8 +169,8 @@ impl Store {
     }
 
     /// Whether the image has all the bytes it should have.
-    pub(crate) fn is_whole(&self, shelf: Shelf, key: &Key, bytes: u64) -> bool {
-        fs::metadata(self.image_path(shelf, key)).is_ok_and(|image| image.len() >= bytes)
+    pub(crate) fn is_whole(&self, area: Area, key: &Key, bytes: u64) -> bool {
+        fs::metadata(self.image_path(area, key)).is_ok_and(|image| image.len() >= bytes)
     }
 
     /// Notes that a filesystem is about to be frozen: if this process dies, the next one thaws it.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use stowage_csi::host::filesystem::{FsError, FsKind};
 use stowage_csi::proto::csi::VolumeCapability;
-use stowage_csi::proto::csi::volume_capability::AccessType;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType};
 
 /// What a pod gets to see of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ impl Usage {
     }
 
     /// Volumes live on one node, so all other modes allow several pods there. Even `SINGLE_NODE_WRITER` does: it is
-    /// what Kubernetes before 1.22 calls ReadWriteOnce, which is about nodes and not about pods.
+    /// what Kubernetes before 1.22 calls `ReadWriteOnce`, which is about nodes and not about pods.
     pub(crate) fn single_writer(&self) -> bool {
         self.mode == Mode::SingleNodeSingleWriter
     }
@@ -72,7 +72,7 @@ impl TryFrom<&VolumeCapability> for Usage {
         let mode = capability
             .access_mode
             .as_ref()
-            .map_or(Mode::Unknown, |mode| mode.mode());
+            .map_or(Mode::Unknown, AccessMode::mode);
         match &capability.access_type {
             Some(AccessType::Mount(mount)) => Ok(Self {
                 access: Access::Filesystem,
@@ -136,7 +136,7 @@ fn mount_flag(flag: &str) -> Result<String, UsageError> {
 
 #[cfg(test)]
 mod tests {
-    use stowage_csi::proto::csi::volume_capability::{AccessMode, BlockVolume, MountVolume};
+    use stowage_csi::proto::csi::volume_capability::{BlockVolume, MountVolume};
 
     use super::*;
 

@@ -10,6 +10,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -17,6 +19,11 @@ use super::{Calls, ioctl};
 
 mod attach;
 mod nodes;
+
+/// How often and how long apart it is looked whether a detached device is free: others open it for a moment, to see
+/// whose it is.
+const CLOSING_ATTEMPTS: usize = 10;
+const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 
 /// The file behind a loop device, by what does not change when it is renamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -294,12 +301,13 @@ impl LoopDevice {
         let (number, backing) = (self.number, self.backing);
         // Our own descriptor is a user too.
         drop(self);
-        let still_there = loops.at(number, backing)?.is_some();
-        Ok(if still_there {
-            Detached::WhenClosed
-        } else {
-            Detached::Done
-        })
+        for _ in 0..CLOSING_ATTEMPTS {
+            if loops.at(number, backing)?.is_none() {
+                return Ok(Detached::Done);
+            }
+            thread::sleep(CLOSING_PAUSE);
+        }
+        Ok(Detached::WhenClosed)
     }
 
     fn refusal(&self, doing: &'static str, source: io::Error) -> LoopError {

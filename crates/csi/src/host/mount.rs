@@ -37,8 +37,18 @@ pub trait Mounter: Send + Sync {
     /// All mounts as they are now.
     fn table(&self) -> HostFuture<'_, Result<Arc<MountTable>, MountError>>;
 
-    /// The mounts, and the name by which the kernel knows `target`. `target` itself is never touched.
+    /// Whether something is mounted at `target`. What is mounted there is not touched, and however many other mounts
+    /// there are, the answer costs the same (from Linux 5.6).
+    fn is_mounted<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<bool, MountError>>;
+
+    /// All mounts, and the name by which the kernel knows `target`. What is mounted there is not touched.
     fn look<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<View, MountError>>;
+
+    /// Whether the source is a directory: only a directory can show it.
+    fn is_directory<'a>(
+        &'a self,
+        source: &'a BindSource,
+    ) -> HostFuture<'a, Result<bool, MountError>>;
 
     /// What a bind of this source would show.
     fn identify<'a>(&'a self, source: &'a BindSource) -> HostFuture<'a, Result<Shown, MountError>>;
@@ -174,8 +184,6 @@ pub struct Shown {
     pub device: Device,
     /// What of it.
     pub root: PathBuf,
-    /// Whether that is a directory.
-    pub directory: bool,
 }
 
 /// Why a mount is not as it should be.

@@ -3,7 +3,9 @@
 //! Whether something is mounted is answered from this table and never by touching the path: a hung mount must not
 //! hang the question. All names are bytes, as in the kernel; the octal escapes of the file are undone.
 //!
-//! A table of 10,000 mounts (1.7 MB of text) is parsed and indexed in 4 ms (release build), a look-up takes 0.1 us.
+//! Of 10,000 mounts (1.4 MB of text) the kernel writes the table in 35 ms; it is parsed and indexed in 5 ms, a look-up
+//! takes 0.1 us, and a table that has not changed since costs 0.5 us (release build, two busy cores). So whoever only
+//! wants to know whether something is mounted asks [`Mounter::is_mounted`](super::mount::Mounter::is_mounted).
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -100,7 +100,8 @@ isolated! {
             ensure_formatted(&HostExec, &stats(), &attached.path, FsKind::Ext4, &options).await.unwrap();
             let grown = async || grow_unmounted(&HostExec, &stats(), &attached.path, FsKind::Ext4).await.unwrap();
             assert_eq!(grown().await, Grown::Already, "{name}");
-            // Mounted since its last check, which is when `resize2fs` wants another.
+            // Mounted since its last check, by its clock of seconds: then `resize2fs` wants another.
+            tokio::time::sleep(Duration::from_millis(1100)).await;
             mount_at(&attached, FsKind::Ext4, &point).await;
             fs::write(point.join("file"), "content").unwrap();
             unmount(&point).await;

@@ -75,18 +75,28 @@ pub fn run_isolated(path: &str, body: impl AsyncFnOnce(&Path)) {
     assert_eq!(left, 0, "{name} left loop devices behind");
 }
 
-/// Detaches the loop devices of all files in a directory; a test that was killed could not.
+/// Detaches the loop devices of all files in a directory; a test that was killed could not. Tells how many there were
+/// that did not go by themselves: a parallel test may have looked at one that was being closed.
 fn detach_all(directory: &Path) -> usize {
     let loops = Loops::default();
-    let files = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file());
-    let devices: Vec<_> = files
-        .flat_map(|file| loops.find(&File::open(file).unwrap()).unwrap())
-        .collect();
-    let found = devices.len();
-    for device in devices {
+    let find = || -> Vec<LoopDevice> {
+        let paths = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let files = paths
+            .filter(|path| path.is_file())
+            .map(|path| File::open(path).unwrap());
+        files.flat_map(|file| loops.find(&file).unwrap()).collect()
+    };
+    for _ in 0..50 {
+        if find().is_empty() {
+            return 0;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let left = find();
+    let found = left.len();
+    for device in left {
         device.detach(&loops).unwrap();
     }
     found
@@ -106,13 +116,17 @@ impl Attached {
         Self::of(file, LoopOptions::default())
     }
 
-    pub fn of(file: File, options: LoopOptions) -> Self {
-        let device = Loops::default().attach(&file, options).unwrap();
+    pub fn by(loops: &Loops, file: File, options: LoopOptions) -> Self {
+        let device = loops.attach(&file, options).unwrap();
         Self {
             path: device.path().to_owned(),
             device: Some(device),
             file,
         }
+    }
+
+    pub fn of(file: File, options: LoopOptions) -> Self {
+        Self::by(&Loops::default(), file, options)
     }
 
     pub fn device(&self) -> &LoopDevice {

@@ -1,10 +1,11 @@
-//! Unmounts of what is mounted once, often, not at all, or in use; and filesystems by `mount(8)`.
+//! Unmounts of what is mounted once, often, not at all, or in use; filesystems by `mount(8)`; removal of trees.
 
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use rustix::process::{Resource, Rlimit, setrlimit};
 use stowage_csi::host::beneath::{BeneathError, Root};
 use stowage_csi::host::mount::{
     MountError, Mounter, Unmount, ensure_bind, ensure_mounted, ensure_unmounted,
@@ -16,9 +17,14 @@ use super::support::{bind, directories, filesystem, isolated, mounter, tmpfs};
 isolated! {
     async fn what_is_not_mounted_is_unmounted_already(directory: &Path) {
         let [plain] = directories(directory, ["plain"]);
-        let mounter = mounter();
-        for target in [plain.as_path(), &plain.join("missing"), &plain.join("missing/deeper"), Path::new("/no/such")] {
-            assert_eq!(ensure_unmounted(&mounter, target, Unmount::Normal).await.unwrap(), Outcome::Already);
+        fs::write(plain.join("file"), "").unwrap();
+        symlink("/proc", plain.join("link-to-a-mount")).unwrap();
+        for name in ["", "missing", "missing/deeper", "file", "file/below", "link-to-a-mount"] {
+            let target = &plain.join(name);
+            for calls in [Calls::Best, Calls::Old] {
+                assert!(!mounter().calls(calls).is_mounted(target).await.unwrap(), "{name} {calls:?}");
+            }
+            assert_eq!(ensure_unmounted(&mounter(), target, Unmount::Normal).await.unwrap(), Outcome::Already);
         }
     }
 
@@ -40,6 +46,7 @@ isolated! {
         let mounter = mounter();
         ensure_mounted(&mounter, &tmpfs(&linked, &[])).await.unwrap();
         assert_eq!(ensure_mounted(&mounter, &tmpfs(&linked, &[])).await.unwrap(), Outcome::Already);
+        assert!(mounter.is_mounted(&linked).await.unwrap());
         assert!(mounter.look(&linked).await.unwrap().mount().is_some());
         assert_eq!(ensure_unmounted(&mounter, &linked, Unmount::Normal).await.unwrap(), Outcome::Done);
         assert!(mounter.table().await.unwrap().at(&real).is_none());
@@ -109,6 +116,23 @@ isolated! {
         let error = ensure_mounted(&mounter(), &wanted).await.unwrap_err();
         let reason = std::error::Error::source(&error).unwrap().to_string();
         assert!(reason.contains("special device /no/such/device does not exist"), "{reason}");
+    }
+
+    async fn a_tree_deeper_than_there_are_descriptors_is_removed(directory: &Path) {
+        let limit = Rlimit { current: Some(128), maximum: Some(128) };
+        setrlimit(Resource::Nofile, limit).unwrap();
+        let name = "n".repeat(100);
+        for calls in [Calls::Best, Calls::Old] {
+            let root = Root::open(directory).unwrap().calls(calls);
+            let mut level = root.create_directory(Path::new("deep"), 0o755).unwrap().0;
+            for _ in 0..1000 {
+                level.create_file(Path::new("file"), 0o600).unwrap();
+                level = level.create_directory(Path::new(&name), 0o755).unwrap().0;
+            }
+            let removed = root.remove_tree(Path::new("deep"), |_| ControlFlow::Continue(()));
+            assert_eq!(removed.unwrap(), Outcome::Done);
+            assert_eq!(fs::read_dir(directory).unwrap().count(), 0, "{calls:?}");
+        }
     }
 
     async fn a_removed_tree_does_not_take_mounts_along(directory: &Path) {

@@ -17,7 +17,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::id::{Id, Kind};
 use crate::state::{
-    Image, Shelf, SnapshotRecord, Source, Stage, StateError, VolumeRecord, now_unix_ms,
+    Area, Image, SnapshotRecord, Source, Stage, StateError, VolumeRecord, now_unix_ms,
 };
 use crate::topology;
 use crate::usage::{Access, common_form};
@@ -46,7 +46,7 @@ pub(super) async fn create_volume(
         let image = match existing {
             // Nothing to change, so nothing to wait for.
             Some(_) => None,
-            None => Some(store.lock_or_make(Shelf::Volumes, &key)?),
+            None => Some(store.lock_or_make(Area::Volumes, &key)?),
         };
         // Another process may have been faster to the lock.
         let existing = match existing {
@@ -57,7 +57,11 @@ pub(super) async fn create_volume(
     })
     .await?;
     let record = match (existing, image) {
-        (Some(record), _) => compare(record, &wanted)?,
+        (Some(record), _) => {
+            // The directory of a node that has another name now.
+            driver.volume_id(&record.id)?;
+            compare(record, &wanted)?
+        }
         (None, Some(image)) => make(&driver, image, wanted).await?,
         (None, None) => return Err(Error::VolumeMissing(wanted.id.to_string())),
     };
@@ -126,7 +130,7 @@ async fn make(driver: &Driver, image: Image, wanted: Wanted) -> Result<VolumeRec
     };
     if made.is_err() {
         // The disk may be full: what is not a volume must not take its place.
-        driver.give_up(Shelf::Volumes, key).await;
+        driver.give_up(Area::Volumes, key).await;
     }
     made
 }
@@ -208,7 +212,7 @@ impl Origin {
                 let record: SnapshotRecord = driver.read(&id).await?.ok_or_else(missing)?;
                 let store = driver.store.clone();
                 // Several volumes may be copied from one snapshot at the same time.
-                let image = blocking(move || store.lock_shared(Shelf::Snapshots, &id.key));
+                let image = blocking(move || store.lock_shared(Area::Snapshots, &id.key));
                 Ok(Self::Snapshot(image.await?.ok_or_else(missing)?, record))
             }
             Source::Volume(text) => {

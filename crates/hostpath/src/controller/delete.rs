@@ -10,7 +10,7 @@ use crate::device::is_mounted;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::id::{Id, Kind};
-use crate::state::{Image, Shelf, Stage, StateError, VolumeRecord};
+use crate::state::{Area, Image, Stage, StateError, VolumeRecord};
 
 /// How often and how long apart a device is looked at again that is about to go: udev may have it open for a moment.
 const ATTEMPTS: usize = 10;
@@ -41,7 +41,7 @@ pub(super) async fn delete_volume(
     };
     if removable {
         let store = driver.store.clone();
-        blocking(move || store.remove(Shelf::Volumes, image)).await?;
+        blocking(move || store.remove(Area::Volumes, image)).await?;
         driver
             .ledger
             .release(record.map_or(0, |record| record.bytes));
@@ -54,9 +54,9 @@ async fn lock(driver: &Driver, id: &Id, has_record: bool) -> Result<Option<Image
     let (store, key) = (driver.store.clone(), id.key.clone());
     blocking(move || {
         if has_record {
-            return store.lock_or_make(Shelf::Volumes, &key).map(Some);
+            return store.lock_or_make(Area::Volumes, &key).map(Some);
         }
-        store.lock(Shelf::Volumes, &key)
+        store.lock(Area::Volumes, &key)
     })
     .await
 }

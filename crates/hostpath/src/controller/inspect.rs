@@ -14,7 +14,7 @@ use super::expand::check_access;
 use crate::driver::Driver;
 use crate::error::{Error, chain};
 use crate::id::{Id, Key, Kind};
-use crate::state::{Shelf, StateError, VolumeRecord};
+use crate::state::{Area, StateError, VolumeRecord};
 use crate::topology;
 use crate::usage::{Access, Usage, common_form};
 
@@ -163,11 +163,11 @@ fn condition(
     read: Result<&VolumeRecord, &StateError>,
 ) -> VolumeCondition {
     let lost = StateError::ImageLost {
-        path: store.image_path(Shelf::Volumes, key),
+        path: store.image_path(Area::Volumes, key),
     };
     let trouble = match read {
         Err(error) => Some(chain(error)),
-        Ok(record) if !store.is_whole(Shelf::Volumes, key, record.bytes) => Some(chain(&lost)),
+        Ok(record) if !store.is_whole(Area::Volumes, key, record.bytes) => Some(chain(&lost)),
         Ok(_) => None,
     };
     VolumeCondition {

@@ -14,7 +14,7 @@ use super::inspect::token;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::id::{Id, Kind};
-use crate::state::{Image, Shelf, SnapshotRecord, Stage, StateError, VolumeRecord, now_unix_ms};
+use crate::state::{Area, Image, SnapshotRecord, Stage, StateError, VolumeRecord, now_unix_ms};
 
 /// Takes a snapshot, complete and ready when this returns.
 pub(super) async fn create(
@@ -29,7 +29,11 @@ pub(super) async fn create(
     let (store, key) = (driver.store.clone(), id.key.clone());
     let existing = blocking(move || store.read::<SnapshotRecord>(&key)).await?;
     let record = match existing {
-        Some(record) if record.source_volume == request.source_volume_id => record,
+        Some(record) if record.source_volume == request.source_volume_id => {
+            // The directory of a node that has another name now.
+            driver.local(Kind::Snapshot, &record.id)?;
+            record
+        }
         Some(record) => {
             return Err(Error::Incompatible {
                 name: record.name,
@@ -50,7 +54,7 @@ async fn take(
 ) -> Result<SnapshotRecord, Error> {
     let (source, volume) = driver.claim_volume(&request.source_volume_id).await?;
     let (store, key) = (driver.store.clone(), id.key.clone());
-    let image = blocking(move || store.lock_or_make(Shelf::Snapshots, &key)).await?;
+    let image = blocking(move || store.lock_or_make(Area::Snapshots, &key)).await?;
     if let Some(record) = driver.read::<SnapshotRecord>(&id).await? {
         // Another process was faster to the lock.
         return Ok(record);
@@ -70,7 +74,7 @@ async fn take(
     };
     let taken = fill(driver, (&source, &volume), image, record).await;
     if taken.is_err() {
-        driver.give_up(Shelf::Snapshots, id.key).await;
+        driver.give_up(Area::Snapshots, id.key).await;
     }
     taken
 }
@@ -101,13 +105,13 @@ pub(super) async fn delete(
     let store = driver.store.clone();
     blocking(move || {
         let image = if known {
-            Some(store.lock_or_make(Shelf::Snapshots, &id.key)?)
+            Some(store.lock_or_make(Area::Snapshots, &id.key)?)
         } else {
-            store.lock(Shelf::Snapshots, &id.key)?
+            store.lock(Area::Snapshots, &id.key)?
         };
         match image {
             Some(image) if known || image.stage()? == Stage::Unfinished => {
-                store.remove(Shelf::Snapshots, image)
+                store.remove(Area::Snapshots, image)
             }
             _ => Ok(()),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stowage_csi::host::blocking;
 use stowage_csi::host::filesystem::grow;
-use stowage_csi::host::loopdev::LoopError;
+use stowage_csi::host::loopdev::{LoopDevice, LoopError};
 use stowage_csi::proto::csi::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
 
 use super::target::Found;
@@ -60,7 +60,7 @@ pub(super) async fn expand(
 async fn refresh(driver: &Driver, image: &Image) -> Result<(), Error> {
     let devices = driver.host.devices(image).await?;
     let refreshed = blocking(move || -> Result<(), LoopError> {
-        devices.iter().try_for_each(|device| device.refresh_size())
+        devices.iter().try_for_each(LoopDevice::refresh_size)
     });
     Ok(refreshed.await?)
 }

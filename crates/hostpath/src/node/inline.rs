@@ -14,7 +14,7 @@ use crate::capacity::{self, Content, Range};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::quantity::{Quantity, QuantityError};
-use crate::state::{Image, Shelf};
+use crate::state::{Area, Image};
 use crate::usage::{Access, Usage, UsageError};
 
 /// How the kubelet says that a volume is inline.
@@ -37,7 +37,7 @@ pub(super) async fn publish(
     let size: Option<Result<Quantity, QuantityError>> = size;
     let size = size.transpose().map_err(Error::EphemeralSize)?;
     let place = driver.place(&request.volume_id)?;
-    if place.shelf != Shelf::Inline {
+    if place.area != Area::Inline {
         return Err(Error::EphemeralId(request.volume_id));
     }
     if usage.access == Access::Block {
@@ -86,7 +86,7 @@ async fn make(
     let bytes = capacity::choose(range, content, driver.config.max_volume_bytes)?;
     let store = driver.store.clone();
     let made = blocking(move || {
-        let image = store.lock_or_make(Shelf::Inline, &place.key)?;
+        let image = store.lock_or_make(Area::Inline, &place.key)?;
         if image.bytes()? == 0 {
             image.resize(bytes)?;
         }

@@ -17,7 +17,7 @@ use stowage_csi::proto::csi::{
 
 use super::target::Found;
 use crate::controller::check_access;
-use crate::device::{self, is_mounted};
+use crate::device::{self, bound_loop, is_mounted};
 use crate::driver::{Driver, Host};
 use crate::error::{Error, chain};
 use crate::state::Image;
@@ -153,6 +153,24 @@ async fn grow_mounted(
     }
 }
 
+/// A device that is taken away is soon another volume's, and a pod that still has its node would see that.
+async fn check_unpublished(driver: &Driver, image: &Image, id: &str) -> Result<(), Error> {
+    let (host, backing) = (driver.host.clone(), image.backing()?);
+    let table = driver.host.mounts().await?;
+    let published = blocking(move || {
+        let bound = table.iter().filter(|mount| bound_loop(mount).is_some());
+        let mut ours = bound.filter(|mount| host.shows(mount, backing));
+        ours.next().map(|mount| mount.point().to_owned())
+    });
+    match published.await {
+        Some(path) => Err(Error::InUse {
+            id: id.to_owned(),
+            by: format!("it is published at `{}`", path.display()),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Unmounts the filesystem, or takes the device away.
 pub(super) async fn unstage(
     driver: Arc<Driver>,
@@ -172,6 +190,7 @@ pub(super) async fn unstage(
         Found::Nothing | Found::Foreign | Found::Device { .. } => {}
     }
     // Devices of filesystems go by themselves; those of raw block volumes go here.
+    check_unpublished(&driver, &image, &request.volume_id).await?;
     let blocks = |device: &LoopDevice| {
         let status = device.status().ok().flatten();
         status.is_some_and(|status| !status.autoclear)

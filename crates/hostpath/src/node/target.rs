@@ -10,12 +10,12 @@ use crate::device::bound_loop;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::id::{Id, Key, Kind};
-use crate::state::{Image, Shelf, StateError};
+use crate::state::{Area, Image, StateError};
 
 /// Where the image of a volume is: of one that the controller made, or of an inline volume.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    pub(super) shelf: Shelf,
+    pub(super) area: Area,
     pub(super) key: Key,
 }
 
@@ -41,11 +41,11 @@ impl Driver {
     pub(super) fn place(&self, text: &str) -> Result<Place, Error> {
         Ok(match self.local(Kind::Volume, text)? {
             Some(Id { key, .. }) => Place {
-                shelf: Shelf::Volumes,
+                area: Area::Volumes,
                 key,
             },
             None => Place {
-                shelf: Shelf::Inline,
+                area: Area::Inline,
                 key: Key::of_name(text),
             },
         })
@@ -55,24 +55,24 @@ impl Driver {
     /// going away.
     pub(super) async fn lock_image(&self, place: &Place) -> Result<Option<Image>, StateError> {
         let (store, place) = (self.store.clone(), place.clone());
-        blocking(move || store.lock(place.shelf, &place.key)).await
+        blocking(move || store.lock(place.area, &place.key)).await
     }
 
     /// The identity of the image of a volume that exists, without a lock.
     pub(super) async fn backing(&self, text: &str) -> Result<(PathBuf, BackingFile), Error> {
         let place = self.place(text)?;
-        if place.shelf == Shelf::Volumes {
+        if place.area == Area::Volumes {
             self.volume(text).await?;
         }
-        let path = self.store.image_path(place.shelf, &place.key);
+        let path = self.store.image_path(place.area, &place.key);
         let asked = path.clone();
         let examined =
             blocking(move || std::fs::File::open(&asked).and_then(|file| BackingFile::of(&file)));
         match examined.await {
             Ok(backing) => Ok((path, backing)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(match place.shelf {
-                Shelf::Inline => Error::VolumeMissing(text.to_owned()),
-                Shelf::Volumes | Shelf::Snapshots => StateError::ImageLost { path }.into(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(match place.area {
+                Area::Inline => Error::VolumeMissing(text.to_owned()),
+                Area::Volumes | Area::Snapshots => StateError::ImageLost { path }.into(),
             }),
             Err(error) => Err(Error::io("examining", path)(error)),
         }

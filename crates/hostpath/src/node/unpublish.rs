@@ -10,7 +10,7 @@ use stowage_csi::proto::csi::{NodeUnpublishVolumeRequest, NodeUnpublishVolumeRes
 use super::target::Found;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::state::{Image, Shelf};
+use crate::state::{Area, Image};
 
 /// Takes the volume away from one pod. Inline volumes end here.
 pub(super) async fn unpublish(
@@ -23,7 +23,7 @@ pub(super) async fn unpublish(
     let image = driver.lock_image(&place).await?;
     take_away(&driver, image.as_ref(), target, &request.volume_id).await?;
     remove_mount_point(target).await?;
-    if place.shelf == Shelf::Inline
+    if place.area == Area::Inline
         && let Some(image) = image
     {
         blocking(move || image.discard()).await?;

@@ -5,21 +5,22 @@
 
 use std::fs;
 
-use super::{Record, Shelf, StateError, Store};
+use super::{Area, Record, StateError, Store};
 use crate::id::Key;
 
 /// A part of a list.
 #[derive(Debug)]
-pub(crate) struct Page<T> {
-    pub(crate) entries: Vec<T>,
+pub(crate) struct Page<R> {
+    /// Records, or why they cannot be read.
+    pub(crate) entries: Vec<(Key, Result<R, StateError>)>,
     /// Where the next one starts; none if this was the last.
     pub(crate) next: Option<Key>,
 }
 
 impl Store {
-    /// All keys on a shelf that have a record, in their order, from `after` on.
-    pub(crate) fn keys(&self, shelf: Shelf, after: Option<&Key>) -> Result<Vec<Key>, StateError> {
-        let directory = self.root.join(shelf.directory());
+    /// All keys on a area that have a record, in their order, from `after` on.
+    pub(crate) fn keys(&self, area: Area, after: Option<&Key>) -> Result<Vec<Key>, StateError> {
+        let directory = self.root.join(area.directory());
         let failed = |error| StateError::io("listing", &directory)(error);
         let mut keys = Vec::new();
         for entry in fs::read_dir(&directory).map_err(failed)? {
@@ -41,7 +42,7 @@ impl Store {
         after: Option<&Key>,
         most: usize,
         wanted: impl Fn(&R) -> bool,
-    ) -> Result<Page<(Key, Result<R, StateError>)>, StateError> {
+    ) -> Result<Page<R>, StateError> {
         let mut entries = Vec::new();
         for key in self.keys(R::SHELF, after)? {
             let record = match self.read::<R>(&key) {

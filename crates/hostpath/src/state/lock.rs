@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use stowage_csi::host::loopdev::BackingFile;
 
-use super::{FILE_MODE, Shelf, StateError, Store};
+use super::{Area, FILE_MODE, StateError, Store};
 use crate::id::Key;
 
 /// How often a file is opened again that was removed between open and lock.
@@ -41,32 +41,31 @@ pub(crate) struct Image {
 
 impl Store {
     /// Locks an image; none if there is none. Never waits.
-    pub(crate) fn lock(&self, shelf: Shelf, key: &Key) -> Result<Option<Image>, StateError> {
-        self.open_locked(shelf, key, false, FlockOperation::NonBlockingLockExclusive)
+    pub(crate) fn lock(&self, area: Area, key: &Key) -> Result<Option<Image>, StateError> {
+        self.open_locked(area, key, false, FlockOperation::NonBlockingLockExclusive)
     }
 
     /// Locks an image so that others may do the same, but nobody can change it.
-    pub(crate) fn lock_shared(&self, shelf: Shelf, key: &Key) -> Result<Option<Image>, StateError> {
-        self.open_locked(shelf, key, false, FlockOperation::NonBlockingLockShared)
+    pub(crate) fn lock_shared(&self, area: Area, key: &Key) -> Result<Option<Image>, StateError> {
+        self.open_locked(area, key, false, FlockOperation::NonBlockingLockShared)
     }
 
     /// Locks an image, which is made, empty, if there is none.
-    pub(crate) fn lock_or_make(&self, shelf: Shelf, key: &Key) -> Result<Image, StateError> {
-        let locked =
-            self.open_locked(shelf, key, true, FlockOperation::NonBlockingLockExclusive)?;
+    pub(crate) fn lock_or_make(&self, area: Area, key: &Key) -> Result<Image, StateError> {
+        let locked = self.open_locked(area, key, true, FlockOperation::NonBlockingLockExclusive)?;
         locked.ok_or_else(|| StateError::Locked {
-            image: self.image_path(shelf, key),
+            image: self.image_path(area, key),
         })
     }
 
     fn open_locked(
         &self,
-        shelf: Shelf,
+        area: Area,
         key: &Key,
         make: bool,
         how: FlockOperation,
     ) -> Result<Option<Image>, StateError> {
-        let path = self.image_path(shelf, key);
+        let path = self.image_path(area, key);
         for _ in 0..ATTEMPTS {
             let opened = OpenOptions::new()
                 .read(true)

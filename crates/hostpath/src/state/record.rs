@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use stowage_csi::host::filesystem::FsKind;
 
-use super::Shelf;
+use super::Area;
 use crate::id::{Id, Key, Kind, NodeId};
 use crate::usage::Access;
 
@@ -16,7 +16,7 @@ const VERSION: u32 = 1;
 
 /// Something with a record.
 pub(crate) trait Record: Serialize + DeserializeOwned {
-    const SHELF: Shelf;
+    const SHELF: Area;
     const KIND: Kind;
 
     fn id(&self) -> &str;
@@ -70,7 +70,7 @@ pub(crate) struct SnapshotRecord {
 }
 
 impl Record for VolumeRecord {
-    const SHELF: Shelf = Shelf::Volumes;
+    const SHELF: Area = Area::Volumes;
     const KIND: Kind = Kind::Volume;
 
     fn id(&self) -> &str {
@@ -83,7 +83,7 @@ impl Record for VolumeRecord {
 }
 
 impl Record for SnapshotRecord {
-    const SHELF: Shelf = Shelf::Snapshots;
+    const SHELF: Area = Area::Snapshots;
     const KIND: Kind = Kind::Snapshot;
 
     fn id(&self) -> &str {
@@ -149,6 +149,8 @@ mod filesystem_name {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
     use stowage_csi::host::filesystem::FsKind;
 
+    // Serde hands over a reference.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
     pub(super) fn serialize<S: Serializer>(kind: &FsKind, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(kind.name())
     }

@@ -8,7 +8,7 @@ use std::fs;
 use stowage_csi::host::copy::sweep_unfinished;
 use stowage_csi::host::loopdev::Loops;
 
-use super::{Record, SCRATCH, Shelf, SnapshotRecord, Stage, StateError, Store, VolumeRecord};
+use super::{Area, Record, SCRATCH, SnapshotRecord, Stage, StateError, Store, VolumeRecord};
 use crate::error::chain;
 use crate::id::Key;
 
@@ -16,8 +16,8 @@ use crate::id::Key;
 ///
 /// Called twice: there is nothing left to repair.
 pub(crate) fn repair(store: &Store, loops: &Loops) -> Result<(), StateError> {
-    for directory in Shelf::ALL
-        .map(Shelf::directory)
+    for directory in Area::ALL
+        .map(Area::directory)
         .into_iter()
         .chain([super::FROZEN, super::NODES])
     {
@@ -27,9 +27,9 @@ pub(crate) fn repair(store: &Store, loops: &Loops) -> Result<(), StateError> {
             tracing::info!(swept, directory, "Removed half-written state files.");
         }
     }
-    for shelf in [Shelf::Volumes, Shelf::Snapshots] {
-        for key in without_record(store, shelf)? {
-            remove_unfinished(store, loops, shelf, &key)?;
+    for area in [Area::Volumes, Area::Snapshots] {
+        for key in without_record(store, area)? {
+            remove_unfinished(store, loops, area, &key)?;
         }
     }
     Ok(())
@@ -39,11 +39,11 @@ impl Store {
     /// Removes an image that is half-made and nobody's, if there is one.
     ///
     /// Called twice: there is none any more.
-    pub(crate) fn remove_unfinished(&self, shelf: Shelf, key: &Key) -> Result<(), StateError> {
-        let Some(image) = self.lock(shelf, key)? else {
+    pub(crate) fn remove_unfinished(&self, area: Area, key: &Key) -> Result<(), StateError> {
+        let Some(image) = self.lock(area, key)? else {
             return Ok(());
         };
-        let nobodys = image.stage()? == Stage::Unfinished && !self.record_path(shelf, key).exists();
+        let nobodys = image.stage()? == Stage::Unfinished && !self.record_path(area, key).exists();
         if nobodys {
             image.discard()?;
         }
@@ -76,8 +76,8 @@ fn names(store: &Store, directory: &str) -> Result<Vec<String>, StateError> {
     Ok(names)
 }
 
-fn without_record(store: &Store, shelf: Shelf) -> Result<Vec<Key>, StateError> {
-    let names = names(store, shelf.directory())?;
+fn without_record(store: &Store, area: Area) -> Result<Vec<Key>, StateError> {
+    let names = names(store, area.directory())?;
     let records: HashSet<&str> = names
         .iter()
         .filter_map(|name| name.strip_suffix(".json"))
@@ -92,10 +92,10 @@ fn without_record(store: &Store, shelf: Shelf) -> Result<Vec<Key>, StateError> {
 fn remove_unfinished(
     store: &Store,
     loops: &Loops,
-    shelf: Shelf,
+    area: Area,
     key: &Key,
 ) -> Result<(), StateError> {
-    let image = match store.lock(shelf, key) {
+    let image = match store.lock(area, key) {
         Ok(Some(image)) => image,
         // Removed meanwhile, or just being made by a living process.
         Ok(None) | Err(StateError::Locked { .. }) => return Ok(()),
@@ -103,7 +103,7 @@ fn remove_unfinished(
     };
     let path = image.path().to_owned();
     // The record may have been written before we got the lock.
-    if store.record_path(shelf, key).exists() {
+    if store.record_path(area, key).exists() {
         return Ok(());
     }
     let attached = loops
@@ -121,11 +121,11 @@ fn remove_unfinished(
 
 /// Reads every record and reports those that are damaged. Takes its time where there are many.
 pub(crate) fn audit(store: &Store) -> Result<(), StateError> {
-    audit_shelf::<VolumeRecord>(store)?;
-    audit_shelf::<SnapshotRecord>(store)
+    audit_area::<VolumeRecord>(store)?;
+    audit_area::<SnapshotRecord>(store)
 }
 
-fn audit_shelf<R: Record>(store: &Store) -> Result<(), StateError> {
+fn audit_area<R: Record>(store: &Store) -> Result<(), StateError> {
     for key in store.keys(R::SHELF, None)? {
         if let Err(error) = store.read::<R>(&key) {
             let error = chain(&error);

@@ -37,7 +37,7 @@ fn volume(name: &str) -> VolumeRecord {
 fn make(store: &Store, name: &str) -> VolumeRecord {
     let record = volume(name);
     let image = store
-        .lock_or_make(Shelf::Volumes, &Key::of_name(name))
+        .lock_or_make(Area::Volumes, &Key::of_name(name))
         .unwrap();
     image.resize(record.bytes).unwrap();
     store.write(&image, &record).unwrap();
@@ -55,11 +55,11 @@ fn a_record_is_read_back_as_it_was_written() {
     let record = make(&store, "pvc-1");
     let key = Key::of_name("pvc-1");
     assert_eq!(store.read(&key).unwrap(), Some(record));
-    assert!(store.is_whole(Shelf::Volumes, &key, 4096));
-    assert!(!store.is_whole(Shelf::Volumes, &key, 4097));
+    assert!(store.is_whole(Area::Volumes, &key, 4096));
+    assert!(!store.is_whole(Area::Volumes, &key, 4097));
 
-    let image = store.lock(Shelf::Volumes, &key).unwrap().unwrap();
-    store.remove(Shelf::Volumes, image).unwrap();
+    let image = store.lock(Area::Volumes, &key).unwrap().unwrap();
+    store.remove(Area::Volumes, image).unwrap();
     assert_eq!(store.read::<VolumeRecord>(&key).unwrap(), None);
     assert_eq!(files(&store), Vec::<PathBuf>::new());
 }
@@ -69,19 +69,19 @@ fn a_second_process_finds_the_image_locked() {
     let (_directory, store) = store();
     make(&store, "a");
     let key = Key::of_name("a");
-    let held = store.lock(Shelf::Volumes, &key).unwrap().unwrap();
+    let held = store.lock(Area::Volumes, &key).unwrap().unwrap();
     assert!(matches!(
-        store.lock(Shelf::Volumes, &key),
+        store.lock(Area::Volumes, &key),
         Err(StateError::Locked { .. })
     ));
     drop(held);
-    let readers = [(); 2].map(|()| store.lock_shared(Shelf::Volumes, &key).unwrap().unwrap());
-    assert!(store.lock(Shelf::Volumes, &key).is_err());
+    let readers = [(); 2].map(|()| store.lock_shared(Area::Volumes, &key).unwrap().unwrap());
+    assert!(store.lock(Area::Volumes, &key).is_err());
     drop(readers);
-    assert!(store.lock(Shelf::Volumes, &key).unwrap().is_some());
+    assert!(store.lock(Area::Volumes, &key).unwrap().is_some());
     assert!(
         store
-            .lock(Shelf::Volumes, &Key::of_name("b"))
+            .lock(Area::Volumes, &Key::of_name("b"))
             .unwrap()
             .is_none()
     );
@@ -93,7 +93,7 @@ fn a_damaged_record_is_an_error_of_its_own_volume_only() {
     for name in ["a", "b", "c", "d"] {
         make(&store, name);
     }
-    let path = |name| store.record_path(Shelf::Volumes, &Key::of_name(name));
+    let path = |name| store.record_path(Area::Volumes, &Key::of_name(name));
     fs::write(path("a"), "{\"version\": 1").unwrap();
     fs::copy(path("c"), path("b")).unwrap();
     let old = fs::read_to_string(path("d")).unwrap();
@@ -129,8 +129,8 @@ fn a_page_token_stays_valid_while_volumes_come_and_go() {
     assert_eq!(first, all[..2]);
     // The very entry that the token names is removed.
     let gone = next.unwrap();
-    let image = store.lock(Shelf::Volumes, &gone).unwrap().unwrap();
-    store.remove(Shelf::Volumes, image).unwrap();
+    let image = store.lock(Area::Volumes, &gone).unwrap().unwrap();
+    store.remove(Area::Volumes, image).unwrap();
     assert_eq!(page(Some(&gone), 0), (all[2..].to_vec(), None));
     assert_eq!(page(Some(&gone), 3), (all[2..].to_vec(), None));
 }
@@ -141,7 +141,7 @@ fn repair_removes_what_was_half_made_and_nothing_else() {
     make(&store, "whole");
     // Died before the record was written.
     let half = store
-        .lock_or_make(Shelf::Volumes, &Key::of_name("half"))
+        .lock_or_make(Area::Volumes, &Key::of_name("half"))
         .unwrap();
     half.resize(4096).unwrap();
     drop(half);
@@ -149,26 +149,26 @@ fn repair_removes_what_was_half_made_and_nothing_else() {
     fs::write(store.root().join("volumes/.unfinished-1-2-3"), "x").unwrap();
     // Died while it was removed.
     make(&store, "removed");
-    let image = store.lock(Shelf::Volumes, &Key::of_name("removed"));
+    let image = store.lock(Area::Volumes, &Key::of_name("removed"));
     image.unwrap().unwrap().mark(Stage::Unfinished).unwrap();
-    fs::remove_file(store.record_path(Shelf::Volumes, &Key::of_name("removed"))).unwrap();
+    fs::remove_file(store.record_path(Area::Volumes, &Key::of_name("removed"))).unwrap();
     // Just being made by somebody who lives.
     let living = store
-        .lock_or_make(Shelf::Volumes, &Key::of_name("living"))
+        .lock_or_make(Area::Volumes, &Key::of_name("living"))
         .unwrap();
     // Somebody took the record away.
     make(&store, "orphan");
-    fs::remove_file(store.record_path(Shelf::Volumes, &Key::of_name("orphan"))).unwrap();
+    fs::remove_file(store.record_path(Area::Volumes, &Key::of_name("orphan"))).unwrap();
 
     for _ in 0..2 {
         repair(&store, &Loops::default()).unwrap();
         let mut left: Vec<_> = files(&store);
         left.sort();
         let mut expected = vec![
-            store.record_path(Shelf::Volumes, &Key::of_name("whole")),
-            store.image_path(Shelf::Volumes, &Key::of_name("whole")),
+            store.record_path(Area::Volumes, &Key::of_name("whole")),
+            store.image_path(Area::Volumes, &Key::of_name("whole")),
             living.path().to_owned(),
-            store.image_path(Shelf::Volumes, &Key::of_name("orphan")),
+            store.image_path(Area::Volumes, &Key::of_name("orphan")),
         ];
         expected.sort();
         assert_eq!(left, expected);

@@ -302,28 +302,6 @@ fn a_tree_is_removed_and_what_its_links_show_is_not() {
 }
 
 #[test]
-fn a_tree_deeper_than_any_path_is_removed() {
-    let directory = tempfile::tempdir().unwrap();
-    let root = Root::open(directory.path()).unwrap();
-    for calls in BOTH {
-        // 3,000 levels with names of 100 letters: 300 kB of path, more levels than descriptors.
-        let mut level = root.create_directory(Path::new("deep"), 0o755).unwrap().0;
-        let name = "n".repeat(100);
-        for _ in 0..3000 {
-            level.create_file(Path::new("file"), 0o600).unwrap();
-            level = level.create_directory(Path::new(&name), 0o755).unwrap().0;
-        }
-        let root = Root::open(directory.path()).unwrap().calls(calls);
-        assert_eq!(
-            root.remove_tree(Path::new("deep"), |_| ControlFlow::Continue(()))
-                .unwrap(),
-            Outcome::Done
-        );
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-    }
-}
-
-#[test]
 fn what_may_not_be_removed_is_told_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let root = Root::open(directory.path()).unwrap();

@@ -159,28 +159,21 @@ fn an_atomic_write_replaces_the_whole_file() {
 }
 
 #[test]
-fn a_reader_sees_the_old_or_the_new_content() {
+fn a_reader_sees_the_old_or_the_new_content_whoever_sweeps() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state");
     atomic_write(&path, &vec![0; 50_000], 0o600).unwrap();
     thread::scope(|scope| {
-        let writer = scope
-            .spawn(|| (1..60).for_each(|n| atomic_write(&path, &vec![n; 50_000], 0o600).unwrap()));
-        let sweeper = scope.spawn(|| {
-            while !writer_done(&path) {
-                sweep_unfinished(directory.path()).unwrap();
-            }
-        });
+        let write = |n| atomic_write(&path, &vec![n; 50_000], 0o600).unwrap();
+        let writer = scope.spawn(move || (1..200).for_each(write));
         while !writer.is_finished() {
             let content = fs::read(&path).unwrap();
-            assert!(content.len() == 50_000 && content.iter().all(|byte| *byte == content[0]));
+            let whole = content.len() == 50_000 && content.iter().all(|byte| *byte == content[0]);
+            assert!(whole, "{} bytes", content.len());
+            sweep_unfinished(directory.path()).unwrap();
         }
-        sweeper.join().unwrap();
     });
-}
-
-fn writer_done(path: &Path) -> bool {
-    fs::read(path).unwrap()[0] == 59
+    assert_eq!(fs::read(&path).unwrap()[0], 199);
 }
 
 #[test]

@@ -87,14 +87,14 @@ async fn a_slow_tool_and_its_helpers_are_killed() {
     let directory = tempfile::tempdir().unwrap();
     let mark = directory.path().join("mark");
     // The helper is a child of the tool and would write the mark after the tool was killed.
-    let text = format!("(sleep 1; touch {}) & sleep 30", mark.display());
+    let text = format!("(sleep 2; touch {}) & sleep 30", mark.display());
     let begun = Instant::now();
     let error = run(script(&text).timeout(Duration::from_millis(200)))
         .await
         .unwrap_err();
     assert!(matches!(error, ExecError::Timeout { .. }), "{error:?}");
-    assert!(begun.elapsed() < Duration::from_secs(1));
-    tokio::time::sleep(Duration::from_millis(1300)).await;
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    tokio::time::sleep(Duration::from_millis(2300)).await;
     assert!(!mark.exists(), "a helper outlived its tool");
 }
 
@@ -102,14 +102,14 @@ async fn a_slow_tool_and_its_helpers_are_killed() {
 async fn a_dropped_call_kills_the_tool_and_its_helpers() {
     let directory = tempfile::tempdir().unwrap();
     let mark = directory.path().join("mark");
-    let text = format!("(sleep 1; touch {}) & sleep 30", mark.display());
+    let text = format!("(sleep 2; touch {}) & sleep 30", mark.display());
     let call = HostExec.run(script(&text));
     assert!(
         tokio::time::timeout(Duration::from_millis(200), call)
             .await
             .is_err()
     );
-    tokio::time::sleep(Duration::from_millis(1300)).await;
+    tokio::time::sleep(Duration::from_millis(2300)).await;
     assert!(!mark.exists(), "a helper outlived its call");
 }
 
@@ -117,16 +117,16 @@ async fn a_dropped_call_kills_the_tool_and_its_helpers() {
 async fn a_daemon_that_keeps_the_pipes_open_neither_blocks_nor_dies() {
     let directory = tempfile::tempdir().unwrap();
     let mark = directory.path().join("mark");
-    let text = format!("echo started; (sleep 1; touch {}) &", mark.display());
+    let text = format!("echo started; (sleep 3; touch {}) &", mark.display());
     let begun = Instant::now();
     let output = run(script(&text)).await.unwrap();
     assert_eq!(output.stdout, b"started\n");
     assert!(
-        begun.elapsed() < Duration::from_millis(950),
+        begun.elapsed() < Duration::from_millis(2500),
         "{:?}",
         begun.elapsed()
     );
-    tokio::time::sleep(Duration::from_millis(1300)).await;
+    tokio::time::sleep(Duration::from_millis(3500)).await;
     assert!(mark.exists(), "the daemon was killed with its starter");
 }
 

@@ -5,66 +5,74 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use super::{Bind, FsMount, MountError, Mounter, Unmount};
-use crate::host::mountinfo::Mount;
+use crate::host::mountinfo::{Device, Mount};
 use crate::host::stat::{Health, is_corruption};
 use crate::host::{Outcome, blocking};
-use rustix::io::Errno;
 
 /// More mounts than this on one place are not of our making.
 const TALLEST_STACK: usize = 64;
 
-/// Makes sure that the target shows the source; the caller holds the volume's lock. The mount point is made if it is missing; a corrupted mount in the
-/// way is removed, any other is an error.
+/// Makes sure that the target shows the source; the caller holds the volume's lock.
+///
+/// The mount point is made if it is missing. A corrupted mount in the way is removed, any other is an error.
 ///
 /// Called twice: the second call finds the bind and does nothing. A call that died between bind and read-only remount
 /// (before Linux 5.12) is completed.
 pub async fn ensure_bind(mounter: &dyn Mounter, bind: &Bind) -> Result<Outcome, MountError> {
+    if !mounter.is_mounted(&bind.target).await? {
+        return make_bind(mounter, bind).await;
+    }
     let shown = mounter.identify(&bind.source).await?;
     let is_same = |mount: &Mount<'_>| {
         // Read-only by the filesystem is not for the bind to decide.
         let writable_as_asked = bind.read_only || !mount.has_option("ro");
-        mount.device() == shown.device
-            && mount.root() == shown.root
-            && !mount.root_deleted()
-            && writable_as_asked
+        let same_thing = mount.device() == shown.device && mount.root() == shown.root;
+        same_thing && !mount.root_deleted() && writable_as_asked
     };
     match clear_way(mounter, &bind.target, is_same).await? {
-        Way::Free => {
-            make_mount_point(&bind.target, shown.directory).await?;
-            mounter.bind(bind).await?;
-        }
+        Way::Free => make_bind(mounter, bind).await,
         Way::Taken { read_only } if bind.read_only && !read_only => {
             mounter.make_read_only(&bind.target).await?;
+            Ok(Outcome::Done)
         }
-        Way::Taken { .. } => return Ok(Outcome::Already),
+        Way::Taken { .. } => Ok(Outcome::Already),
     }
+}
+
+async fn make_bind(mounter: &dyn Mounter, bind: &Bind) -> Result<Outcome, MountError> {
+    let directory = mounter.is_directory(&bind.source).await?;
+    make_mount_point(&bind.target, directory).await?;
+    mounter.bind(bind).await?;
     Ok(Outcome::Done)
 }
 
-/// Makes sure that the filesystem is mounted at the target; the caller holds the volume's lock. The mount point is made if it is missing; a corrupted
-/// mount in the way is removed, any other is an error.
+/// Makes sure that the filesystem is mounted at the target; the caller holds the volume's lock.
+///
+/// The mount point is made if it is missing. A corrupted mount in the way is removed, any other is an error.
 ///
 /// Called twice: the second call finds the mount and does nothing. Options other than read-only are not compared: the
 /// kernel does not report them as they were given.
 pub async fn ensure_mounted(mounter: &dyn Mounter, mount: &FsMount) -> Result<Outcome, MountError> {
-    let disk = disk_number(PathBuf::from(&mount.source)).await;
-    let is_same = |found: &Mount<'_>| {
-        // A disk has several names but one number; a btrfs is known by name only.
-        let same_source = found.source() == mount.source
-            || disk == Some((found.device().major, found.device().minor));
-        // A btrfs shows one of its subvolumes, by option or by default.
-        let whole = found.root() == Path::new("/") || found.kind() == "btrfs";
-        same_source && whole && found.has_option("ro") == mount.read_only()
-    };
-    match clear_way(mounter, &mount.target, is_same).await? {
-        Way::Taken { .. } => Ok(Outcome::Already),
-        Way::Free => {
-            make_mount_point(&mount.target, true).await?;
-            mounter.mount(mount).await?;
-            Ok(Outcome::Done)
+    if mounter.is_mounted(&mount.target).await? {
+        let disk = disk_number(PathBuf::from(&mount.source)).await;
+        let is_same = |found: &Mount<'_>| {
+            // A disk has several names but one number; a btrfs is known by name only.
+            let same_source = found.source() == mount.source || Some(found.device()) == disk;
+            // A btrfs shows one of its subvolumes, by option or by default.
+            let whole = found.root() == Path::new("/") || found.kind() == "btrfs";
+            same_source && whole && found.has_option("ro") == mount.read_only()
+        };
+        match clear_way(mounter, &mount.target, is_same).await? {
+            Way::Taken { .. } => return Ok(Outcome::Already),
+            Way::Free => {}
         }
     }
+    make_mount_point(&mount.target, true).await?;
+    mounter.mount(mount).await?;
+    Ok(Outcome::Done)
 }
 
 /// Makes sure that nothing is mounted at the target, however many mounts are stacked there. A corrupted mount that
@@ -76,17 +84,16 @@ pub async fn ensure_unmounted(
     target: &Path,
     how: Unmount,
 ) -> Result<Outcome, MountError> {
-    let mut ensured = Outcome::Already;
+    let mut outcome = Outcome::Already;
     for _ in 0..TALLEST_STACK {
-        let view = mounter.look(target).await?;
-        if view.mount().is_none() {
-            return Ok(ensured);
+        if !mounter.is_mounted(target).await? {
+            return Ok(outcome);
         }
-        match unmount_even_corrupted(mounter, &view.point, how).await {
-            Ok(()) => ensured = Outcome::Done,
-            // Another process was faster; the table will tell.
+        match unmount_even_corrupted(mounter, target, how).await {
+            Ok(()) => outcome = Outcome::Done,
+            // Another process was faster.
             Err(MountError::Refusal { source, .. })
-                if is_gone(&source) && !still_mounted(mounter, target).await? => {}
+                if is_gone(&source) && !mounter.is_mounted(target).await? => {}
             Err(error) => return Err(error),
         }
     }
@@ -182,10 +189,6 @@ async fn unmount_even_corrupted(
     }
 }
 
-async fn still_mounted(mounter: &dyn Mounter, target: &Path) -> Result<bool, MountError> {
-    Ok(mounter.look(target).await?.mount().is_some())
-}
-
 fn corrupted(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(is_corruption)
 }
@@ -241,12 +244,12 @@ async fn make_mount_point(target: &Path, directory: bool) -> Result<(), MountErr
 }
 
 /// The number of the disk at this path, if it is one.
-async fn disk_number(path: PathBuf) -> Option<(u32, u32)> {
+async fn disk_number(path: PathBuf) -> Option<Device> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let metadata = blocking(move || fs::metadata(path)).await.ok()?;
     let number = metadata.rdev();
-    metadata
-        .file_type()
-        .is_block_device()
-        .then(|| (rustix::fs::major(number), rustix::fs::minor(number)))
+    metadata.file_type().is_block_device().then(|| Device {
+        major: rustix::fs::major(number),
+        minor: rustix::fs::minor(number),
+    })
 }

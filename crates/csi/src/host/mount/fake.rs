@@ -170,13 +170,7 @@ impl State {
     }
 
     fn shown(&self, source: &BindSource) -> Result<Shown, Errno> {
-        let named = match source {
-            BindSource::Path(path) => path.clone(),
-            BindSource::Descriptor(descriptor) => {
-                PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
-            }
-        };
-        let path = fs::canonicalize(named).map_err(|_| Errno::NOENT)?;
+        let path = real_path(source)?;
         let mount = self.holding(&path).ok_or(Errno::NOENT)?;
         let below = path.strip_prefix(&mount.point).unwrap_or(Path::new(""));
         let root = if below.as_os_str().is_empty() {
@@ -187,7 +181,6 @@ impl State {
         Ok(Shown {
             device: mount.device,
             root,
-            directory: path.is_dir(),
         })
     }
 }
@@ -202,6 +195,19 @@ impl Mounter for FakeMounter {
         ))
     }
 
+    fn is_mounted<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<bool, MountError>> {
+        let mounted = self.lock().mounts.iter().any(|mount| mount.point == target);
+        Box::pin(std::future::ready(Ok(mounted)))
+    }
+
+    fn is_directory<'a>(
+        &'a self,
+        source: &'a BindSource,
+    ) -> HostFuture<'a, Result<bool, MountError>> {
+        let directory = real_path(source).map(|path| path.is_dir());
+        Box::pin(std::future::ready(directory.map_err(missing_source)))
+    }
+
     fn look<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<View, MountError>> {
         Box::pin(async move {
             Ok(View {
@@ -213,12 +219,7 @@ impl Mounter for FakeMounter {
 
     fn identify<'a>(&'a self, source: &'a BindSource) -> HostFuture<'a, Result<Shown, MountError>> {
         let shown = self.lock().shown(source);
-        let refusal = |errno: Errno| MountError::Refusal {
-            doing: "look-up",
-            target: PathBuf::from("the source"),
-            source: errno.into(),
-        };
-        Box::pin(std::future::ready(shown.map_err(refusal)))
+        Box::pin(std::future::ready(shown.map_err(missing_source)))
     }
 
     fn health<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Health> {
@@ -324,6 +325,24 @@ impl Mounter for FakeMounter {
             Ok(())
         });
         Box::pin(std::future::ready(done))
+    }
+}
+
+fn real_path(source: &BindSource) -> Result<PathBuf, Errno> {
+    let named = match source {
+        BindSource::Path(path) => path.clone(),
+        BindSource::Descriptor(descriptor) => {
+            PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
+        }
+    };
+    fs::canonicalize(named).map_err(|_| Errno::NOENT)
+}
+
+fn missing_source(errno: Errno) -> MountError {
+    MountError::Refusal {
+        doing: "look-up",
+        target: PathBuf::from("the source"),
+        source: errno.into(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, open};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_bind,
@@ -50,6 +50,31 @@ pub(super) fn examine(descriptor: BorrowedFd<'_>) -> Result<Opened, Errno> {
         path,
         directory,
     })
+}
+
+/// Whether something is mounted at `target`; none if the kernel cannot tell (before Linux 5.6).
+///
+/// It is looked up with the order not to enter another mount: where one begins the kernel stops and says so, before
+/// it asks that mount anything.
+pub(super) fn is_mounted(target: &Path, calls: Calls) -> Result<Option<bool>, Errno> {
+    let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+        return Ok(None);
+    };
+    if calls == Calls::Old {
+        return Ok(None);
+    }
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let parent = match open(parent, flags | OFlags::DIRECTORY, Mode::empty()) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Some(false)),
+        parent => parent?,
+    };
+    let flags = flags | OFlags::NOFOLLOW;
+    match openat2(parent, name, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
+        Ok(_) | Err(Errno::NOENT) => Ok(Some(false)),
+        Err(Errno::XDEV) => Ok(Some(true)),
+        Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN | Errno::INTR) => Ok(None),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Binds what is open as `source`. A read-only bind is read-only before anybody can see it, from Linux 5.12.

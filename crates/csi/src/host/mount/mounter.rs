@@ -43,6 +43,7 @@ pub struct HostMounter {
     stats: Arc<Stats>,
     reader: Arc<Reader>,
     parents: Bounded<PathBuf, Result<PathBuf, Errno>>,
+    targets: Bounded<PathBuf, Result<Option<bool>, Errno>>,
     sources: Bounded<u64, Result<Opened, Errno>>,
     calls: Bounded<Call, Result<(), Errno>>,
     next_call: AtomicU64,
@@ -58,6 +59,7 @@ impl HostMounter {
             stats,
             reader: Arc::default(),
             parents: Bounded::new(MOST_CALLS),
+            targets: Bounded::new(MOST_CALLS),
             sources: Bounded::new(MOST_CALLS),
             calls: Bounded::new(MOST_CALLS),
             next_call: AtomicU64::new(0),
@@ -120,6 +122,19 @@ impl HostMounter {
         }
     }
 
+    async fn examine(&self, source: &BindSource) -> Result<Opened, MountError> {
+        let asked = source.clone();
+        let examine = move || match asked {
+            BindSource::Path(path) => kernel::examine(kernel::open_path(&path)?.as_fd()),
+            BindSource::Descriptor(descriptor) => kernel::examine(descriptor.as_fd()),
+        };
+        let answer = self
+            .sources
+            .run(self.unique(), self.patience, examine)
+            .await;
+        settle("look-up", &name_of(source), answer)
+    }
+
     async fn read_table(&self) -> Result<Arc<MountTable>, MountError> {
         let reader = Arc::clone(&self.reader);
         Ok(blocking(move || reader.table()).await?)
@@ -129,6 +144,28 @@ impl HostMounter {
 impl Mounter for HostMounter {
     fn table(&self) -> HostFuture<'_, Result<Arc<MountTable>, MountError>> {
         Box::pin(self.read_table())
+    }
+
+    fn is_mounted<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<bool, MountError>> {
+        Box::pin(async move {
+            let (asked, calls) = (target.to_owned(), self.kernel);
+            let ask = move || kernel::is_mounted(&asked, calls);
+            let answer = self
+                .targets
+                .run(target.to_owned(), self.patience, ask)
+                .await;
+            match settle("look-up", target, answer)? {
+                Some(mounted) => Ok(mounted),
+                None => Ok(self.look(target).await?.mount().is_some()),
+            }
+        })
+    }
+
+    fn is_directory<'a>(
+        &'a self,
+        source: &'a BindSource,
+    ) -> HostFuture<'a, Result<bool, MountError>> {
+        Box::pin(async move { Ok(self.examine(source).await?.directory) })
     }
 
     fn look<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<View, MountError>> {
@@ -150,16 +187,7 @@ impl Mounter for HostMounter {
 
     fn identify<'a>(&'a self, source: &'a BindSource) -> HostFuture<'a, Result<Shown, MountError>> {
         Box::pin(async move {
-            let asked = source.clone();
-            let examine = move || match asked {
-                BindSource::Path(path) => kernel::examine(kernel::open_path(&path)?.as_fd()),
-                BindSource::Descriptor(descriptor) => kernel::examine(descriptor.as_fd()),
-            };
-            let answer = self
-                .sources
-                .run(self.unique(), self.patience, examine)
-                .await;
-            let opened = settle("look-up", &name_of(source), answer)?;
+            let opened = self.examine(source).await?;
             let table = self.read_table().await?;
             let unidentified = || MountError::Unidentified {
                 source_path: opened.path.clone(),
@@ -178,7 +206,6 @@ impl Mounter for HostMounter {
             Ok(Shown {
                 device: mount.device(),
                 root,
-                directory: opened.directory,
             })
         })
     }

@@ -113,19 +113,21 @@ fn a_malformed_line_is_named() {
 
 #[test]
 fn of_stacked_mounts_the_topmost_counts() {
-    // The kernel's order says nothing: here the upper one comes first.
+    // The order of the lines says nothing: the upper one of two comes first at one place and last at the other.
     let table = table(
-        "30 20 0:9 / /a rw - tmpfs upper rw\n20 1 0:8 / /a rw - tmpfs lower rw\n21 1 0:8 / /b rw - tmpfs lower rw\n",
+        "30 20 0:9 / /a rw - tmpfs upper rw\n\
+         20 1 0:8 / /a rw - tmpfs lower rw\n\
+         21 1 0:8 / /b rw - tmpfs lower rw\n\
+         31 21 0:9 / /b rw - tmpfs upper rw\n",
     );
-    assert_eq!(
-        table.at(Path::new("/a")).unwrap().source(),
-        OsStr::new("upper")
-    );
-    assert_eq!(table.all_at(Path::new("/a")).count(), 2);
-    assert!(
-        table.at(Path::new("/a/")).is_some(),
-        "a trailing slash is the same path"
-    );
+    for place in ["/a", "/b", "/b/"] {
+        assert_eq!(
+            table.at(Path::new(place)).unwrap().source(),
+            "upper",
+            "{place}"
+        );
+        assert_eq!(table.all_at(Path::new(place)).count(), 2, "{place}");
+    }
     assert!(table.at(Path::new("/c")).is_none());
 }
 

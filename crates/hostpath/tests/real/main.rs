@@ -1,0 +1,41 @@
+//! The driver over a real socket, with real loop devices, filesystems and mounts. Needs root.
+//!
+//! Each test runs in a process with mounts of its own ([`support::run_isolated`]), so that nothing stays mounted
+//! however it ends, and fails if a loop device is left.
+//!
+//! - `lifecycle`: a volume from its creation to its end, for each filesystem and for raw block.
+//! - `copies`: snapshots, restores and clones, of volumes at rest and in use.
+//! - `books`: what the controller tells: lists, pages, capacity, attachments, topology.
+//! - `inline`: volumes that live as long as a pod.
+//! - `publish`: which second call is fine and which is not.
+//! - `trouble`: damaged state, full disks, missing tools, foreign mounts.
+//! - `crash`: `kill -9` in the middle.
+//! - `hostile`: names and ids that nobody should send.
+//! - `model`: random sequences of calls against a simple model, and the same call many times at once.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+// Sizes are small here, and the wire has them signed.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss
+)]
+// A test tells its story in one piece.
+#![allow(
+    clippy::too_many_lines,
+    clippy::similar_names,
+    clippy::many_single_char_names
+)]
+// The messages of a protocol have many fields and long names.
+#![allow(clippy::default_trait_access, clippy::wildcard_imports)]
+
+mod books;
+mod copies;
+mod crash;
+mod hostile;
+mod inline;
+mod lifecycle;
+mod model;
+mod publish;
+mod rig;
+mod support;
+mod trouble;
