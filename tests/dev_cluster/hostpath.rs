@@ -1,5 +1,6 @@
 //! The embedded driver under a real kubelet: filesystem, raw block and inline volumes used by real pods.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use devcluster::testing::Namespace;
@@ -86,18 +87,61 @@ spec:
     volume.volume_id
 }
 
-/// Runs a script in a pod until its end; returns what it printed. `how` is the rest of the container, `volume` the
-/// pod's volume source.
-fn run_pod(
-    namespace: &Namespace,
-    name: &str,
-    volume: &str,
-    how: &str,
-    security: &str,
-    script: &str,
-) -> String {
-    let manifest = format!(
-        r"
+/// Deletes the claim and its volume, which must then be gone from the driver.
+fn remove(driver: &DriverOnNode, namespace: &Namespace, name: &str, volume_id: &str) {
+    namespace.kubectl(&["delete", "pvc", name]).unwrap();
+    let pv = format!("{}-{name}", namespace.name());
+    namespace.kubectl(&["delete", "pv", &pv]).unwrap();
+    // The kubelet may still be taking the last mount away.
+    eventually("the volume can be deleted", || {
+        let request = DeleteVolumeRequest {
+            volume_id: volume_id.to_owned(),
+            ..DeleteVolumeRequest::default()
+        };
+        driver
+            .controller(async |mut controller| controller.delete_volume(request).await)
+            .ok()
+    });
+    let list = ListVolumesRequest::default();
+    let left = driver.controller(async |mut controller| controller.list_volumes(list).await);
+    assert_eq!(left.unwrap().into_inner().entries, Vec::new());
+}
+
+/// A pod with one volume `data`.
+struct Pod<'a> {
+    name: &'a str,
+    /// Source of the volume.
+    volume: String,
+    /// How the container sees it.
+    mount: &'a str,
+    /// The pod's securityContext.
+    security: &'a str,
+    script: &'a str,
+}
+
+const MOUNTED: &str = "volumeMounts: [{name: data, mountPath: /data}]";
+
+impl<'a> Pod<'a> {
+    fn new(name: &'a str, claim: &str, script: &'a str) -> Self {
+        Self {
+            name,
+            volume: format!("persistentVolumeClaim: {{claimName: {claim}}}"),
+            mount: MOUNTED,
+            security: "{}",
+            script,
+        }
+    }
+
+    fn start(&self, namespace: &Namespace) {
+        let Self {
+            name,
+            volume,
+            mount,
+            security,
+            script,
+        } = self;
+        let manifest = format!(
+            r"
 apiVersion: v1
 kind: Pod
 metadata: {{name: {name}}}
@@ -111,145 +155,98 @@ spec:
     - name: main
       image: busybox
       command: [sh, -c, {script:?}]
-      {how}
+      {mount}
 "
-    );
-    namespace.apply(&manifest).unwrap();
-    eventually(&format!("pod {name} ends"), || {
-        let phase = get(namespace, "pod", name)?["status"]["phase"]
-            .as_str()?
-            .to_owned();
-        (phase == "Succeeded" || phase == "Failed").then_some(())
-    });
-    let log = namespace.kubectl(&["logs", name]).unwrap();
-    namespace
-        .kubectl(&["delete", "pod", name, "--wait=true"])
-        .unwrap();
-    log
-}
+        );
+        namespace.apply(&manifest).unwrap();
+    }
 
-fn of_claim(name: &str) -> String {
-    format!("persistentVolumeClaim: {{claimName: {name}}}")
+    /// Runs it to its end; returns what it printed.
+    fn run(&self, namespace: &Namespace) -> String {
+        self.start(namespace);
+        eventually(&format!("pod {} ends", self.name), || {
+            let phase = get(namespace, "pod", self.name)?["status"]["phase"]
+                .as_str()?
+                .to_owned();
+            (phase == "Succeeded" || phase == "Failed").then_some(())
+        });
+        let log = namespace.kubectl(&["logs", self.name]).unwrap();
+        namespace.kubectl(&["delete", "pod", self.name]).unwrap();
+        log
+    }
 }
-
-const MOUNTED: &str = "volumeMounts: [{name: data, mountPath: /data}]";
 
 #[test]
-fn pods_use_filesystem_block_and_inline_volumes_of_the_driver() {
+fn a_filesystem_volume_keeps_its_data_and_its_size() {
     let cluster = cluster();
-    let namespace = cluster.namespace("hostpath").unwrap();
+    let namespace = cluster.namespace("filesystem").unwrap();
     let driver = DriverOnNode::start(cluster.dev().unwrap(), &namespace, NODE);
-
-    // A filesystem: data survives the pod, and a write beyond the size fails.
     let disk = claim(&driver, &namespace, "disk", 32 * MIB, false);
+
+    // A write beyond the size fails; the next pod finds what the first one wrote.
     let script = "echo kept > /data/file; dd if=/dev/zero of=/data/big bs=1M count=64 2>&1; rm /data/big; sync";
-    let log = run_pod(
-        &namespace,
-        "first",
-        &of_claim("disk"),
-        MOUNTED,
-        "{}",
-        script,
-    );
+    let log = Pod::new("first", "disk", script).run(&namespace);
     assert!(log.contains("No space left on device"), "{log}");
-    let log = run_pod(
-        &namespace,
-        "second",
-        &of_claim("disk"),
-        MOUNTED,
-        "{}",
-        "cat /data/file",
-    );
-    assert_eq!(log, "kept\n");
-
-    // Not root: the group that the pod asks for may write. And a part of the volume by subPath.
-    let group = "{runAsUser: 1000, runAsGroup: 1000, fsGroup: 2000}";
-    let part = "volumeMounts: [{name: data, mountPath: /part, subPath: a/b}]";
-    let log = run_pod(
-        &namespace,
-        "nonroot",
-        &of_claim("disk"),
-        MOUNTED,
-        group,
-        "echo group > /data/of-group && stat -c %g /data/of-group",
-    );
-    assert_eq!(log, "2000\n");
-    run_pod(
-        &namespace,
-        "part",
-        &of_claim("disk"),
-        part,
-        "{}",
-        "echo inside > /part/file",
-    );
-    let log = run_pod(
-        &namespace,
-        "whole",
-        &of_claim("disk"),
-        MOUNTED,
-        "{}",
-        "cat /data/a/b/file /data/of-group",
-    );
-    assert_eq!(log, "inside\ngroup\n");
-
-    // A raw block device of exactly its size.
-    let raw = claim(&driver, &namespace, "raw", 16 * MIB, true);
-    let device = "volumeDevices: [{name: data, devicePath: /dev/data}]";
-    let script =
-        "blockdev --getsize64 /dev/data; echo block | dd of=/dev/data conv=fsync 2>/dev/null";
     assert_eq!(
-        run_pod(&namespace, "writer", &of_claim("raw"), device, "{}", script),
-        "16777216\n"
+        Pod::new("second", "disk", "cat /data/file").run(&namespace),
+        "kept\n"
     );
-    let log = run_pod(
-        &namespace,
-        "reader",
-        &of_claim("raw"),
-        device,
-        "{}",
-        "head -n 1 /dev/data",
-    );
-    assert_eq!(log, "block\n");
 
-    // A volume that lives as long as its pod.
-    let inline = format!(
-        "csi: {{driver: {}, volumeAttributes: {{size: 20Mi}}}}",
-        driver.name
-    );
-    let log = run_pod(
-        &namespace,
-        "inline",
-        &inline,
-        MOUNTED,
-        "{}",
-        "echo brief > /data/x && cat /data/x && df -k /data | tail -n 1",
-    );
-    assert!(log.starts_with("brief\n"), "{log}");
+    // Not root: the group that the pod asks for may write.
+    let script = "echo group > /data/of-group && stat -c %g /data/of-group";
+    let group = Pod {
+        security: "{runAsUser: 1000, runAsGroup: 1000, fsGroup: 2000}",
+        ..Pod::new("group", "disk", script)
+    };
+    assert_eq!(group.run(&namespace), "2000\n");
 
-    // Nothing is left once everything is deleted.
-    namespace.kubectl(&["delete", "pvc", "--all"]).unwrap();
-    for name in ["disk", "raw"] {
-        let pv = format!("{}-{name}", namespace.name());
-        namespace.kubectl(&["delete", "pv", &pv]).unwrap();
-    }
-    for volume_id in [disk, raw] {
-        eventually("the volume can be deleted", || {
-            let request = DeleteVolumeRequest {
-                volume_id: volume_id.clone(),
-                ..DeleteVolumeRequest::default()
-            };
-            driver
-                .controller(async |mut controller| controller.delete_volume(request).await)
-                .ok()
-        });
-    }
-    let left = driver.controller(async |mut controller| {
-        controller.list_volumes(ListVolumesRequest::default()).await
-    });
-    assert_eq!(left.unwrap().into_inner().entries, Vec::new());
+    // A part of the volume by subPath.
+    let part = Pod {
+        mount: "volumeMounts: [{name: data, mountPath: /part, subPath: a/b}]",
+        ..Pod::new("part", "disk", "echo inside > /part/file")
+    };
+    part.run(&namespace);
+    let log = Pod::new("whole", "disk", "cat /data/a/b/file /data/of-group").run(&namespace);
+    assert_eq!(log, "inside\ngroup\n");
+    remove(&driver, &namespace, "disk", &disk);
 }
 
-/// The machine's file systems have no reflinks, so a snapshot of a volume in use freezes it while it is copied.
+#[test]
+fn a_block_volume_is_a_device_and_an_inline_volume_lives_as_long_as_its_pod() {
+    let cluster = cluster();
+    let namespace = cluster.namespace("block").unwrap();
+    let driver = DriverOnNode::start(cluster.dev().unwrap(), &namespace, NODE);
+
+    let raw = claim(&driver, &namespace, "raw", 16 * MIB, true);
+    let device = |name, script| Pod {
+        mount: "volumeDevices: [{name: data, devicePath: /dev/data}]",
+        ..Pod::new(name, "raw", script)
+    };
+    let script =
+        "blockdev --getsize64 /dev/data; echo block | dd of=/dev/data conv=fsync 2>/dev/null";
+    assert_eq!(device("writer", script).run(&namespace), "16777216\n");
+    assert_eq!(
+        device("reader", "head -n 1 /dev/data").run(&namespace),
+        "block\n"
+    );
+
+    let inline = Pod {
+        volume: format!(
+            "csi: {{driver: {}, volumeAttributes: {{size: 20Mi}}}}",
+            driver.name
+        ),
+        ..Pod::new(
+            "inline",
+            "",
+            "echo brief > /data/x && cat /data/x && df -k /data | tail -n 1",
+        )
+    };
+    let log = inline.run(&namespace);
+    assert!(log.starts_with("brief\n"), "{log}");
+    remove(&driver, &namespace, "raw", &raw);
+}
+
+/// The machine's filesystems have no reflinks, so a snapshot of a volume in use freezes it while it is copied.
 #[test]
 fn a_driver_killed_in_the_middle_of_a_frozen_snapshot_leaves_no_pod_frozen() {
     let cluster = cluster();
@@ -258,14 +255,7 @@ fn a_driver_killed_in_the_middle_of_a_frozen_snapshot_leaves_no_pod_frozen() {
     let volume = claim(&driver, &namespace, "disk", 1024 * MIB, false);
     let script = "dd if=/dev/urandom of=/data/much bs=1M count=700 2>/dev/null; sync; \
                   while true; do date +%s > /data/now; sync; echo wrote; usleep 100000; done";
-    namespace
-        .apply(&format!(
-            "{{apiVersion: v1, kind: Pod, metadata: {{name: writer}}, spec: {{nodeName: {NODE}, \
-             terminationGracePeriodSeconds: 0, volumes: [{{name: data, {}}}], \
-             containers: [{{name: main, image: busybox, command: [sh, -c, {script:?}], {MOUNTED}}}]}}}}",
-            of_claim("disk")
-        ))
-        .unwrap();
+    Pod::new("writer", "disk", script).start(&namespace);
     pod_in_phase(&namespace, "writer", "Running");
     let writes = || {
         namespace
@@ -280,16 +270,10 @@ fn a_driver_killed_in_the_middle_of_a_frozen_snapshot_leaves_no_pod_frozen() {
         name: format!("{}-snapshot", namespace.name()),
         ..CreateSnapshotRequest::default()
     };
-    let again = snapshot.clone();
-    let frozen_by = driver.state();
     let outcome = driver.controller(async |mut controller| {
-        let call = tokio::spawn(async move { controller.create_snapshot(snapshot).await });
-        // Frozen once the record of it is there: it is written before the freeze.
-        let started = Instant::now();
-        while !has_thaw_record(&frozen_by) && started.elapsed() < Duration::from_secs(20) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let request = snapshot.clone();
+        let call = tokio::spawn(async move { controller.create_snapshot(request).await });
+        wait_frozen(&driver.state()).await;
         kill(killed, Signal::SIGKILL).unwrap();
         call.await.unwrap()
     });
@@ -307,41 +291,38 @@ fn a_driver_killed_in_the_middle_of_a_frozen_snapshot_leaves_no_pod_frozen() {
     });
     // And the same call again succeeds, with nothing half-made in its way.
     let made = eventually("the snapshot is made", || {
-        let request = again.clone();
+        let request = snapshot.clone();
         driver
             .controller(async |mut controller| controller.create_snapshot(request).await)
             .ok()
     });
-    let snapshot_id = made.into_inner().snapshot.unwrap().snapshot_id;
+    let before = writes();
     eventually("the pod writes after the snapshot", || {
-        (writes() > before + 6).then_some(())
+        (writes() > before + 3).then_some(())
     });
 
     let request = DeleteSnapshotRequest {
-        snapshot_id,
+        snapshot_id: made.into_inner().snapshot.unwrap().snapshot_id,
         ..DeleteSnapshotRequest::default()
     };
     driver
         .controller(async |mut controller| controller.delete_snapshot(request).await)
         .unwrap();
     namespace.kubectl(&["delete", "pod", "writer"]).unwrap();
-    namespace.kubectl(&["delete", "pvc", "disk"]).unwrap();
-    namespace
-        .kubectl(&["delete", "pv", &format!("{}-disk", namespace.name())])
-        .unwrap();
-    eventually("the volume can be deleted", || {
-        let request = DeleteVolumeRequest {
-            volume_id: volume.clone(),
-            ..DeleteVolumeRequest::default()
-        };
-        driver
-            .controller(async |mut controller| controller.delete_volume(request).await)
-            .ok()
-    });
+    remove(&driver, &namespace, "disk", &volume);
 }
 
-/// Whether any file of the state directory is the record of a frozen filesystem.
-fn has_thaw_record(state: &std::path::Path) -> bool {
-    let folder = state.join("frozen");
-    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+/// A filesystem is frozen a moment after the record of it appears, which is written before the freeze.
+async fn wait_frozen(state: &Path) {
+    let records = state.join("frozen");
+    let is_there = || std::fs::read_dir(&records).is_ok_and(|mut entries| entries.next().is_some());
+    let started = Instant::now();
+    while !is_there() {
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "no volume was frozen"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
 }

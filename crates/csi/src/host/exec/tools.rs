@@ -22,8 +22,8 @@ pub const TUNE2FS: Tool = tool("tune2fs", "e2fsprogs");
 pub const MKFS_XFS: Tool = tool("mkfs.xfs", "xfsprogs");
 /// Grows an xfs.
 pub const XFS_GROWFS: Tool = tool("xfs_growfs", "xfsprogs");
-/// Changes an xfs's identity.
-pub const XFS_ADMIN: Tool = tool("xfs_admin", "xfsprogs");
+/// Edits an xfs that is not mounted. (`xfs_admin` is a shell script around it, and images have no shell.)
+pub const XFS_DB: Tool = tool("xfs_db", "xfsprogs");
 /// Makes a btrfs.
 pub const MKFS_BTRFS: Tool = tool("mkfs.btrfs", "btrfs-progs");
 /// Grows a btrfs.

@@ -1,7 +1,7 @@
 //! A new UUID for a copy.
 //!
 //! xfs refuses to mount a filesystem whose twin is mounted, and btrfs may take one for the other. Both tools that
-//! change the UUID have a trap: `xfs_admin` does nothing to a filesystem with a log to replay and returns success,
+//! change the UUID have a trap: `xfs_db` does nothing to a filesystem with a log to replay and returns success,
 //! `btrfstune` changes one with a log to replay and leaves it unmountable. A copy of a filesystem in use has such a
 //! log, so it is replayed first, by a mount.
 
@@ -39,7 +39,7 @@ pub async fn renew_identity(
             .await?;
         }
         FsKind::Xfs => {
-            let generate = Invocation::new(tools::XFS_ADMIN).args(["-U", "generate"]);
+            let generate = Invocation::new(tools::XFS_DB).args(["-x", "-c", "uuid generate"]);
             // It fails or does nothing if there is a log.
             let done = run(exec, generate.clone(), device).await;
             if done.is_err() || uuid(exec, device).await? == before {

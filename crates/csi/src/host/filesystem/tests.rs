@@ -185,7 +185,7 @@ async fn every_exit_code_of_e2fsck_has_its_meaning() {
 #[tokio::test]
 async fn a_tool_that_leaves_the_uuid_as_it_was_is_found_out() {
     let device = device(1 << 20);
-    let exec = blkid(0, "UUID=1-2\nTYPE=xfs\nUSAGE=filesystem\n").with(tools::XFS_ADMIN);
+    let exec = blkid(0, "UUID=1-2\nTYPE=xfs\nUSAGE=filesystem\n").with(tools::XFS_DB);
     let (mounter, scratch) = (FakeMounter::new(), tempfile::tempdir().unwrap());
     let result = renew_identity(&exec, &mounter, device.path(), FsKind::Xfs, scratch.path()).await;
     assert!(
