@@ -18,6 +18,7 @@ use tracing::Span;
 use crate::{
     deadline::Limits,
     metrics::{ClientLabels, ClientMetrics, MethodLabels, ServerLabels, ServerMetrics, code_label},
+    waiting::Spent,
 };
 
 /// Who counts the call.
@@ -25,6 +26,7 @@ pub(crate) enum Side {
     /// The token tells the server that a call is under way.
     Server {
         metrics: ServerMetrics,
+        spent: Spent,
         _under_way: TaskTrackerToken,
     },
     Client(ClientMetrics, Arc<str>),
@@ -98,11 +100,14 @@ impl Call {
         let elapsed = self.started.elapsed();
         let (method_name, grpc_status_code) = (self.method, code_label(code));
         match &self.side {
-            Side::Server { metrics, .. } => {
+            Side::Server { metrics, spent, .. } => {
+                let of_method = MethodLabels { method_name };
+                metrics.in_flight.get_or_create(&of_method).dec();
+                let overhead = elapsed.saturating_sub(spent.total());
                 metrics
-                    .in_flight
-                    .get_or_create(&MethodLabels { method_name })
-                    .dec();
+                    .overhead
+                    .get_or_create(&of_method)
+                    .observe(overhead.as_secs_f64());
                 let labels = ServerLabels {
                     method_name,
                     grpc_status_code,

@@ -27,6 +27,7 @@ use crate::{
     call::{Call, Side},
     deadline::Limits,
     metrics::{ServerMetrics, method_label},
+    waiting::Spent,
 };
 
 /// Wraps the services of a driver. [`server::serve`](crate::server::serve) does so by itself.
@@ -94,11 +95,13 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let method = method_label(request.uri().path());
+        let spent = Spent::default();
         let span = info_span!("csi", method, volume_id = Empty);
         let call = Call::start(
             method,
             Side::Server {
                 metrics: self.layer.metrics.clone(),
+                spent: spent.clone(),
                 _under_way: self.layer.under_way.token(),
             },
             span.clone(),
@@ -110,7 +113,8 @@ where
 
         let answer = async move {
             // A block of its own, so that a panic before the first await is caught as well.
-            let handling = AssertUnwindSafe(async { ready.call(request).await }).catch_unwind();
+            let handling =
+                AssertUnwindSafe(spent.during(async { ready.call(request).await })).catch_unwind();
             let outcome = tokio::select! {
                 biased;
                 done = handling => match done {

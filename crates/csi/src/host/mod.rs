@@ -16,6 +16,8 @@ use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 
+use crate::waiting::on_machine;
+
 pub mod beneath;
 mod bounded;
 pub mod copy;
@@ -60,7 +62,7 @@ where
     T: Send + 'static,
     W: FnOnce() -> T + Send + 'static,
 {
-    match tokio::task::spawn_blocking(work).await {
+    match on_machine(tokio::task::spawn_blocking(work)).await {
         Ok(value) => value,
         Err(lost) => match lost.try_into_panic() {
             Ok(panic) => resume_unwind(panic),

@@ -12,6 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
+use crate::waiting::on_machine;
+
 use super::{Exec, ExecError, Exit, HostFuture, Invocation, Output};
 
 /// How long the outputs of a tool that has ended are still read. A tool that leaves a daemon behind (FUSE mounts do)
@@ -31,7 +33,7 @@ pub struct HostExec;
 
 impl Exec for HostExec {
     fn run(&self, invocation: Invocation) -> HostFuture<'_, Result<Output, ExecError>> {
-        Box::pin(run(invocation))
+        Box::pin(on_machine(run(invocation)))
     }
 }
 
