@@ -10,7 +10,7 @@ use devcluster::image::store::Store;
 use devcluster::image::{Image, export};
 use devcluster::report::Report;
 
-use crate::workspace::{self, cargo, say};
+use crate::workspace::{self, say};
 
 /// Name and tag of our image.
 pub const NAME: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION"));
@@ -67,10 +67,7 @@ pub fn write_rootfs(directory: &Path, report: &Report) -> anyhow::Result<()> {
 }
 
 fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
-    let mut build = cargo("build");
-    build.args(["--release", "--package", "stowage"]);
-    build.env("CARGO_ENCODED_RUSTFLAGS", workspace::reproducible_flags());
-    workspace::step(report, "Building the release binary", &mut build)?;
+    workspace::build_release("stowage", report)?;
     let mut rootfs = Rootfs::default();
     rootfs.program(
         "/usr/bin/stowage",

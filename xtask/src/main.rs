@@ -1,6 +1,7 @@
 //! What `./x` calls. Each verb is one module; this file only parses arguments and ends a failure with one
 //! sentence and the path of the log.
 
+mod bench;
 mod check;
 mod cluster;
 mod demo;
@@ -83,6 +84,8 @@ enum Verb {
     Test(test::Options),
     /// Show it at work: cluster, our image, a pod that runs it.
     Demo,
+    /// Measure it on this machine, as ratios to what the machine itself can do.
+    Bench(bench::Options),
     /// Serve the image store to the nodes of a cluster.
     #[command(hide = true)]
     Registry(registry::Options),
@@ -117,6 +120,7 @@ fn run(arguments: Arguments, report: &Report) -> anyhow::Result<ExitCode> {
         Verb::Check { fix } => check::run(fix, report)?,
         Verb::Test(options) => return test::run(&options, report),
         Verb::Demo => demo::run(name, report)?,
+        Verb::Bench(options) => bench::run(&options, report)?,
         Verb::Registry(options) => registry::run(&options)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -133,6 +137,7 @@ fn verb_name(verb: &Verb) -> &'static str {
         Verb::Check { .. } => "check",
         Verb::Test(_) => "test",
         Verb::Demo => "demo",
+        Verb::Bench(_) => "bench",
         Verb::Registry(_) => "registry",
     }
 }

@@ -32,8 +32,20 @@ pub fn cargo(verb: &str) -> Command {
     command
 }
 
+/// Builds a package as it is shipped.
+pub fn build_release(package: &str, report: &Report) -> anyhow::Result<()> {
+    let mut build = cargo("build");
+    build.args(["--release", "--package", package]);
+    build.env("CARGO_ENCODED_RUSTFLAGS", reproducible_flags());
+    step(
+        report,
+        &format!("Building {package} for release"),
+        &mut build,
+    )
+}
+
 /// The same source gives the same binary wherever it is built: no path of this machine stays in it.
-pub fn reproducible_flags() -> String {
+fn reproducible_flags() -> String {
     let home = env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
     let cargo = env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     [(root(), "/stowage"), (cargo, "/cargo")]
