@@ -17,6 +17,7 @@ use stowage_csi::host::{Outcome, blocking};
 use crate::device::{self, is_mounted};
 use crate::driver::{Driver, Host};
 use crate::error::{Error, chain};
+use crate::id::Key;
 use crate::state::{Area, Image, StateError, Store, VolumeRecord};
 use crate::usage::Access;
 
@@ -90,27 +91,31 @@ impl Driver {
     /// Thaws what a process that died left frozen, and unmounts what it left mounted. Takes only what it can lock.
     ///
     /// Called twice: there is nothing left to thaw.
-    pub(crate) async fn thaw_all(&self) -> Result<(), Error> {
-        for key in self.store.frozen()? {
-            let image = match self.store.lock(Area::Volumes, &key) {
-                Ok(image) => image,
+    pub(crate) async fn thaw_all(&self) -> Result<(), StateError> {
+        let noted = self.store.frozen()?;
+        for key in noted.iter().chain(&self.store.scratches()?) {
+            let tidied = match self.store.lock(Area::Volumes, key) {
                 // Its owner lives and will thaw it.
                 Err(StateError::Locked { .. }) => continue,
-                Err(error) => return Err(error.into()),
+                Ok(image) => self.tidy(key, image).await,
+                Err(error) => Err(error.into()),
             };
-            if let Some(image) = image {
-                self.thaw(&image).await?;
+            if let Err(error) = tidied {
+                // One volume's trouble is not everybody's. It is tried again at the next start.
+                let error = chain(&error);
+                tracing::error!(%key, error, "A filesystem may be frozen: thaw it with `fsfreeze -u`.");
             }
-            self.store.note_thaw(&key)?;
-        }
-        for key in self.store.scratches()? {
-            if let Err(StateError::Locked { .. }) = self.store.lock(Area::Volumes, &key) {
-                continue;
-            }
-            let point = self.store.scratch(&key)?;
-            Scratch { point }.unmount(&self.host).await?;
         }
         Ok(())
+    }
+
+    async fn tidy(&self, key: &Key, image: Option<Image>) -> Result<(), Error> {
+        if let Some(image) = image {
+            self.thaw(&image).await?;
+        }
+        self.store.note_thaw(key)?;
+        let point = self.store.scratch(key)?;
+        Scratch { point }.unmount(&self.host).await
     }
 
     async fn thaw(&self, image: &Image) -> Result<(), Error> {

@@ -105,7 +105,7 @@ impl Controller for ControllerService {
         request: Request<CreateVolumeRequest>,
     ) -> Result<Response<CreateVolumeResponse>, Status> {
         let request = self.checked(request)?;
-        carry_out(create::create_volume(self.0.clone(), request)).await
+        carry_out(&self.0, create::create_volume(self.0.clone(), request)).await
     }
 
     /// Called twice: the second call finds nothing to delete, which is success.
@@ -114,7 +114,7 @@ impl Controller for ControllerService {
         request: Request<DeleteVolumeRequest>,
     ) -> Result<Response<DeleteVolumeResponse>, Status> {
         let request = self.checked(request)?;
-        carry_out(delete::delete_volume(self.0.clone(), request)).await
+        carry_out(&self.0, delete::delete_volume(self.0.clone(), request)).await
     }
 
     /// Called twice: it is attached already.
@@ -124,7 +124,7 @@ impl Controller for ControllerService {
     ) -> Result<Response<ControllerPublishVolumeResponse>, Status> {
         self.needs_attach()?;
         let request = self.checked(request)?;
-        carry_out(attach::publish(self.0.clone(), request)).await
+        carry_out(&self.0, attach::publish(self.0.clone(), request)).await
     }
 
     /// Called twice: it is not attached any more.
@@ -134,7 +134,7 @@ impl Controller for ControllerService {
     ) -> Result<Response<ControllerUnpublishVolumeResponse>, Status> {
         self.needs_attach()?;
         let request = self.checked(request)?;
-        carry_out(attach::unpublish(self.0.clone(), request)).await
+        carry_out(&self.0, attach::unpublish(self.0.clone(), request)).await
     }
 
     /// Called twice: the same answer.
@@ -179,7 +179,7 @@ impl Controller for ControllerService {
         request: Request<CreateSnapshotRequest>,
     ) -> Result<Response<CreateSnapshotResponse>, Status> {
         let request = self.checked(request)?;
-        carry_out(snapshot::create(self.0.clone(), request)).await
+        carry_out(&self.0, snapshot::create(self.0.clone(), request)).await
     }
 
     /// Called twice: the second call finds nothing to delete, which is success.
@@ -188,7 +188,7 @@ impl Controller for ControllerService {
         request: Request<DeleteSnapshotRequest>,
     ) -> Result<Response<DeleteSnapshotResponse>, Status> {
         let request = self.checked(request)?;
-        carry_out(snapshot::delete(self.0.clone(), request)).await
+        carry_out(&self.0, snapshot::delete(self.0.clone(), request)).await
     }
 
     /// Called twice: the same page, but for what came and went.
@@ -215,7 +215,7 @@ impl Controller for ControllerService {
         request: Request<ControllerExpandVolumeRequest>,
     ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
         let request = self.checked(request)?;
-        carry_out(expand::expand(self.0.clone(), request)).await
+        carry_out(&self.0, expand::expand(self.0.clone(), request)).await
     }
 }
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use stowage_csi::host::blocking;
 use stowage_csi::host::exec::Exec;
@@ -10,6 +11,8 @@ use stowage_csi::host::loopdev::Loops;
 use stowage_csi::host::mount::Mounter;
 use stowage_csi::host::stat::Stats;
 use stowage_csi::locks::VolumeLocks;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 use tonic::{Response, Status};
 use tracing::Instrument;
 
@@ -35,6 +38,8 @@ pub(crate) struct Driver {
     pub(crate) host: Host,
     pub(crate) locks: VolumeLocks,
     pub(crate) ledger: Ledger,
+    /// What is being worked on, whether or not its caller still waits.
+    pub(crate) tasks: TaskTracker,
 }
 
 impl Driver {
@@ -100,6 +105,12 @@ impl Driver {
         Ok((image, record))
     }
 
+    /// Gives an image this size, off the threads that must not wait for a disk.
+    pub(crate) async fn resize(&self, image: Image, bytes: u64) -> Result<Image, Error> {
+        let resized = blocking(move || image.resize(bytes).map(|()| image));
+        Ok(resized.await?)
+    }
+
     /// Writes a record, off the threads that must not wait for a disk.
     pub(crate) async fn write<R>(&self, image: Image, record: R) -> Result<Image, Error>
     where
@@ -123,17 +134,27 @@ impl Driver {
     }
 }
 
+impl Driver {
+    /// Waits for work whose callers gave up.
+    pub(crate) async fn finish(&self, patience: Duration) {
+        self.tasks.close();
+        if timeout(patience, self.tasks.wait()).await.is_err() {
+            tracing::warn!("Work is cut off; the next start puts in order what it leaves.");
+        }
+    }
+}
+
 /// Runs a call that changes something in a task of its own.
 ///
 /// A caller's deadline must not stop work half-way: a copy that takes longer than the deadline would be begun again
 /// and again and never end. The work keeps its locks; the repeated call is answered ABORTED until it is done, and
 /// then finds the result.
-pub(crate) async fn carry_out<T, F>(work: F) -> Result<Response<T>, Status>
+pub(crate) async fn carry_out<T, F>(driver: &Driver, work: F) -> Result<Response<T>, Status>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, Error>> + Send + 'static,
 {
-    match tokio::spawn(work.in_current_span()).await {
+    match driver.tasks.spawn(work.in_current_span()).await {
         Ok(done) => answer(done),
         Err(lost) => match lost.try_into_panic() {
             Ok(panic) => resume_unwind(panic),

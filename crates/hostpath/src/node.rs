@@ -88,7 +88,7 @@ impl Node for NodeService {
         request: Request<NodeStageVolumeRequest>,
     ) -> Result<Response<NodeStageVolumeResponse>, Status> {
         let request = checked(request, &RULES)?;
-        carry_out(stage::stage(self.0.clone(), request)).await
+        carry_out(&self.0, stage::stage(self.0.clone(), request)).await
     }
 
     /// Called twice: it is not staged any more.
@@ -97,7 +97,7 @@ impl Node for NodeService {
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
         let request = checked(request, &RULES)?;
-        carry_out(stage::unstage(self.0.clone(), request)).await
+        carry_out(&self.0, stage::unstage(self.0.clone(), request)).await
     }
 
     /// Called twice: it is published already; `ALREADY_EXISTS` if it is so in another way.
@@ -107,10 +107,10 @@ impl Node for NodeService {
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         if inline::is_inline(request.get_ref()) {
             let request = checked(request, &INLINE_RULES)?;
-            return carry_out(inline::publish(self.0.clone(), request)).await;
+            return carry_out(&self.0, inline::publish(self.0.clone(), request)).await;
         }
         let request = checked(request, &RULES)?;
-        carry_out(publish::publish(self.0.clone(), request)).await
+        carry_out(&self.0, publish::publish(self.0.clone(), request)).await
     }
 
     /// Called twice: it is not published any more, and the target is gone.
@@ -119,7 +119,7 @@ impl Node for NodeService {
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
         let request = checked(request, &RULES)?;
-        carry_out(unpublish::unpublish(self.0.clone(), request)).await
+        carry_out(&self.0, unpublish::unpublish(self.0.clone(), request)).await
     }
 
     /// Called twice: the figures of that moment.
@@ -137,6 +137,6 @@ impl Node for NodeService {
         request: Request<NodeExpandVolumeRequest>,
     ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
         let request = checked(request, &RULES)?;
-        carry_out(expand::expand(self.0.clone(), request)).await
+        carry_out(&self.0, expand::expand(self.0.clone(), request)).await
     }
 }

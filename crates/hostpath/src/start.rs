@@ -14,6 +14,7 @@ use stowage_csi::proto::csi::controller_server::ControllerServer;
 use stowage_csi::proto::csi::identity_server::IdentityServer;
 use stowage_csi::proto::csi::node_server::NodeServer;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
+use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
 use crate::args::{Args, Config, FlagError, Mode};
@@ -59,7 +60,6 @@ pub async fn run(args: Args, metrics: ServerMetrics, shutdown: Shutdown) -> Resu
     let driver = Arc::new(open(config, host).await?);
     let thawed = driver.thaw_all().await;
     thawed.map_err(|error| StartError::Repair(chain(&error)))?;
-    look_for_tools(&*driver.host.exec).await;
 
     let socket = Socket::bind(&driver.config.endpoint)?;
     tracing::info!(
@@ -70,6 +70,8 @@ pub async fn run(args: Args, metrics: ServerMetrics, shutdown: Shutdown) -> Resu
         mode = ?driver.config.mode,
         "The driver serves."
     );
+    let exec = driver.host.exec.clone();
+    tokio::spawn(async move { look_for_tools(&*exec).await });
     let store = driver.store.clone();
     // Beside the first calls: with many volumes it takes a while. Its outcome is in the log.
     tokio::task::spawn_blocking(move || {
@@ -78,7 +80,10 @@ pub async fn run(args: Args, metrics: ServerMetrics, shutdown: Shutdown) -> Resu
             tracing::error!(error, "The state directory cannot be read.");
         }
     });
-    Ok(serve(socket, routes(&driver), metrics, shutdown).await?)
+    let grace = shutdown.grace;
+    serve(socket, routes(&driver), metrics, shutdown).await?;
+    driver.finish(grace).await;
+    Ok(())
 }
 
 fn host() -> Host {
@@ -117,6 +122,7 @@ async fn open(config: Config, host: Host) -> Result<Driver, StartError> {
         host,
         locks: VolumeLocks::default(),
         ledger,
+        tasks: TaskTracker::new(),
     })
 }
 

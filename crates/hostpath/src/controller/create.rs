@@ -116,18 +116,7 @@ async fn make(driver: &Driver, image: Image, wanted: Wanted) -> Result<VolumeRec
         return Err(StateError::RecordLost { path }.into());
     }
     let key = image.key().clone();
-    let made = match fill(driver, &image, wanted).await {
-        Ok(record) => {
-            let written = driver.write(image, record.clone()).await;
-            written
-                .map(|_| record.clone())
-                .inspect_err(|_| driver.ledger.release(record.bytes))
-        }
-        Err(error) => {
-            drop(image);
-            Err(error)
-        }
-    };
+    let made = make_locked(driver, image, wanted).await;
     if made.is_err() {
         // The disk may be full: what is not a volume must not take its place.
         driver.give_up(Area::Volumes, key).await;
@@ -135,8 +124,8 @@ async fn make(driver: &Driver, image: Image, wanted: Wanted) -> Result<VolumeRec
     made
 }
 
-/// Gives the image its size and content.
-async fn fill(driver: &Driver, image: &Image, wanted: Wanted) -> Result<VolumeRecord, Error> {
+/// Gives the image its content and size, and writes the record.
+async fn make_locked(driver: &Driver, image: Image, wanted: Wanted) -> Result<VolumeRecord, Error> {
     let origin = match &wanted.source {
         None => None,
         Some(source) => Some(Origin::open(driver, source).await?),
@@ -152,14 +141,13 @@ async fn fill(driver: &Driver, image: &Image, wanted: Wanted) -> Result<VolumeRe
     let reserved = driver.ledger.reserve(bytes)?;
     if let Some(origin) = &origin {
         check_growth(content, bytes)?;
-        origin.copy(driver, image).await?;
+        origin.copy(driver, &image).await?;
         if wanted.access == Access::Filesystem {
-            driver.renew_copy(image).await?;
+            driver.renew_copy(&image).await?;
         }
     }
-    image.resize(bytes)?;
-    reserved.keep();
-    Ok(VolumeRecord {
+    let image = driver.resize(image, bytes).await?;
+    let record = VolumeRecord {
         id: wanted.id.to_string(),
         name: wanted.name,
         bytes,
@@ -168,7 +156,10 @@ async fn fill(driver: &Driver, image: &Image, wanted: Wanted) -> Result<VolumeRe
         source: wanted.source,
         created_unix_ms: now_unix_ms(),
         attached: std::collections::BTreeMap::new(),
-    })
+    };
+    driver.write(image, record.clone()).await?;
+    reserved.keep();
+    Ok(record)
 }
 
 /// The filesystem of the new volume. A copy has that of its source: to format it would lose what was copied.

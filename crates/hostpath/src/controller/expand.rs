@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use stowage_csi::host::blocking;
 use stowage_csi::proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 
 use crate::capacity;
@@ -37,12 +36,7 @@ pub(super) async fn expand(
     let more = bytes - record.bytes;
     driver.check_space(more).await?;
     let reserved = driver.ledger.reserve(more)?;
-    let (image, resized) = blocking(move || {
-        let resized = image.resize(bytes);
-        (image, resized)
-    })
-    .await;
-    resized?;
+    let image = driver.resize(image, bytes).await?;
     driver
         .write(image, VolumeRecord { bytes, ..record })
         .await?;

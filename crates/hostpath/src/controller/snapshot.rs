@@ -87,7 +87,7 @@ async fn fill(
 ) -> Result<SnapshotRecord, Error> {
     driver.copy_volume(source, volume, &image).await?;
     // The source may be longer than its record says, by an expansion that was interrupted.
-    image.resize(record.bytes)?;
+    let image = driver.resize(image, record.bytes).await?;
     driver.write(image, record.clone()).await?;
     Ok(record)
 }

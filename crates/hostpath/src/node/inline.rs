@@ -36,7 +36,7 @@ pub(super) async fn publish(
     let size = request.volume_context.get(SIZE).map(|size| size.parse());
     let size: Option<Result<Quantity, QuantityError>> = size;
     let size = size.transpose().map_err(Error::EphemeralSize)?;
-    let place = driver.place(&request.volume_id)?;
+    let place = Driver::place(&request.volume_id);
     if place.area != Area::Inline {
         return Err(Error::EphemeralId(request.volume_id));
     }

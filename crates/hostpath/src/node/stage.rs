@@ -177,7 +177,7 @@ pub(super) async fn unstage(
     request: NodeUnstageVolumeRequest,
 ) -> Result<NodeUnstageVolumeResponse, Error> {
     let target = Path::new(&request.staging_target_path);
-    let place = driver.place(&request.volume_id)?;
+    let place = Driver::place(&request.volume_id);
     let _guard = driver.locks.lock(&request.volume_id)?;
     let Some(image) = driver.lock_image(&place).await? else {
         return Err(Error::VolumeMissing(request.volume_id));
@@ -186,8 +186,13 @@ pub(super) async fn unstage(
         Found::Filesystem { .. } => {
             ensure_unmounted(&*driver.host.mounter, target, Unmount::Normal).await?;
         }
-        // Nothing of ours, so nothing to undo: what else is mounted there is none of our business.
-        Found::Nothing | Found::Foreign | Found::Device { .. } => {}
+        Found::Nothing | Found::Device { .. } => {}
+        Found::Foreign => {
+            return Err(Error::NotThere {
+                id: request.volume_id.clone(),
+                path: target.to_owned(),
+            });
+        }
     }
     // Devices of filesystems go by themselves; those of raw block volumes go here.
     check_unpublished(&driver, &image, &request.volume_id).await?;

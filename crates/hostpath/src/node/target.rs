@@ -37,18 +37,20 @@ pub(super) enum Found {
 }
 
 impl Driver {
-    /// Any id may be that of an inline volume: the kubelet makes those up.
-    pub(super) fn place(&self, text: &str) -> Result<Place, Error> {
-        Ok(match self.local(Kind::Volume, text)? {
+    /// Where a volume with this id is, if it is on this node. Which node the id names does not matter: what is to be
+    /// taken away from a pod is recognised by its image, and a node may have been given another name meanwhile.
+    pub(super) fn place(text: &str) -> Place {
+        match Id::parse(Kind::Volume, text) {
             Some(Id { key, .. }) => Place {
                 area: Area::Volumes,
                 key,
             },
+            // Any other id may be that of an inline volume: the kubelet makes those up.
             None => Place {
                 area: Area::Inline,
                 key: Key::of_name(text),
             },
-        })
+        }
     }
 
     /// The image at a place, locked. Its record is not looked at: one that is damaged must not keep a pod from
@@ -60,7 +62,7 @@ impl Driver {
 
     /// The identity of the image of a volume that exists, without a lock.
     pub(super) async fn backing(&self, text: &str) -> Result<(PathBuf, BackingFile), Error> {
-        let place = self.place(text)?;
+        let place = Self::place(text);
         if place.area == Area::Volumes {
             self.volume(text).await?;
         }

@@ -18,7 +18,7 @@ pub(super) async fn unpublish(
     request: NodeUnpublishVolumeRequest,
 ) -> Result<NodeUnpublishVolumeResponse, Error> {
     let target = Path::new(&request.target_path);
-    let place = driver.place(&request.volume_id)?;
+    let place = Driver::place(&request.volume_id);
     let _guard = driver.locks.lock(&request.volume_id)?;
     let image = driver.lock_image(&place).await?;
     take_away(&driver, image.as_ref(), target, &request.volume_id).await?;

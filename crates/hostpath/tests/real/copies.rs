@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use stowage_csi::proto::csi::volume_content_source::Type;
-use stowage_csi::proto::csi::{CreateVolumeRequest, GetSnapshotRequest, VolumeCapability};
+use stowage_csi::proto::csi::{
+    CreateSnapshotRequest, CreateVolumeRequest, GetSnapshotRequest, VolumeCapability,
+};
 use tonic::Code;
 
 use crate::lifecycle::SIZES;
@@ -206,6 +208,27 @@ isolated! {
             ..GetSnapshotRequest::default()
         }).await.unwrap();
         assert_eq!(found.into_inner().snapshot, Some(snapshot));
+        rig.stop().await;
+    }
+
+    async fn a_copy_that_outlasts_its_callers_deadline_is_finished(directory: &Path) {
+        let rig = Rig::start(directory, &[]);
+        let id = rig.create("source", 400 * MIB, &block()).await.unwrap().volume_id;
+        let image = rig.files().into_iter().find(|path| path.extension().unwrap() == "img").unwrap();
+        fs::write(&image, noise(400 * MIB as usize, 31)).unwrap();
+        let mut codes = Vec::new();
+        let copy = loop {
+            let mut request = tonic::Request::new(CreateSnapshotRequest { name: "snap".to_owned(), source_volume_id: id.clone(), ..Default::default() });
+            request.set_timeout(Duration::from_millis(30));
+            match rig.controller.clone().create_snapshot(request).await {
+                Ok(copy) => break copy.into_inner().snapshot.unwrap(),
+                Err(status) => codes.push(status.code()),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert_eq!(codes[0], Code::DeadlineExceeded);
+        assert!(codes[1..].iter().all(|code| *code == Code::Aborted), "{codes:?}");
+        assert_eq!(copy.size_bytes, 400 * MIB as i64);
         rig.stop().await;
     }
 

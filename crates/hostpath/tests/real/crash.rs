@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::server::Shutdown;
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 
 use crate::copies::writer;
 use crate::rig::{self, Rig, filesystem, flags, from_volume};
@@ -23,6 +25,8 @@ fn driver_process() {
     let Ok(flags) = std::env::var(FLAGS) else {
         return;
     };
+    // A test that fails cannot stop it.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let _ = tracing_subscriber::fmt().with_ansi(false).try_init();
     let args = rig::Command::parse_from(flags.split('\n')).args;
     let shutdown = Shutdown {
@@ -39,18 +43,45 @@ fn driver_process() {
         .unwrap();
 }
 
-/// A driver that can be killed.
+/// A driver that can be killed, with clients.
 fn start(directory: &Path) -> (Child, Rig) {
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash::driver_process", "--nocapture"])
-        .env(FLAGS, flags(directory, &[]).join("\n"))
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
+    let child = start_with(directory, &[]);
     (child, Rig::of_process(directory, directory.join("state")))
 }
 
-fn kill(child: &mut Child) {
+/// A driver that can be killed.
+pub fn start_with(directory: &Path, more: &[&str]) -> Child {
+    let program = std::env::current_exe().unwrap();
+    spawn(Command::new(program), directory, more)
+}
+
+/// A driver that can be killed and has none of the pods' mounts, as in a pod without the kubelet's directory.
+fn start_apart(directory: &Path, more: &[&str]) -> Child {
+    const FORGET_AND_RUN: &str = r#"
+        for place in "$PODS"/pods/* "$PODS"/staging/*; do
+            umount "$place" 2> /dev/null
+        done
+        exec "$@"
+    "#;
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "--"])
+        .args(["sh", "-c", FORGET_AND_RUN, "sh"])
+        .env("PODS", directory.parent().unwrap())
+        .arg(std::env::current_exe().unwrap());
+    spawn(command, directory, more)
+}
+
+fn spawn(mut command: Command, directory: &Path, more: &[&str]) -> Child {
+    command
+        .args(["--exact", "crash::driver_process", "--nocapture"])
+        .env(FLAGS, flags(directory, more).join("\n"))
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+pub fn kill(child: &mut Child) {
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -94,7 +125,7 @@ isolated! {
             let (mut child, rig) = start(directory);
             assert_eq!(rig.volumes().await.len(), 1);
             wait_until("the first write", || target.join("beat").exists());
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            stop.store(true, Ordering::Relaxed);
             println!("{kind}: frozen for {:?}", writing.join().unwrap());
             assert!(entries(&rig.state.join("frozen")).is_empty());
             assert!(entries(&rig.state.join("scratch")).is_empty());
@@ -107,8 +138,57 @@ isolated! {
         }
     }
 
+    async fn a_controller_that_sees_no_mounts_freezes_and_thaws_all_the_same(directory: &Path) {
+        let state = directory.join("state");
+        let shared = format!("--statedir={}", state.display());
+        let apart = directory.join("controller");
+        fs::create_dir(&apart).unwrap();
+        let controller_flags = [shared.as_str(), "--mode=controller"];
+        let mut controller = start_apart(&apart, &controller_flags);
+        let rig = Rig::of_process(&apart, state.clone());
+        let id = rig.create("pvc", 512 * MIB, &filesystem("")).await.unwrap().volume_id;
+
+        let mut node = start_with(directory, &[&shared, "--mode=node"]);
+        let on_node = Rig::of_process(directory, state.clone());
+        on_node.stage(&id, &filesystem("")).await.unwrap();
+        let target = on_node.publish(&id, "pod", &filesystem("")).await.unwrap();
+        fs::write(target.join("file"), noise(300 * MIB as usize, 29)).unwrap();
+        assert_eq!(rig.delete(&id).await.unwrap_err().code(), Code::FailedPrecondition);
+
+        let call = {
+            let (rig, id) = (Rig::of_process(&apart, state.clone()), id.clone());
+            tokio::spawn(async move { rig.snapshot("snap", &id).await })
+        };
+        wait_until("the freeze", || !entries(&state.join("frozen")).is_empty());
+        // The other process must not touch it meanwhile.
+        let status = on_node.unstage(&id).await.unwrap_err();
+        assert_eq!(status.code(), Code::Aborted, "{status}");
+        // The freeze follows its record; a moment later the copy is under way.
+        std::thread::sleep(Duration::from_millis(50));
+        kill(&mut controller);
+        assert!(call.await.unwrap().is_err());
+        let (stop, writing) = writer(&target);
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!target.join("beat").exists(), "the filesystem is frozen");
+
+        controller = start_apart(&apart, &controller_flags);
+        // The old connection may learn of its end by a call that fails.
+        let rig = Rig::of_process(&apart, state.clone());
+        wait_until("the first write", || target.join("beat").exists());
+        stop.store(true, Ordering::Relaxed);
+        writing.join().unwrap();
+        let snapshot = rig.snapshot("snap", &id).await.unwrap();
+        rig.delete_snapshot(&snapshot.snapshot_id).await.unwrap();
+        on_node.unpublish(&id, "pod").await.unwrap();
+        on_node.unstage(&id).await.unwrap();
+        rig.delete(&id).await.unwrap();
+        assert!(rig.files().is_empty());
+        kill(&mut controller);
+        kill(&mut node);
+    }
+
     async fn a_driver_that_dies_at_any_moment_loses_nothing_it_acknowledged(directory: &Path) {
-        let (mut child, rig) = start(directory);
+        let (mut child, mut rig) = start(directory);
         let source = rig.create("source", 64 * MIB, &filesystem("")).await.unwrap().volume_id;
         let image = entries(&rig.state.join("volumes")).into_iter().find(|path| path.extension().unwrap() == "img").unwrap();
         fs::write(&image, noise(64 * MIB as usize, 13)).unwrap();
@@ -126,7 +206,7 @@ isolated! {
             for call in calls {
                 acknowledged.extend(call.await.unwrap().map(|volume| volume.volume_id));
             }
-            (child, _) = start(directory);
+            (child, rig) = start(directory);
             let mut found: Vec<_> = rig.volumes().await.into_iter().map(|entry| {
                 assert!(!entry.status.unwrap().volume_condition.unwrap().abnormal);
                 entry.volume.unwrap().volume_id
