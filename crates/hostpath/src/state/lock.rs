@@ -106,6 +106,14 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
+impl Drop for Image {
+    /// Gives the lock back by name. Closing the file is not enough: a tool that is being started at this moment has a
+    /// copy of the descriptor until it becomes itself, and would hold the lock that long.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl Image {
     pub(crate) fn key(&self) -> &Key {
         &self.key

@@ -64,6 +64,19 @@ fn a_record_is_read_back_as_it_was_written() {
     assert_eq!(files(&store), Vec::<PathBuf>::new());
 }
 
+/// A tool that is being started has a copy of every descriptor until it becomes itself.
+#[test]
+fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
+    let (_directory, store) = store();
+    make(&store, "a");
+    let key = Key::of_name("a");
+    let held = store.lock(Area::Volumes, &key).unwrap().unwrap();
+    let copy = held.file().try_clone().unwrap();
+    drop(held);
+    assert!(store.lock(Area::Volumes, &key).unwrap().is_some());
+    drop(copy);
+}
+
 #[test]
 fn a_second_process_finds_the_image_locked() {
     let (_directory, store) = store();

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
+use futures::future::join_all;
+
 use rustix::io::Errno;
 use stowage_csi::proto::csi::volume_capability::AccessMode;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
@@ -126,6 +128,25 @@ isolated! {
         assert_eq!(status.code(), Code::AlreadyExists, "{status}");
         assert_eq!(fs::read_to_string(foreign.join("file")).unwrap(), "content");
         rig.put_away(&id, "pvc").await;
+        rig.stop().await;
+    }
+
+    /// A tool that is being started for one volume has copies of all descriptors for a moment; another volume's lock
+    /// must not live on in them.
+    async fn volumes_that_are_used_at_the_same_time_do_not_disturb_each_other(directory: &Path) {
+        let rig = Rig::start(directory, &[]);
+        let lives = (0..24).map(|number| {
+            let rig = &rig;
+            async move {
+                let name = format!("pvc-{number}");
+                for _ in 0..2 {
+                    let (id, _) = rig.in_use(&name, 16 * MIB, &filesystem("")).await;
+                    rig.put_away(&id, &name).await;
+                }
+            }
+        });
+        join_all(lives).await;
+        assert_eq!(rig.volumes().await.len(), 0);
         rig.stop().await;
     }
 }
