@@ -4,7 +4,7 @@
 //! - [`endpoint`]: where a driver listens.
 //! - [`server`]: serves a driver on its socket; [`layer`] is what happens around every call.
 //! - [`client`]: the caller's end, which outlives restarts of the driver.
-//! - [`metrics`]: what is counted, on both sides; `waiting` tells the machine's part of a call from ours.
+//! - [`metrics`]: what is counted, on both sides; [`waiting`] tells the machine's part of a call from ours.
 //! - [`check`]: is a request complete and within limits; each RPC asks this first.
 //! - [`locks`]: one operation per volume at a time; each RPC asks this second.
 //! - [`registration`]: how the kubelet gets to know a driver.
@@ -22,4 +22,4 @@ pub mod metrics;
 pub mod proto;
 pub mod registration;
 pub mod server;
-mod waiting;
+pub mod waiting;

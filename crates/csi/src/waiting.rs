@@ -26,6 +26,12 @@ impl Spent {
     }
 }
 
+/// Lets work that a call hands to another task count as the call's. Wrap the future before it is spawned.
+pub fn of_this_call<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    let spent = SPENT.try_with(Clone::clone).unwrap_or_default();
+    async move { spent.during(work).await }
+}
+
 /// Waits for the machine. Outside of a call the time is not counted.
 pub(crate) async fn on_machine<F: Future>(work: F) -> F::Output {
     let started = Instant::now();
@@ -58,6 +64,15 @@ mod tests {
             total + Duration::from_millis(30) <= whole,
             "{total:?} of {whole:?}"
         );
+        let elsewhere = spent.during(async {
+            tokio::spawn(of_this_call(on_machine(sleep(Duration::from_millis(5))))).await
+        });
+        elsewhere.await.unwrap();
+        assert!(
+            spent.total() >= total + Duration::from_millis(5),
+            "work on another task counts"
+        );
+        let total = spent.total();
         on_machine(sleep(Duration::from_millis(1))).await;
         assert_eq!(
             spent.total(),

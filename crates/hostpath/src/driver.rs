@@ -11,6 +11,7 @@ use stowage_csi::host::loopdev::Loops;
 use stowage_csi::host::mount::Mounter;
 use stowage_csi::host::stat::Stats;
 use stowage_csi::locks::VolumeLocks;
+use stowage_csi::waiting::of_this_call;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tonic::{Response, Status};
@@ -154,7 +155,11 @@ where
     T: Send + 'static,
     F: Future<Output = Result<T, Error>> + Send + 'static,
 {
-    match driver.tasks.spawn(work.in_current_span()).await {
+    match driver
+        .tasks
+        .spawn(of_this_call(work.in_current_span()))
+        .await
+    {
         Ok(done) => answer(done),
         Err(lost) => match lost.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
