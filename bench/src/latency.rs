@@ -29,7 +29,9 @@ impl Latency {
                 call.await.map(|()| started.elapsed())
             }
         };
-        let calls = stream::iter(items).map(with_clock).buffer_unordered(clients);
+        let calls = stream::iter(items)
+            .map(with_clock)
+            .buffer_unordered(clients);
         let mut times: Vec<Duration> = calls.try_collect().await?;
         times.sort_unstable();
         Ok(Self {
