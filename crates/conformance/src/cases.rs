@@ -3,9 +3,12 @@
 mod controller;
 mod create_volume;
 mod expand;
+mod group_snapshots;
 mod identity;
+mod list_snapshots;
 mod modify;
 mod publish;
+mod snapshots;
 mod volumes;
 
 use crate::case::Group;
@@ -22,6 +25,11 @@ pub(crate) const GROUPS: &[&Group] = &[
     &publish::PUBLISH,
     &publish::LIFECYCLE,
     &publish::UNPUBLISH,
+    &list_snapshots::LIST,
+    &snapshots::GET,
+    &snapshots::DELETE,
+    &snapshots::CREATE,
     &expand::EXPAND,
     &modify::MODIFY,
+    &group_snapshots::GROUP_SNAPSHOTS,
 ];
