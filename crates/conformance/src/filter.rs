@@ -68,3 +68,64 @@ impl Filter {
         Ok(chosen)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::GROUPS;
+
+    fn chosen(focus: &[&str], skip: &[&str]) -> Result<Vec<String>, FilterError> {
+        let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+        let filter = Filter {
+            focus: texts(focus),
+            skip: texts(skip),
+        };
+        let chosen = filter.select(GROUPS)?;
+        Ok(chosen
+            .into_iter()
+            .map(|(group, case)| full_name(group, case))
+            .collect())
+    }
+
+    #[test]
+    fn without_filters_all_cases_run() {
+        assert_eq!(chosen(&[], &[]).unwrap().len(), 95);
+    }
+
+    #[test]
+    fn a_filter_matches_group_and_case_in_any_letter_case() {
+        let names = chosen(&["identity: PROBE"], &[]).unwrap();
+        assert_eq!(names.len(), 1, "{names:?}");
+        assert!(names[0].starts_with("Identity: Probe"), "{names:?}");
+    }
+
+    #[test]
+    fn filters_of_one_kind_add_up_and_skip_wins() {
+        let both = chosen(&["GetSnapshot", "GetCapacity"], &[]).unwrap();
+        assert_eq!(both.len(), 4, "{both:?}");
+        let fewer = chosen(&["GetSnapshot", "GetCapacity"], &["getcapacity"]).unwrap();
+        assert_eq!(fewer.len(), 3, "{fewer:?}");
+    }
+
+    #[test]
+    fn a_text_that_matches_nothing_is_an_error() {
+        for (focus, skip, option) in [
+            (
+                ["Identity", "Identidy"].as_slice(),
+                [].as_slice(),
+                "--focus",
+            ),
+            ([].as_slice(), ["Identidy"].as_slice(), "--skip"),
+        ] {
+            let text = "Identidy".to_owned();
+            assert_eq!(
+                chosen(focus, skip),
+                Err(FilterError::NoMatch { option, text })
+            );
+        }
+        assert_eq!(
+            chosen(&["Identity"], &["Identity"]),
+            Err(FilterError::NothingLeft)
+        );
+    }
+}
