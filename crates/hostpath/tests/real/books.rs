@@ -120,6 +120,8 @@ isolated! {
 
         // Counted again at the next start.
         let mut rig = Rig::start(directory, &["--capacity=100Mi"]);
+        let left = rig.controller.get_capacity(GetCapacityRequest::default()).await.unwrap().into_inner();
+        assert_eq!(left.available_capacity, 40 * MIB as i64);
         rig.delete(&id).await.unwrap();
         let capacity = rig.controller.get_capacity(GetCapacityRequest::default()).await.unwrap().into_inner();
         assert_eq!(capacity.available_capacity, 100 * MIB as i64);
@@ -203,6 +205,8 @@ isolated! {
         let mut rig = Rig::start(directory, &["--enable-attach", "--maxvolumespernode=1"]);
         let nodes: Vec<_> = rig.volumes().await.into_iter().flat_map(|entry| entry.status.unwrap().published_node_ids).collect();
         assert_eq!(nodes, ["node-1"]);
+        let status = rig.controller.controller_publish_volume(publish(&volumes[1], "node-1", false)).await.unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted, "counted again: {status}");
         for node in ["node-1", ""] {
             let request = ControllerUnpublishVolumeRequest { volume_id: volumes[0].clone(), node_id: node.to_owned(), ..Default::default() };
             rig.controller.controller_unpublish_volume(request).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use stowage_csi::proto::csi::*;
@@ -50,6 +51,8 @@ fn hostile_texts(id: &str) -> Vec<String> {
         format!("vol-{}-node-1", "..".repeat(16)),
         format!("vol-{}-node-1", key.to_uppercase()),
         format!("snap-{key}-node-1"),
+        // As long as a key, and a path to something that looks like a half-made image.
+        format!("vol-../../outside{}decoy-node-1", "/".repeat(14)),
         id.to_uppercase(),
         "x".repeat(128),
         "x".repeat(10_000),
@@ -106,6 +109,8 @@ isolated! {
         let id = rig.create("pvc", 8 * MIB, &block()).await.unwrap().volume_id;
         fs::create_dir(directory.join("outside")).unwrap();
         fs::write(directory.join("outside/file"), "content").unwrap();
+        fs::write(directory.join("outside/decoy.img"), "content").unwrap();
+        fs::set_permissions(directory.join("outside/decoy.img"), fs::Permissions::from_mode(0o200)).unwrap();
         fs::create_dir_all(rig.target("x").parent().unwrap()).unwrap();
         let staging = directory.join("stage");
         fs::create_dir(&staging).unwrap();

@@ -60,6 +60,7 @@ isolated! {
         rig.delete(&id).await.unwrap();
         rig.stop().await;
         let rig = Rig::start(directory, &[]);
+        assert_eq!(rig.volumes().await.len(), 0);
         assert_eq!(with_extension(&rig, "img").len(), 1);
         rig.stop().await;
     }
