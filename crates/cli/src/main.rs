@@ -1,6 +1,7 @@
 //! The `stowage` binary: every role of the product is a subcommand.
 //!
 //! - [`args`]: what can be typed, and the help text.
+//! - `conformance`: checks a CSI driver.
 //! - [`crds`]: prints custom resource definitions.
 //! - [`driver`]: runs a CSI driver.
 //! - [`status`]: draws CSI drivers x nodes of a cluster.
@@ -26,7 +27,7 @@ const DRIVER_THREADS: usize = 2;
 /// Exit codes: 0 done, 1 failed with a sentence on stderr, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
     match run(Args::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             output::complain(&error);
             ExitCode::FAILURE
@@ -34,8 +35,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
+fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Conformance(args) => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            return Ok(runtime.block_on(stowage_conformance::run(&args.suite)));
+        }
         Command::Crds(args) => output::print(&crds::render(&args)?),
         Command::Driver(Driver::Hostpath(args)) => {
             stowage_service::arenas::limit();
@@ -53,4 +60,5 @@ fn run(command: Command) -> anyhow::Result<()> {
                 .block_on(status::run(&args))
         }
     }
+    .map(|()| ExitCode::SUCCESS)
 }

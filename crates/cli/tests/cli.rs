@@ -42,17 +42,28 @@ fn help_is_the_map_of_the_product() {
         .take_while(|line| !line.is_empty())
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert_eq!(commands, ["crds", "status", "help"]);
+    assert_eq!(
+        commands,
+        ["conformance", "crds", "driver", "status", "help"]
+    );
     let (_, end) = help.split_once("\nExamples:\n").unwrap();
     assert!(end.contains("stowage crds | kubectl apply -f -"), "{end}");
 }
 
 #[test]
 fn every_command_explains_itself_with_examples() {
-    for command in ["crds", "status"] {
-        let output = run(&[command, "--help"]);
+    for command in [
+        &["conformance"][..],
+        &["crds"],
+        &["driver", "hostpath"],
+        &["status"],
+    ] {
+        let output = run(&[command, &["--help"]].concat());
         assert!(output.status.success());
-        assert!(text(&output.stdout).contains("\nExamples:\n"), "{command}");
+        assert!(
+            text(&output.stdout).contains("\nExamples:\n"),
+            "{command:?}"
+        );
     }
 }
 

@@ -6,6 +6,7 @@
 //! - `lifecycle`: a volume from its creation to its end, for each filesystem and for raw block.
 //! - `copies`: snapshots, restores and clones, of volumes at rest and in use.
 //! - `books`: what the controller tells: lists, pages, capacity, attachments, topology.
+//! - `conformance`: the whole suite against the driver as a process.
 //! - `inline`: volumes that live as long as a pod.
 //! - `publish`: which second call is fine and which is not.
 //! - `trouble`: damaged state, full disks, missing tools, foreign mounts.
@@ -29,6 +30,7 @@
 #![allow(clippy::default_trait_access, clippy::wildcard_imports)]
 
 mod books;
+mod conformance;
 mod copies;
 mod crash;
 mod hostile;
