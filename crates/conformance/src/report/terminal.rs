@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{CaseReport, DriverReport, Outcome, Report};
+use super::{CaseReport, DriverReport, Failure, Outcome, Report};
 
 const RED: &str = "\u{1b}[31m";
 const GREEN: &str = "\u{1b}[32m";
@@ -35,7 +35,8 @@ impl<W: Write> Terminal<W> {
             "" => String::new(),
             version => format!(" {version}"),
         };
-        writeln!(self.to, "Driver {name}{version}: {cases} cases")
+        let plural = if cases == 1 { "" } else { "s" };
+        writeln!(self.to, "Driver {name}{version}: {cases} case{plural}")
     }
 
     /// A case has ended.
@@ -51,23 +52,23 @@ impl<W: Write> Terminal<W> {
         };
         // Padded before it is coloured: a format's width would count the colour's characters.
         let word = self.coloured(&format!("{word:<7}"), colour);
-        writeln!(self.to, "  {word}  {}", case.name)?;
-        self.details(case)?;
+        match &case.outcome {
+            Outcome::Passed => writeln!(self.to, "  {word}  {}", case.name)?,
+            Outcome::Skipped { reason } => writeln!(self.to, "  {word}  {} ({reason})", case.name)?,
+            Outcome::Failed { failures } => {
+                writeln!(self.to, "  {word}  {}", case.name)?;
+                self.failures(failures)?;
+            }
+        }
         // Whoever watches a long case should see the ones before it.
         self.to.flush()
     }
 
-    fn details(&mut self, case: &CaseReport) -> io::Result<()> {
-        match &case.outcome {
-            Outcome::Passed => {}
-            Outcome::Skipped { reason } => writeln!(self.to, "           {reason}")?,
-            Outcome::Failed { failures } => {
-                for failure in failures {
-                    writeln!(self.to, "           {}", failure.check)?;
-                    writeln!(self.to, "             expected  {}", failure.expected)?;
-                    writeln!(self.to, "             came      {}", failure.came)?;
-                }
-            }
+    fn failures(&mut self, failures: &[Failure]) -> io::Result<()> {
+        for failure in failures {
+            writeln!(self.to, "           {}", failure.check)?;
+            writeln!(self.to, "             expected  {}", failure.expected)?;
+            writeln!(self.to, "             came      {}", failure.came)?;
         }
         Ok(())
     }

@@ -72,8 +72,7 @@ CreateVolume
            DeleteVolume
              expected  OK
              came      INTERNAL: <\"disk\" & co>
-  skipped  makes a volume from a volume
-           the driver lacks the controller capability CLONE_VOLUME
+  skipped  makes a volume from a volume (the driver lacks the controller capability CLONE_VOLUME)
 
 Failed
   FAILED   CreateVolume: refuses a request without a name
