@@ -30,27 +30,16 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     // Boxed: it is by far the largest.
-    Conformance(Box<ConformanceArgs>),
-    Crds(CrdsArgs),
-    #[command(subcommand)]
-    Driver(Driver),
-    Status(StatusArgs),
-}
-
-/// Check whether a CSI driver keeps the specification's promises
-///
-/// For authors of drivers: calls the driver on its socket, rightly and wrongly, and compares its answers with the
-/// specification. Cases that need a capability the driver does not have are skipped. Exit code: 0 nothing failed, 1 a
-/// case failed, 2 the cases could not run.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+    #[command(after_help = "\
 Examples:
   stowage conformance --endpoint unix:///csi/csi.sock
   stowage conformance --endpoint unix:///csi/csi.sock --focus Snapshot --junit report.xml
   stowage conformance --list")]
-pub struct ConformanceArgs {
-    #[command(flatten)]
-    pub suite: stowage_conformance::ConformanceArgs,
+    Conformance(Box<stowage_conformance::ConformanceArgs>),
+    Crds(CrdsArgs),
+    #[command(subcommand)]
+    Driver(Driver),
+    Status(StatusArgs),
 }
 
 /// Run a CSI driver

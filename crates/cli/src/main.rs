@@ -41,7 +41,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
-            return Ok(runtime.block_on(stowage_conformance::run(&args.suite)));
+            return Ok(runtime.block_on(stowage_conformance::run(&args)));
         }
         Command::Crds(args) => output::print(&crds::render(&args)?),
         Command::Driver(Driver::Hostpath(args)) => {
