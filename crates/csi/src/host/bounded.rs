@@ -11,6 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::waiting::on_machine;
 
 /// These threads make one system call.
 const STACK: usize = 256 * 1024;
@@ -80,7 +83,8 @@ where
                 since: begun.elapsed(),
             });
         }
-        let answer = match tokio::time::timeout(patience, result.wait_for(Option::is_some)).await {
+        let waited = on_machine(timeout(patience, result.wait_for(Option::is_some))).await;
+        let answer = match waited {
             Err(_) => Err(Stuck::Hung {
                 since: begun.elapsed(),
             }),
