@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use devcluster::cluster::{Cluster, Outcome};
-use devcluster::kubernetes::Kubernetes;
+use devcluster::kubernetes::kubectl_program;
 use devcluster::report::Report;
 use devcluster::testing::KUBECONFIG_VARIABLE;
 
@@ -138,9 +138,7 @@ pub fn kubectl(name: &str, arguments: &[String]) -> anyhow::Result<ExitCode> {
             kubeconfig.display()
         );
     }
-    let program =
-        Kubernetes::already_there().map_or_else(|_| "kubectl".into(), |k| k.program("kubectl"));
-    let error = Command::new(program)
+    let error = Command::new(kubectl_program())
         .args(arguments)
         .env("KUBECONFIG", kubeconfig)
         .exec();

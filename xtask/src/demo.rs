@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use devcluster::cluster::Cluster;
-use devcluster::kubernetes::Kubernetes;
+use devcluster::kubernetes::kubectl_program;
 use devcluster::process::{capture, feed, wait_until};
 use devcluster::report::Report;
 
@@ -53,10 +53,9 @@ Try:
 }
 
 fn run_pod(kubeconfig: &Path) -> anyhow::Result<String> {
+    let program = kubectl_program();
     let kubectl = || {
-        let program =
-            Kubernetes::already_there().map_or_else(|_| "kubectl".into(), |k| k.program("kubectl"));
-        let mut command = Command::new(program);
+        let mut command = Command::new(&program);
         command.arg("--kubeconfig").arg(kubeconfig);
         command
     };

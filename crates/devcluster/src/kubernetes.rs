@@ -38,6 +38,11 @@ pub struct Kubernetes {
     version: String,
 }
 
+/// Our own kubectl if there is one, else the machine's: a user's own cluster needs no binaries of ours.
+pub fn kubectl_program() -> PathBuf {
+    Kubernetes::already_there().map_or_else(|_| "kubectl".into(), |ours| ours.program("kubectl"))
+}
+
 /// Where binaries would come from, asked before anything is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {

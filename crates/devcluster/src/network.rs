@@ -34,9 +34,7 @@ impl Network {
 
     /// The lowest range that neither `taken` nor the machine's own routes and links use.
     pub fn pick(taken: &[u8]) -> Result<Self> {
-        let links = capture(Command::new("ip").args(["-o", "link"]))?;
-        let routes =
-            capture(Command::new("ip").args(["-4", "-o", "route", "show", "table", "all"]))?;
+        let (links, routes) = links_and_routes()?;
         let free =
             |index: &u8| !taken.contains(index) && Self::new(*index).is_free(&links, &routes);
         match (0..CLUSTERS).find(free) {
@@ -50,9 +48,7 @@ impl Network {
 
     /// Refuses if something that is not ours sits where the cluster's link or addresses belong.
     pub fn check_free(self) -> Result<()> {
-        let links = capture(Command::new("ip").args(["-o", "link"]))?;
-        let routes =
-            capture(Command::new("ip").args(["-4", "-o", "route", "show", "table", "all"]))?;
+        let (links, routes) = links_and_routes()?;
         if self.is_free(&links, &routes) {
             return Ok(());
         }
@@ -215,6 +211,13 @@ impl Network {
         }
         batch
     }
+}
+
+/// What the machine has already, as `ip` prints it.
+fn links_and_routes() -> Result<(String, String)> {
+    let ip = |arguments: &[&str]| capture(Command::new("ip").args(arguments));
+    let links = ip(&["-o", "link"])?;
+    Ok((links, ip(&["-4", "-o", "route", "show", "table", "all"])?))
 }
 
 /// In the network of a process: gives up on sockets whose peer was killed, which would keep it alive for minutes.

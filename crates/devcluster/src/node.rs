@@ -8,8 +8,9 @@ use std::time::Duration;
 use nix::unistd::Pid;
 
 use crate::cgroups;
+use crate::control_plane;
 use crate::error::{Doing, Result};
-use crate::kubernetes::Kubernetes;
+use crate::kubernetes::{Help, Kubernetes};
 use crate::network::{Network, ip_batch};
 use crate::node_config::{self, KUBERNETES, STATE, TOOLS};
 use crate::pki::{Authority, Subject};
@@ -97,12 +98,13 @@ impl<'a> Node<'a> {
             None => self.start_init()?,
         };
         self.connect(hub, init)?;
-        self.write_configuration(authority, server)?;
+        let help = self.kubernetes.help("kubelet")?;
+        self.write_configuration(authority, server, &help)?;
         let inside = Some(Namespaces::whole(init));
         let containerd = [format!("--config={STATE}/containerd.toml")];
         self.daemon("containerd")
             .start(&in_node(TOOLS, "containerd"), &containerd, inside)?;
-        let kubelet = self.kubelet_arguments()?;
+        let kubelet = self.kubelet_arguments(&help);
         self.daemon("kubelet")
             .start(&in_node(KUBERNETES, "kubelet"), &kubelet, inside)?;
         let proxy = [
@@ -205,7 +207,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    fn write_configuration(&self, authority: &Authority, server: &str) -> Result<()> {
+    fn write_configuration(&self, authority: &Authority, server: &str, help: &Help) -> Result<()> {
         let user = format!("system:node:{}", self.name);
         let client = Subject {
             common_name: &user,
@@ -236,8 +238,8 @@ impl<'a> Node<'a> {
             places::write(&self.directory.join(to), content)?;
         }
         let cgroup_v1 = !Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
-        let gates = self.gates()?;
-        let gates: Vec<&str> = gates.iter().map(String::as_str).collect();
+        let known = control_plane::GATES.iter().copied();
+        let gates: Vec<&str> = known.filter(|gate| help.can_switch_on(gate)).collect();
         let kubelet = node_config::kubelet(self.kubernetes, &self.cgroup, cgroup_v1, &gates);
         for (file, content) in [
             ("containerd.toml", node_config::containerd()),
@@ -259,16 +261,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    fn gates(&self) -> Result<Vec<String>> {
-        let help = self.kubernetes.help("kubelet")?;
-        let known = crate::control_plane::GATES
-            .iter()
-            .filter(|gate| help.can_switch_on(gate));
-        Ok(known.map(|&gate| gate.to_owned()).collect())
-    }
-
-    fn kubelet_arguments(&self) -> Result<Vec<String>> {
-        let help = self.kubernetes.help("kubelet")?;
+    fn kubelet_arguments(&self, help: &Help) -> Vec<String> {
         let mut arguments = vec![
             format!("--config={STATE}/kubelet.json"),
             format!("--kubeconfig={STATE}/kubelet.kubeconfig"),
@@ -279,7 +272,7 @@ impl<'a> Node<'a> {
         if help.has_flag("container-runtime") {
             arguments.push("--container-runtime=remote".to_owned());
         }
-        Ok(arguments)
+        arguments
     }
 }
 

@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, etcd, kubectl};
 use crate::control_plane::{Endpoints, Identity, apiserver_arguments, etcd_arguments, wait_ready};
 use crate::debian;
 use crate::error::{Doing, Error, Result, refused};
-use crate::kubernetes::Kubernetes;
+use crate::kubernetes::{Kubernetes, kubectl_program};
 use crate::pki::{Authority, Subject};
 use crate::process::{append, capture, feed, wait_until};
 
@@ -227,7 +227,7 @@ fn free_ports() -> Result<[u16; 3]> {
 
 /// The whole cluster that end-to-end tests run on: the one `./x test` made, or the user's own.
 pub struct TestCluster {
-    kubernetes: Option<Kubernetes>,
+    kubectl: PathBuf,
     kubeconfig: PathBuf,
     dev: Option<Cluster>,
 }
@@ -236,9 +236,8 @@ impl TestCluster {
     /// Finds it.
     pub fn get() -> Result<Self> {
         if let Some(own) = env::var_os(KUBECONFIG_VARIABLE).filter(|v| !v.is_empty()) {
-            let kubernetes = Kubernetes::already_there().ok();
             return Ok(Self {
-                kubernetes,
+                kubectl: kubectl_program(),
                 kubeconfig: PathBuf::from(own),
                 dev: None,
             });
@@ -249,7 +248,7 @@ impl TestCluster {
         let cluster = Cluster::named(&name)?;
         let kubeconfig = cluster.kubeconfig();
         Ok(Self {
-            kubernetes: Some(Kubernetes::already_there()?),
+            kubectl: Kubernetes::already_there()?.program("kubectl"),
             kubeconfig,
             dev: Some(cluster),
         })
@@ -303,14 +302,9 @@ impl TestCluster {
     }
 
     fn command(&self) -> Command {
-        match &self.kubernetes {
-            Some(kubernetes) => kubectl(kubernetes, &self.kubeconfig),
-            None => {
-                let mut command = Command::new("kubectl");
-                command.arg("--kubeconfig").arg(&self.kubeconfig);
-                command
-            }
-        }
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        command
     }
 }
 
