@@ -1,4 +1,4 @@
-use std::{os::unix::fs::PermissionsExt as _, time::Duration};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -17,11 +17,16 @@ fn options(folder: &TempDir) -> PlaceOptions {
     }
 }
 
-/// A command of these lines.
+/// A command of these lines. Another process writes it: a file that this one has open for writing, if only for a
+/// moment, may be inherited by a child that a test beside us starts, and then cannot be run ("Text file busy").
 fn command(folder: &TempDir, name: &str, lines: &str) -> PathBuf {
     let path = folder.path().join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let written = std::process::Command::new("sh")
+        .args(["-c", r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 700 "$1""#])
+        .args(["sh".as_ref(), path.as_os_str(), lines.as_ref()])
+        .status()
+        .unwrap();
+    assert!(written.success(), "{written}");
     path
 }
 
