@@ -1,0 +1,314 @@
+//! The command line of the controller: [`ControllerArgs`] is what was typed, [`Settings`] what it means.
+//!
+//! Names and meanings are those of the Go sidecars, so that their manifests keep working. Where several of them
+//! have a flag of one name, the flag counts for all roles, and a prefixed one (`--attacher-timeout`) for one role.
+
+use std::time::Duration;
+
+use clap::{ArgAction, builder::BoolishValueParser};
+use stowage_csi::endpoint::{Endpoint, EndpointError};
+use stowage_service::duration;
+
+const PROVISIONING: &str = "Provisioning";
+const ATTACHING: &str = "Attaching";
+const NODE_DEPLOYMENT: &str = "One controller per node";
+/// What the Go sidecars have and this one needs no more: accepted and ignored.
+const IGNORED: &str = "ignored";
+
+/// Flags of the controller roles.
+#[derive(clap::Args, Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "switches of the command line"
+)]
+pub struct ControllerArgs {
+    /// The driver's socket
+    #[arg(long, value_name = "SOCKET", default_value = "/run/csi/socket")]
+    pub csi_address: String,
+
+    /// The name the driver must have; anything else is an error
+    #[arg(long, value_name = "NAME")]
+    pub driver_name: Option<String>,
+
+    /// How long a call to the driver may take [default: 10s to provision, 15s to attach]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub timeout: Option<Duration>,
+
+    /// Pause after the first failure of an object; it doubles
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
+    pub retry_interval_start: Duration,
+
+    /// Longest pause between two attempts
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "5m")]
+    pub retry_interval_max: Duration,
+
+    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, and to detach [default: 10]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
+    pub worker_threads: Option<u16>,
+
+    /// Filesystem where a storage class names none; empty leaves it to the driver
+    #[arg(long, value_name = "TYPE", default_value = "")]
+    pub default_fstype: String,
+
+    /// End when every volume that a killed predecessor left half made is made or deleted: before going back to the
+    /// Go sidecars
+    #[arg(long)]
+    pub resolve_intents_and_exit: bool,
+
+    /// First part of the names of volumes
+    #[arg(long, value_name = "PREFIX", default_value = "pvc", help_heading = PROVISIONING)]
+    pub volume_name_prefix: String,
+
+    /// How much of the claim's uid goes into the name of its volume; -1 is all of it
+    #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = PROVISIONING)]
+    pub volume_name_uuid_length: i16,
+
+    /// Tell the driver the names of claim and volume
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = PROVISIONING)]
+    pub extra_create_metadata: bool,
+
+    /// Have volumes made exactly where the pod is to run, not only preferably
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = PROVISIONING)]
+    pub strict_topology: bool,
+
+    /// Tell the driver the topology of the cluster also where no pod waits for the volume
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = PROVISIONING)]
+    pub immediate_topology: bool,
+
+    /// Attach volumes read-only whose only access mode is ReadOnlyMany
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = PROVISIONING)]
+    pub controller_publish_readonly: bool,
+
+    /// Refuse to restore a snapshot into the other volume mode
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = PROVISIONING)]
+    pub prevent_volume_mode_conversion: bool,
+
+    /// Like --timeout, to provision only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = PROVISIONING)]
+    pub provisioner_timeout: Option<Duration>,
+
+    /// Like --worker-threads, to provision only
+    #[arg(long, value_name = "NUMBER", help_heading = PROVISIONING, value_parser = clap::value_parser!(u16).range(1..))]
+    pub provisioner_worker_threads: Option<u16>,
+
+    /// Like --timeout, to attach only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = ATTACHING)]
+    pub attacher_timeout: Option<Duration>,
+
+    /// Like --worker-threads, to attach only
+    #[arg(long, value_name = "NUMBER", help_heading = ATTACHING, value_parser = clap::value_parser!(u16).range(1..))]
+    pub attacher_worker_threads: Option<u16>,
+
+    /// How often to compare attachments with what the driver lists, where it can list them; 0 is never
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1m", help_heading = ATTACHING)]
+    pub reconcile_sync: Duration,
+
+    /// Run beside a driver on every node: provision only what its own node is selected for, without a lease
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = NODE_DEPLOYMENT)]
+    pub node_deployment: bool,
+
+    /// The node of this process, with --node-deployment
+    #[arg(long, value_name = "NODE", env = "NODE_NAME", help_heading = NODE_DEPLOYMENT)]
+    pub node_name: Option<String>,
+
+    /// Also take claims that need no pod first; the first node to claim one provisions it
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = NODE_DEPLOYMENT)]
+    pub node_deployment_immediate_binding: bool,
+
+    /// Pause before taking such a claim, so that nodes do not all try at once
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "20s", help_heading = NODE_DEPLOYMENT)]
+    pub node_deployment_base_delay: Duration,
+
+    /// Longest such pause
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "60s", help_heading = NODE_DEPLOYMENT)]
+    pub node_deployment_max_delay: Duration,
+
+    #[command(flatten)]
+    pub(crate) ignored: Ignored,
+}
+
+/// Flags that Go manifests carry and that have no meaning here.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Ignored {
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    kube_api_qps: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    kube_api_burst: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    kube_api_capacity_qps: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    kube_api_capacity_burst: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    feature_gates: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    resync: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    resync_period: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    max_entries: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    max_grpc_log_length: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    cloning_protection_threads: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    capacity_threads: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    snapshot_orphan_sweep_interval: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    metrics_address: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    logging_format: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    automaxprocs: Option<Option<String>>,
+    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
+    enable_pprof: Option<Option<String>>,
+}
+
+/// What the flags mean.
+#[derive(Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "switches of the command line"
+)]
+pub(crate) struct Settings {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) driver_name: Option<String>,
+    pub(crate) retry_first: Duration,
+    pub(crate) retry_longest: Duration,
+    pub(crate) default_fs_type: String,
+    pub(crate) provision: Provision,
+    pub(crate) attach: Attach,
+    /// Set with --node-deployment.
+    pub(crate) own_node: Option<OwnNode>,
+}
+
+/// How volumes are provisioned.
+#[derive(Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "switches of the command line"
+)]
+pub(crate) struct Provision {
+    pub(crate) workers: usize,
+    pub(crate) timeout: Duration,
+    pub(crate) name_prefix: String,
+    /// How many characters of the uid, without dashes. `None`: the whole uid as it is.
+    pub(crate) name_length: Option<usize>,
+    pub(crate) extra_metadata: bool,
+    pub(crate) strict_topology: bool,
+    pub(crate) immediate_topology: bool,
+    pub(crate) publish_read_only: bool,
+    pub(crate) keep_volume_mode: bool,
+}
+
+/// How volumes are attached.
+#[derive(Clone, Debug)]
+pub(crate) struct Attach {
+    pub(crate) workers: usize,
+    pub(crate) timeout: Duration,
+    /// `None`: never.
+    pub(crate) compare_every: Option<Duration>,
+}
+
+/// A controller on every node.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnNode {
+    pub(crate) name: String,
+    /// How long to wait before taking a claim that no pod waits for; `None`: never take one.
+    pub(crate) immediate: Option<(Duration, Duration)>,
+}
+
+/// Flags that contradict each other or mean nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ArgsError {
+    /// No socket can have this address.
+    #[error("--csi-address: {0}")]
+    Address(#[from] EndpointError),
+    /// The driver on this node cannot know what its node is called.
+    #[error(
+        "--node-deployment needs the name of the node: set the environment variable NODE_NAME or --node-name"
+    )]
+    NodeName,
+    /// The uid of a claim has 32 characters.
+    #[error("--volume-name-uuid-length is {0}: it must be -1, or 1 to 32")]
+    NameLength(i16),
+    /// Volumes would have names that begin with a dash.
+    #[error("--volume-name-prefix must not be empty")]
+    NamePrefix,
+    /// Work that fails would be tried without a pause.
+    #[error("--retry-interval-start must be more than 0 and at most --retry-interval-max")]
+    Retry,
+}
+
+impl ControllerArgs {
+    /// Checks what was typed.
+    pub(crate) fn settings(&self) -> Result<Settings, ArgsError> {
+        if self.volume_name_prefix.is_empty() {
+            return Err(ArgsError::NamePrefix);
+        }
+        if self.retry_interval_start.is_zero()
+            || self.retry_interval_start > self.retry_interval_max
+        {
+            return Err(ArgsError::Retry);
+        }
+        let name_length = match self.volume_name_uuid_length {
+            -1 => None,
+            length @ 1..=32 => Some(length.unsigned_abs().into()),
+            other => return Err(ArgsError::NameLength(other)),
+        };
+        Ok(Settings {
+            endpoint: self.csi_address.parse()?,
+            driver_name: self.driver_name.clone(),
+            retry_first: self.retry_interval_start,
+            retry_longest: self.retry_interval_max,
+            default_fs_type: self.default_fstype.clone(),
+            provision: Provision {
+                workers: workers(self.provisioner_worker_threads, self.worker_threads, 100),
+                timeout: timeout(self.provisioner_timeout, self.timeout, 10),
+                name_prefix: self.volume_name_prefix.clone(),
+                name_length,
+                extra_metadata: self.extra_create_metadata,
+                strict_topology: self.strict_topology,
+                immediate_topology: self.immediate_topology,
+                publish_read_only: self.controller_publish_readonly,
+                keep_volume_mode: self.prevent_volume_mode_conversion,
+            },
+            attach: Attach {
+                workers: workers(self.attacher_worker_threads, self.worker_threads, 10),
+                timeout: timeout(self.attacher_timeout, self.timeout, 15),
+                compare_every: (!self.reconcile_sync.is_zero()).then_some(self.reconcile_sync),
+            },
+            own_node: self.own_node()?,
+        })
+    }
+
+    fn own_node(&self) -> Result<Option<OwnNode>, ArgsError> {
+        if !self.node_deployment {
+            return Ok(None);
+        }
+        let name = self.node_name.clone().filter(|name| !name.is_empty());
+        let delays = (
+            self.node_deployment_base_delay,
+            self.node_deployment_max_delay,
+        );
+        Ok(Some(OwnNode {
+            name: name.ok_or(ArgsError::NodeName)?,
+            immediate: self.node_deployment_immediate_binding.then_some(delays),
+        }))
+    }
+}
+
+fn workers(own: Option<u16>, common: Option<u16>, default: u16) -> usize {
+    own.or(common).unwrap_or(default).into()
+}
+
+fn timeout(own: Option<Duration>, common: Option<Duration>, default: u64) -> Duration {
+    own.or(common).unwrap_or(Duration::from_secs(default))
+}

@@ -1,0 +1,115 @@
+//! The shared view of the cluster: each kind is watched once, whatever the number of roles that read it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`wire`] | what is decoded of the objects that the server sends |
+//! | [`store`] | the objects of one kind, found by key or group |
+//! | [`watch`] | the task that keeps a store current and tells listeners |
+//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`] | the kinds, reduced to what is used |
+//!
+//! Objects of other drivers are not kept.
+
+pub mod attachment;
+pub mod claim;
+pub mod class;
+pub mod node;
+pub mod store;
+pub mod volume;
+pub mod watch;
+pub mod wire;
+
+use std::sync::Arc;
+
+use kube::Client;
+use stowage_service::Tasks;
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    attachment::Attachment,
+    claim::Claim,
+    class::Class,
+    node::{DriverNode, NodeLabels},
+    volume::Volume,
+    watch::Watched,
+};
+
+/// Which kinds are watched. Claims and volumes always are.
+#[derive(Clone, Copy, Debug)]
+pub struct Kinds {
+    /// VolumeAttachments.
+    pub attachments: bool,
+    /// CSINodes.
+    pub driver_nodes: bool,
+    /// Nodes.
+    pub nodes: bool,
+}
+
+/// The shared watches.
+#[derive(Clone, Default)]
+pub struct Cluster {
+    /// PersistentVolumeClaims, by uid.
+    pub claims: Arc<Watched<Claim>>,
+    /// PersistentVolumes of this driver, by name.
+    pub volumes: Arc<Watched<Volume>>,
+    /// StorageClasses of this driver, by name.
+    pub classes: Arc<Watched<Class>>,
+    /// VolumeAttachments of this driver, by name.
+    pub attachments: Arc<Watched<Attachment>>,
+    /// CSINodes with this driver, by name.
+    pub driver_nodes: Arc<Watched<DriverNode>>,
+    /// Nodes, by name.
+    pub nodes: Arc<Watched<NodeLabels>>,
+}
+
+impl Cluster {
+    /// Starts the watches; they end with `stop`.
+    pub fn start(
+        &self,
+        client: &Client,
+        driver: &str,
+        kinds: Kinds,
+        tasks: &Tasks,
+        stop: &CancellationToken,
+    ) {
+        /// Spawns the watch of one kind.
+        macro_rules! follow {
+            ($field:ident, $read:expr) => {{
+                let driver: Arc<str> = driver.into();
+                let watched = Arc::clone(&self.$field);
+                let read = move |wire| $read(wire, &driver);
+                tasks.spawn(
+                    concat!("watch ", stringify!($field)),
+                    watched.follow(client.clone(), read, stop.clone()),
+                );
+            }};
+        }
+        follow!(claims, Claim::read);
+        follow!(volumes, Volume::read);
+        follow!(classes, Class::read);
+        if kinds.attachments {
+            follow!(attachments, Attachment::read);
+        }
+        if kinds.driver_nodes {
+            follow!(driver_nodes, DriverNode::read);
+        }
+        if kinds.nodes {
+            follow!(nodes, |wire, _: &str| NodeLabels::read(wire));
+        }
+    }
+
+    /// Returns when all kinds that are watched are known.
+    pub async fn synced(&self, kinds: Kinds) {
+        self.classes.synced().await;
+        self.claims.synced().await;
+        self.volumes.synced().await;
+        if kinds.attachments {
+            self.attachments.synced().await;
+        }
+        if kinds.driver_nodes {
+            self.driver_nodes.synced().await;
+        }
+        if kinds.nodes {
+            self.nodes.synced().await;
+        }
+    }
+}

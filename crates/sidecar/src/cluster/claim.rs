@@ -1,0 +1,166 @@
+//! Claims, as far as they are read.
+
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+
+use super::{
+    store::Cached,
+    wire::{ClaimSpec, WireClaim},
+};
+
+/// Who is to provision a claim: written by kube-controller-manager, servers up to 1.21 know only the second spelling.
+const PROVISIONER: [&str; 2] = [
+    "volume.kubernetes.io/storage-provisioner",
+    "volume.beta.kubernetes.io/storage-provisioner",
+];
+/// Where the first pod is to run: written by the scheduler. Removing it makes the scheduler choose again.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+const SELECTED_NODE_ALPHA: &str = "volume.alpha.kubernetes.io/selected-node";
+/// The driver that took an in-tree plugin's volumes over.
+pub const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
+/// The class of a claim, before there was a field for it.
+const CLASS_BETA: &str = "volume.beta.kubernetes.io/storage-class";
+/// Keeps a claim that is being cloned.
+pub const CLONING_PROTECTION: &str = "provisioner.storage.kubernetes.io/cloning-protection";
+
+/// A PersistentVolumeClaim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    /// Kubernetes asks this driver to provision it.
+    pub(crate) ours: bool,
+    pub(crate) selected_node: Option<String>,
+    pub(crate) class: Option<String>,
+    pub(crate) attributes_class: Option<String>,
+    /// The volume it is bound to, or is to be bound to.
+    pub(crate) volume: Option<String>,
+    pub(crate) access_modes: Vec<String>,
+    pub(crate) block: bool,
+    /// As it was written, such as `10Gi`.
+    pub(crate) requested: String,
+    pub(crate) source: Option<DataSource>,
+    pub(crate) has_selector: bool,
+    pub(crate) bound: bool,
+    pub(crate) deleting: bool,
+    pub(crate) cloning_protected: bool,
+}
+
+/// What a volume is to be filled with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DataSource {
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    /// Set where it is not the claim's own.
+    pub(crate) namespace: Option<String>,
+}
+
+impl Claim {
+    /// Reads a claim; `driver` is the name that counts as ours.
+    pub(crate) fn read(wire: WireClaim, driver: &str) -> Option<Self> {
+        let WireClaim {
+            metadata,
+            spec,
+            status,
+        } = wire;
+        let mut annotations = metadata.annotations.unwrap_or_default();
+        let asked = PROVISIONER.iter().find_map(|key| annotations.get(*key));
+        let ours = [asked, annotations.get(MIGRATED_TO)]
+            .iter()
+            .flatten()
+            .any(|name| *name == driver);
+        let selected_node = [SELECTED_NODE, SELECTED_NODE_ALPHA]
+            .iter()
+            .find_map(|key| annotations.remove(*key))
+            .filter(|node| !node.is_empty());
+        let source = data_source(&spec);
+        Some(Self {
+            namespace: metadata.namespace?,
+            name: metadata.name?,
+            uid: metadata.uid?,
+            ours,
+            selected_node,
+            class: annotations.remove(CLASS_BETA).or(spec.storage_class_name),
+            attributes_class: spec
+                .volume_attributes_class_name
+                .filter(|name| !name.is_empty()),
+            volume: spec.volume_name.filter(|name| !name.is_empty()),
+            access_modes: spec.access_modes,
+            block: spec.volume_mode.as_deref() == Some("Block"),
+            requested: spec.resources.requests.storage,
+            source,
+            has_selector: spec.selector.is_some(),
+            bound: status.phase == "Bound",
+            deleting: metadata.deletion_timestamp.is_some(),
+            cloning_protected: metadata
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|finalizer| finalizer == CLONING_PROTECTION),
+        })
+    }
+
+    /// For events and for the volume's `claimRef`.
+    pub(crate) fn reference(&self) -> ObjectReference {
+        claim_reference(&self.namespace, &self.name, &self.uid)
+    }
+
+    /// The claim that this one copies, where that is still to happen.
+    fn clones(&self) -> Option<String> {
+        let source = self.source.as_ref()?;
+        let waits = self.volume.is_none() && source.kind == "PersistentVolumeClaim";
+        waits.then(|| clone_group(&self.namespace, &source.name))
+    }
+}
+
+/// How claims are grouped that wait for their copy of one claim.
+pub(crate) fn clone_group(namespace: &str, source: &str) -> String {
+    format!("{namespace}/{source}")
+}
+
+/// A claim as other objects refer to it.
+pub(crate) fn claim_reference(namespace: &str, name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("PersistentVolumeClaim".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+/// The older field wins: servers that know both keep them equal, except where only the newer one can say it.
+fn data_source(spec: &ClaimSpec) -> Option<DataSource> {
+    let local = spec.data_source.as_ref().map(|source| DataSource {
+        group: source.api_group.clone().unwrap_or_default(),
+        kind: source.kind.clone(),
+        name: source.name.clone(),
+        namespace: None,
+    });
+    local.or_else(|| {
+        let source = spec.data_source_ref.as_ref()?;
+        Some(DataSource {
+            group: source.api_group.clone().unwrap_or_default(),
+            kind: source.kind.clone(),
+            name: source.name.clone(),
+            namespace: source.namespace.clone().filter(|name| !name.is_empty()),
+        })
+    })
+}
+
+impl Cached for Claim {
+    /// Names come back with other claims behind them; a uid never does.
+    fn key(&self) -> &str {
+        &self.uid
+    }
+
+    fn key_of(metadata: &ObjectMeta) -> Option<&str> {
+        metadata.uid.as_deref()
+    }
+
+    fn group(&self) -> Option<String> {
+        self.clones()
+    }
+}

@@ -1,0 +1,60 @@
+//! Nodes: what this driver said of each, and their labels.
+
+use std::collections::BTreeMap;
+
+use super::{
+    store::Cached,
+    wire::{WireCsiNode, WireNode},
+};
+
+/// A node on which this driver is registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverNode {
+    pub(crate) name: String,
+    /// The node's name on the storage side.
+    pub(crate) node_id: String,
+    pub(crate) topology_keys: Vec<String>,
+}
+
+/// The labels of a node: the values of its topology keys are among them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeLabels {
+    pub(crate) name: String,
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+impl DriverNode {
+    /// Reads a CSINode. `None`: the driver is not registered there.
+    pub(crate) fn read(wire: WireCsiNode, driver: &str) -> Option<Self> {
+        let name = wire.metadata.name?;
+        let mut drivers = wire.spec.drivers.into_iter();
+        let registered = drivers.find(|registered| registered.name == driver)?;
+        Some(Self {
+            name,
+            node_id: registered.node_id,
+            topology_keys: registered.topology_keys.unwrap_or_default(),
+        })
+    }
+}
+
+impl NodeLabels {
+    /// Reads a Node.
+    pub(crate) fn read(wire: WireNode) -> Option<Self> {
+        Some(Self {
+            name: wire.metadata.name?,
+            labels: wire.metadata.labels.unwrap_or_default(),
+        })
+    }
+}
+
+impl Cached for DriverNode {
+    fn key(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Cached for NodeLabels {
+    fn key(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,153 @@
+//! Volumes of this driver, as far as they are read.
+
+use k8s_openapi::api::core::v1::{
+    CSIPersistentVolumeSource, ObjectReference, SecretReference, VolumeNodeAffinity,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{claim::MIGRATED_TO, store::Cached, wire::WireVolume};
+
+/// Who made a volume, and therefore deletes it.
+pub(crate) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// The secret that deletes the volume; both are written always, empty where there is none.
+pub(crate) const DELETION_SECRET_NAME: &str =
+    "volume.kubernetes.io/provisioner-deletion-secret-name";
+pub(crate) const DELETION_SECRET_NAMESPACE: &str =
+    "volume.kubernetes.io/provisioner-deletion-secret-namespace";
+/// Keeps a volume's object until the volume itself is deleted.
+pub(crate) const DELETION_PROTECTION: &str = "external-provisioner.volume.kubernetes.io/finalizer";
+
+/// A PersistentVolume of this driver.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Volume {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) phase: Phase,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) claim: Option<ClaimKey>,
+    pub(crate) csi: CSIPersistentVolumeSource,
+    pub(crate) access_modes: Vec<String>,
+    pub(crate) mount_options: Vec<String>,
+    pub(crate) block: bool,
+    pub(crate) class: Option<String>,
+    pub(crate) node_affinity: Option<VolumeNodeAffinity>,
+    /// This driver provisioned it, and nobody else may delete it.
+    pub(crate) provisioned_by_us: bool,
+    pub(crate) deletion_secret: DeletionSecret,
+    pub(crate) finalizers: Vec<String>,
+    pub(crate) deleting: bool,
+}
+
+/// The secret that deletes a volume.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum DeletionSecret {
+    /// The annotations are missing, as on volumes that old provisioners made: the class tells.
+    Unknown,
+    /// The driver needs none.
+    None,
+    Named(SecretReference),
+}
+
+/// Where a volume is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Bound,
+    /// Its claim is gone.
+    Released,
+    Other,
+}
+
+/// What becomes of a volume whose claim is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reclaim {
+    Delete,
+    /// Retain, or the old Recycle: not ours to do.
+    Keep,
+}
+
+/// The claim a volume belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid; empty where a person made the volume for a claim of this name.
+    pub uid: String,
+}
+
+impl Volume {
+    /// Reads a volume. `None`: it is another driver's.
+    pub(crate) fn read(wire: WireVolume, driver: &str) -> Option<Self> {
+        let WireVolume {
+            metadata,
+            spec,
+            status,
+        } = wire;
+        let csi = spec.csi.filter(|csi| csi.driver == driver)?;
+        let annotations = metadata.annotations.unwrap_or_default();
+        let provisioned_by_us = [PROVISIONED_BY, MIGRATED_TO]
+            .iter()
+            .any(|key| annotations.get(*key).is_some_and(|name| name == driver));
+        let deletion_secret = match annotations.get(DELETION_SECRET_NAME) {
+            None => DeletionSecret::Unknown,
+            Some(name) if name.is_empty() => DeletionSecret::None,
+            Some(name) => DeletionSecret::Named(SecretReference {
+                name: Some(name.clone()),
+                namespace: annotations.get(DELETION_SECRET_NAMESPACE).cloned(),
+            }),
+        };
+        Some(Self {
+            name: metadata.name?,
+            uid: metadata.uid?,
+            phase: match status.phase.as_str() {
+                "Bound" => Phase::Bound,
+                "Released" => Phase::Released,
+                _ => Phase::Other,
+            },
+            reclaim: match spec.persistent_volume_reclaim_policy.as_deref() {
+                Some("Delete") => Reclaim::Delete,
+                _ => Reclaim::Keep,
+            },
+            claim: spec.claim_ref.and_then(|claim| {
+                Some(ClaimKey {
+                    namespace: claim.namespace?,
+                    name: claim.name?,
+                    uid: claim.uid.unwrap_or_default(),
+                })
+            }),
+            csi,
+            access_modes: spec.access_modes,
+            mount_options: spec.mount_options,
+            block: spec.volume_mode.as_deref() == Some("Block"),
+            class: spec.storage_class_name.filter(|name| !name.is_empty()),
+            node_affinity: spec.node_affinity,
+            provisioned_by_us,
+            deletion_secret,
+            finalizers: metadata.finalizers.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+        })
+    }
+
+    pub(crate) fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|name| name == finalizer)
+    }
+
+    /// For events.
+    pub(crate) fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("PersistentVolume".to_owned()),
+            name: Some(self.name.clone()),
+            uid: Some(self.uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+impl Cached for Volume {
+    fn key(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,177 @@
+//! One watch, one store, any number of listeners.
+
+use std::{
+    collections::HashSet,
+    fmt::Debug,
+    pin::pin,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use futures::TryStreamExt as _;
+use kube::{
+    Api, Client, Resource,
+    runtime::{WatchStreamExt as _, watcher},
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::store::{Cached, Change, Store};
+
+/// Hears of every change, in order, on the task of the watch: it must only note down what to do.
+type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
+
+/// A kind that is watched once, however many roles read it.
+pub struct Watched<T> {
+    store: Store<T>,
+    listeners: RwLock<Vec<Listener<T>>>,
+    synced: watch::Sender<bool>,
+}
+
+impl<T> Default for Watched<T> {
+    fn default() -> Self {
+        Self {
+            store: Store::default(),
+            listeners: RwLock::default(),
+            synced: watch::Sender::new(false),
+        }
+    }
+}
+
+impl<T: Cached> Watched<T> {
+    /// What is known.
+    pub fn store(&self) -> &Store<T> {
+        &self.store
+    }
+
+    /// Returns when everything that existed at the start is in the store.
+    pub async fn synced(&self) {
+        // The sender lives as long as we do.
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Tells `listener` of everything that is there, and from then on of every change. A role may start late, when
+    /// its lease becomes free: it misses nothing, but may hear of an object twice.
+    pub fn listen(&self, listener: impl Fn(&Change<T>) + Send + Sync + 'static) {
+        let mut listeners = self
+            .listeners
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        for new in self.store.all() {
+            listener(&Change::Set { old: None, new });
+        }
+        listeners.push(Box::new(listener));
+    }
+
+    /// Follows the kind until `stop`. Lost connections are made good by listing again.
+    pub async fn follow<W>(
+        self: Arc<Self>,
+        client: Client,
+        read: impl Fn(W) -> Option<T> + Send,
+        stop: CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let changes = watcher(Api::<W>::all(client), watcher::Config::default()).default_backoff();
+        let mut changes = pin!(changes);
+        let mut listed = HashSet::new();
+        let mut complaint = String::new();
+        loop {
+            let event = tokio::select! {
+                () = stop.cancelled() => return,
+                event = changes.try_next() => event,
+            };
+            match event {
+                Ok(Some(event)) => {
+                    complaint.clear();
+                    self.take(event, &read, &mut listed);
+                }
+                Ok(None) => return,
+                Err(error) => complain(&W::plural(&()), &error, &mut complaint),
+            }
+        }
+    }
+
+    fn take<W: Resource>(
+        &self,
+        event: watcher::Event<W>,
+        read: &impl Fn(W) -> Option<T>,
+        listed: &mut HashSet<Box<str>>,
+    ) {
+        match event {
+            watcher::Event::Init => listed.clear(),
+            watcher::Event::InitApply(object) => {
+                if let Some(object) = read(object) {
+                    listed.insert(object.key().into());
+                    self.tell(&self.store.set(object));
+                }
+            }
+            watcher::Event::InitDone => {
+                for key in self.store.missing_from(listed) {
+                    self.forget(&key);
+                }
+                *listed = HashSet::new();
+                self.synced.send_replace(true);
+            }
+            watcher::Event::Apply(object) => {
+                let key = T::key_of(object.meta()).map(Box::<str>::from);
+                match (read(object), key) {
+                    (Some(object), _) => self.tell(&self.store.set(object)),
+                    // It was of interest and is no longer.
+                    (None, Some(key)) => self.forget(&key),
+                    (None, None) => {}
+                }
+            }
+            watcher::Event::Delete(object) => {
+                if let Some(key) = T::key_of(object.meta()) {
+                    self.forget(key);
+                }
+            }
+        }
+    }
+
+    fn forget(&self, key: &str) {
+        if let Some(change) = self.store.remove(key) {
+            self.tell(&change);
+        }
+    }
+
+    fn tell(&self, change: &Change<T>) {
+        let listeners = self
+            .listeners
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        for listener in listeners.iter() {
+            listener(change);
+        }
+    }
+}
+
+/// Says what is wrong with a watch, once: it is tried again every few seconds.
+fn complain(kind: &str, error: &watcher::Error, last: &mut String) {
+    let told = match missing_rule(error) {
+        Some(verb) => format!(
+            "the service account may not {verb} {kind}: add `{verb}` on `{kind}` to its ClusterRole"
+        ),
+        None => error.to_string(),
+    };
+    if *last != told {
+        tracing::warn!(kind, reason = told, "A watch does not work; trying again.");
+        *last = told;
+    }
+}
+
+/// The verb that the role lacks, if that is the trouble.
+fn missing_rule(error: &watcher::Error) -> Option<&'static str> {
+    let (verb, error) = match error {
+        watcher::Error::InitialListFailed(error) => ("list", error),
+        watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
+            ("watch", error)
+        }
+        watcher::Error::WatchError(status) => {
+            return (status.code == 403).then_some("watch");
+        }
+        watcher::Error::NoResourceVersion => return None,
+    };
+    matches!(error, kube::Error::Api(status) if status.code == 403).then_some(verb)
+}

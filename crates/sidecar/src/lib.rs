@@ -1,0 +1,10 @@
+//! The one process beside a CSI driver.
+
+pub mod args;
+pub mod cluster;
+pub mod driver;
+pub mod intent;
+pub mod queue;
+mod role;
+mod secrets;
+mod server;

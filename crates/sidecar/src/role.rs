@@ -1,0 +1,55 @@
+//! The roles of the controller: which there are, when each runs, and what they work with.
+//!
+//! A new role is one file with a `ROLE` in it, and one entry in [`ROLES`].
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kube::Client;
+use stowage_service::{Metrics, Tasks};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    args::Settings,
+    cluster::{Cluster, Kinds},
+    driver::{Capabilities, Driver},
+    queue::Backoff,
+    server::Server,
+};
+
+/// All roles.
+pub(crate) const ROLES: &[Role] = &[];
+
+/// What one of the Go sidecars did.
+pub(crate) struct Role {
+    /// For people.
+    pub(crate) name: &'static str,
+    /// The lease of the Go sidecar it replaces: while that one holds it, the role waits.
+    pub(crate) lease: fn(driver: &str) -> String,
+    /// Which kinds it reads. `None`: there is nothing to do for a driver that can do no more than this.
+    pub(crate) needs: fn(Capabilities, &Settings) -> Option<Kinds>,
+    /// Does the work until the token is cancelled, and finishes what is under way.
+    pub(crate) run: fn(Context, CancellationToken) -> BoxFuture<'static, ()>,
+}
+
+/// What every role works with. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) driver: Driver,
+    pub(crate) cluster: Cluster,
+    pub(crate) client: Client,
+    pub(crate) server: Arc<Server>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) metrics: Metrics,
+    pub(crate) tasks: Tasks,
+}
+
+impl Context {
+    /// The pauses of work that fails.
+    pub(crate) fn backoff(&self) -> Backoff {
+        Backoff {
+            first: self.settings.retry_first,
+            longest: self.settings.retry_longest,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The content of secrets: read for each call, kept nowhere, never printed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use k8s_openapi::api::core::v1::{Secret, SecretReference};
+use kube::{Api, Client};
+
+/// Why there is no secret for a call.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecretError {
+    #[error("secret `{0}` does not exist: create it, or correct the name in the storage class")]
+    Missing(String),
+    #[error("the service account may not read secret `{0}`: add `get` on `secrets` to its role")]
+    Forbidden(String),
+    #[error("secret `{0}` holds text that is not UTF-8 under `{1}`")]
+    NotText(String, String),
+    #[error("secret `{0}` cannot be read: {1}")]
+    Unreadable(String, #[source] Box<kube::Error>),
+}
+
+impl SecretError {
+    /// The secret is not there, as opposed to not readable now.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing(_))
+    }
+}
+
+/// Reads a secret. No reference: no secrets.
+pub(crate) async fn read(
+    client: &Client,
+    reference: Option<&SecretReference>,
+) -> Result<HashMap<String, String>, SecretError> {
+    let Some(reference) = reference else {
+        return Ok(HashMap::new());
+    };
+    let namespace = reference.namespace.as_deref().unwrap_or_default();
+    let name = reference.name.as_deref().unwrap_or_default();
+    let shown = format!("{namespace}/{name}");
+    let api = Api::<Secret>::namespaced(client.clone(), namespace);
+    let secret = match api.get(name).await {
+        Ok(secret) => secret,
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            return Err(SecretError::Missing(shown));
+        }
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            return Err(SecretError::Forbidden(shown));
+        }
+        Err(error) => return Err(SecretError::Unreadable(shown, Box::new(error))),
+    };
+    texts(secret.data.unwrap_or_default(), &shown)
+}
+
+fn texts(
+    data: BTreeMap<String, k8s_openapi::ByteString>,
+    shown: &str,
+) -> Result<HashMap<String, String>, SecretError> {
+    data.into_iter()
+        .map(|(key, value)| match String::from_utf8(value.0) {
+            Ok(value) => Ok((key, value)),
+            Err(_) => Err(SecretError::NotText(shown.to_owned(), key)),
+        })
+        .collect()
+}

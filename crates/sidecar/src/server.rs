@@ -1,0 +1,99 @@
+//! What the API server can do: asked once, never guessed.
+
+use kube::Client;
+
+/// The API server's age and abilities. A server drops fields that it does not know without a word, so what it lacks
+/// must be known beforehand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// Such as `v1.20.2`.
+    pub(crate) version: String,
+    minor: u32,
+    /// Groups and versions with one of the kinds below.
+    pub(crate) attributes_classes: Option<&'static str>,
+    pub(crate) snapshots: bool,
+}
+
+/// Why the server cannot be worked with.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// It does not answer, or not to us.
+    #[error("the API server cannot be asked what it can do")]
+    Unreachable(#[source] Box<kube::Error>),
+    /// It is older than anything that was tried.
+    #[error("the API server is Kubernetes {0}: this needs 1.20 or newer")]
+    TooOld(String),
+}
+
+impl Server {
+    /// Asks the server.
+    pub(crate) async fn discover(client: &Client) -> Result<Self, ServerError> {
+        let unreachable = |error| ServerError::Unreachable(Box::new(error));
+        let info = client.apiserver_version().await.map_err(unreachable)?;
+        let major = number(&info.major);
+        let minor = number(&info.minor);
+        if (major, minor) < (1, 20) {
+            return Err(ServerError::TooOld(info.git_version));
+        }
+        let groups = client.list_api_groups().await.map_err(unreachable)?;
+        let mut found = Vec::new();
+        for group in groups.groups {
+            found.extend(
+                group
+                    .versions
+                    .into_iter()
+                    .map(|version| version.group_version),
+            );
+        }
+        let has = |version: &str| found.iter().any(|known| known == version);
+        let mut attributes_classes = None;
+        for version in ["storage.k8s.io/v1", "storage.k8s.io/v1beta1"] {
+            if attributes_classes.is_none() && has(version) {
+                let kinds = client
+                    .list_api_group_resources(version)
+                    .await
+                    .map_err(unreachable)?;
+                let there = kinds
+                    .resources
+                    .iter()
+                    .any(|kind| kind.name == "volumeattributesclasses");
+                attributes_classes = there.then_some(version);
+            }
+        }
+        Ok(Self {
+            version: info.git_version,
+            minor,
+            attributes_classes,
+            snapshots: has("snapshot.storage.k8s.io/v1"),
+        })
+    }
+
+    /// Whether errors of attachments have a field for the gRPC code, which the kubelet reads: from 1.34 on.
+    pub(crate) fn has_attach_error_codes(&self) -> bool {
+        self.minor >= 34
+    }
+
+    /// What is off here, and why; for the log at the start.
+    pub(crate) fn features_off(&self) -> Vec<String> {
+        let mut off = Vec::new();
+        if self.attributes_classes.is_none() {
+            off.push("VolumeAttributesClass: the server has no such kind (from 1.29 on, by feature gate)".to_owned());
+        }
+        if !self.snapshots {
+            off.push("volumes from snapshots: the kinds of snapshot.storage.k8s.io/v1 are not installed (`stowage crds`)".to_owned());
+        }
+        if !self.has_attach_error_codes() {
+            off.push(
+                "codes of attach errors: the server has no field for them (from 1.34 on)"
+                    .to_owned(),
+            );
+        }
+        off
+    }
+}
+
+/// `20`, or `20+` as some vendors write it.
+fn number(text: &str) -> u32 {
+    let digits = text.trim_end_matches(|last: char| !last.is_ascii_digit());
+    digits.parse().unwrap_or(0)
+}
