@@ -1,6 +1,6 @@
 //! Identity and the group controller.
 
-use stowage_csi::proto::csi::{
+use crate::proto::csi::{
     CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotResponse,
     DeleteVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotResponse,
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
@@ -14,7 +14,9 @@ use stowage_csi::proto::csi::{
 };
 use tonic::{Request, Response, Status};
 
-use super::{Driver, Fault, Shape};
+use super::{Expansion, Fault, MemoryDriver, Profile};
+
+type Answer<T> = Result<Response<T>, Status>;
 
 fn service(kind: i32) -> PluginCapability {
     PluginCapability {
@@ -23,118 +25,132 @@ fn service(kind: i32) -> PluginCapability {
 }
 
 #[tonic::async_trait]
-impl Identity for Driver {
+impl Identity for MemoryDriver {
     async fn get_plugin_info(
         &self,
-        _: Request<GetPluginInfoRequest>,
-    ) -> Result<Response<GetPluginInfoResponse>, Status> {
-        if self.has(Fault::Fails("GetPluginInfo")) {
-            return Err(Status::internal("broken on purpose"));
-        }
-        let name = match self.fault {
-            Some(Fault::NameMissing) => String::new(),
-            Some(Fault::NameTooLong) => "a".repeat(64),
-            Some(Fault::NameOfOtherCharacters) => "memory_csi".to_owned(),
-            _ => "memory.csi.test".to_owned(),
-        };
-        Ok(Response::new(GetPluginInfoResponse {
-            name,
-            vendor_version: "v1".to_owned(),
-            ..Default::default()
-        }))
+        request: Request<GetPluginInfoRequest>,
+    ) -> Answer<GetPluginInfoResponse> {
+        self.call("GetPluginInfo", request, |_| {
+            let name = match self.faults() {
+                faults if faults.has(Fault::NameMissing) => String::new(),
+                faults if faults.has(Fault::NameTooLong) => "a".repeat(64),
+                faults if faults.has(Fault::NameOfOtherCharacters) => "memory_csi".to_owned(),
+                faults if faults.has(Fault::NameChanged) => "another.csi.test".to_owned(),
+                _ => self.profile().name.clone(),
+            };
+            Ok(GetPluginInfoResponse {
+                name,
+                vendor_version: "v1".to_owned(),
+                ..Default::default()
+            })
+        })
+        .await
     }
 
     async fn get_plugin_capabilities(
         &self,
-        _: Request<GetPluginCapabilitiesRequest>,
-    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        if self.has(Fault::Fails("GetPluginCapabilities")) {
-            return Err(Status::internal("broken on purpose"));
-        }
-        let expansion = match self.shape {
-            Shape::Offline => volume_expansion::Type::Offline,
-            Shape::Full | Shape::NodeOnly => volume_expansion::Type::Online,
-        };
-        let expansion = VolumeExpansion {
-            r#type: expansion.into(),
-        };
-        let mut capabilities = vec![
-            service(service::Type::ControllerService.into()),
-            service(service::Type::VolumeAccessibilityConstraints.into()),
-            service(service::Type::GroupControllerService.into()),
-            PluginCapability {
-                r#type: Some(plugin_capability::Type::VolumeExpansion(expansion)),
-            },
-        ];
-        if self.shape == Shape::NodeOnly {
-            capabilities.clear();
-        }
-        if self.has(Fault::UnknownPluginCapability) {
-            capabilities.push(service(99));
-        }
-        Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities,
-        }))
+        request: Request<GetPluginCapabilitiesRequest>,
+    ) -> Answer<GetPluginCapabilitiesResponse> {
+        self.call("GetPluginCapabilities", request, |_| {
+            let mut capabilities = self.profile().plugin_capabilities();
+            if self.has(Fault::UnknownPluginCapability) {
+                capabilities.push(service(99));
+            }
+            Ok(GetPluginCapabilitiesResponse { capabilities })
+        })
+        .await
     }
 
-    async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
-        if self.has(Fault::Fails("Probe")) {
-            return Err(Status::internal("broken on purpose"));
-        }
-        let ready = !self.has(Fault::NeverReady);
-        Ok(Response::new(ProbeResponse { ready: Some(ready) }))
+    async fn probe(&self, request: Request<ProbeRequest>) -> Answer<ProbeResponse> {
+        self.call("Probe", request, |_| {
+            let ready = !self.has(Fault::NeverReady);
+            Ok(ProbeResponse { ready: Some(ready) })
+        })
+        .await
+    }
+}
+
+impl Profile {
+    fn plugin_capabilities(&self) -> Vec<PluginCapability> {
+        let expansion = match self.expansion {
+            Expansion::No => None,
+            Expansion::Online => Some(volume_expansion::Type::Online),
+            Expansion::Offline => Some(volume_expansion::Type::Offline),
+        };
+        let services = [
+            (
+                !self.controller.is_empty(),
+                service::Type::ControllerService,
+            ),
+            (self.topology, service::Type::VolumeAccessibilityConstraints),
+            (self.groups, service::Type::GroupControllerService),
+        ];
+        let services = services.into_iter().filter(|(has, _)| *has);
+        let services = services.map(|(_, kind)| service(kind.into()));
+        let expansion = expansion.map(|kind| PluginCapability {
+            r#type: Some(plugin_capability::Type::VolumeExpansion(VolumeExpansion {
+                r#type: kind.into(),
+            })),
+        });
+        services.chain(expansion).collect()
     }
 }
 
 #[tonic::async_trait]
-impl GroupController for Driver {
+impl GroupController for MemoryDriver {
     async fn group_controller_get_capabilities(
         &self,
-        _: Request<GroupControllerGetCapabilitiesRequest>,
-    ) -> Result<Response<GroupControllerGetCapabilitiesResponse>, Status> {
-        let mut kinds = vec![rpc::Type::CreateDeleteGetVolumeGroupSnapshot.into()];
-        if self.has(Fault::UnknownGroupCapability) {
-            kinds.push(99);
-        }
-        if self.has(Fault::NoGroupCapability) {
-            kinds.clear();
-        }
-        let capability = |kind| GroupControllerServiceCapability {
-            r#type: Some(group_controller_service_capability::Type::Rpc(Rpc {
-                r#type: kind,
-            })),
-        };
-        Ok(Response::new(GroupControllerGetCapabilitiesResponse {
-            capabilities: kinds.into_iter().map(capability).collect(),
-        }))
+        request: Request<GroupControllerGetCapabilitiesRequest>,
+    ) -> Answer<GroupControllerGetCapabilitiesResponse> {
+        self.call("GroupControllerGetCapabilities", request, |_| {
+            let mut kinds = vec![rpc::Type::CreateDeleteGetVolumeGroupSnapshot.into()];
+            if self.has(Fault::UnknownGroupCapability) {
+                kinds.push(99);
+            }
+            if self.has(Fault::NoGroupCapability) {
+                kinds.clear();
+            }
+            let capability = |kind| GroupControllerServiceCapability {
+                r#type: Some(group_controller_service_capability::Type::Rpc(Rpc {
+                    r#type: kind,
+                })),
+            };
+            Ok(GroupControllerGetCapabilitiesResponse {
+                capabilities: kinds.into_iter().map(capability).collect(),
+            })
+        })
+        .await
     }
 
     /// No case makes a group: only requests that must be refused come here.
     async fn create_volume_group_snapshot(
         &self,
         request: Request<CreateVolumeGroupSnapshotRequest>,
-    ) -> Result<Response<CreateVolumeGroupSnapshotResponse>, Status> {
+    ) -> Answer<CreateVolumeGroupSnapshotResponse> {
         self.answer("CreateVolumeGroupSnapshot", request, |_, _| {
             Err(Status::failed_precondition("no groups in this driver"))
         })
+        .await
     }
 
     async fn delete_volume_group_snapshot(
         &self,
         request: Request<DeleteVolumeGroupSnapshotRequest>,
-    ) -> Result<Response<DeleteVolumeGroupSnapshotResponse>, Status> {
+    ) -> Answer<DeleteVolumeGroupSnapshotResponse> {
         self.answer("DeleteVolumeGroupSnapshot", request, |_, _| {
             Ok(DeleteVolumeGroupSnapshotResponse {})
         })
+        .await
     }
 
     async fn get_volume_group_snapshot(
         &self,
         request: Request<GetVolumeGroupSnapshotRequest>,
-    ) -> Result<Response<GetVolumeGroupSnapshotResponse>, Status> {
+    ) -> Answer<GetVolumeGroupSnapshotResponse> {
         self.answer("GetVolumeGroupSnapshot", request, |_, request| {
             let id = &request.group_snapshot_id;
             Err(Status::not_found(format!("there is no group `{id}`")))
         })
+        .await
     }
 }

@@ -1,48 +1,136 @@
-//! What the driver has, and the rules for changing it.
+//! What the driver has, and the one way to change it: a [`Change`] is written down, then applied.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod publications;
+mod snapshots;
+mod volumes;
 
-use stowage_csi::proto::csi::{
-    ControllerPublishVolumeRequest, CreateSnapshotRequest, CreateVolumeRequest,
-    ListSnapshotsRequest, Snapshot, Volume, VolumeContentSource,
-    volume_content_source::Type as Source,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::Path,
 };
+
 use tonic::Status;
 
-use super::{Fault, LIMIT, NODE};
+pub(super) use self::publications::mode;
+use super::journal::Journal;
+use crate::proto::csi::{Snapshot, Topology, VolumeCapability, VolumeContentSource};
 
 /// How volumes were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
+    /// As a filesystem.
     Mount,
+    /// As a device.
     Block,
 }
 
-#[derive(Debug, Default)]
-pub struct State {
-    pub volumes: BTreeMap<String, Kept>,
-    pub snapshots: BTreeMap<String, (String, Snapshot)>,
-    /// Volume ids by node and readonly.
-    pub attached: BTreeMap<String, bool>,
-    pub staged: BTreeSet<(String, String)>,
-    /// Volume id and access mode by target path.
-    pub targets: BTreeMap<String, (String, i32)>,
-    /// How volumes were published on the node.
-    pub seen: BTreeSet<Access>,
-    /// What came as secrets of `CreateVolume`.
-    pub secrets: BTreeMap<String, String>,
-    /// What was deleted, for a fault that does not forget.
-    pub deleted_volumes: Vec<String>,
-    pub deleted_snapshots: Vec<Snapshot>,
-    made: u64,
+/// A volume, as it was asked for.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct KeptVolume {
+    /// What the caller knows it by.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// The name in `CreateVolume`.
+    #[prost(string, tag = "2")]
+    pub name: String,
+    /// Bytes.
+    #[prost(int64, tag = "3")]
+    pub size: i64,
+    /// What it was made from.
+    #[prost(message, optional, tag = "4")]
+    pub source: Option<VolumeContentSource>,
+    /// Where it is.
+    #[prost(message, optional, tag = "5")]
+    pub place: Option<Topology>,
+    /// As in the request.
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub parameters: BTreeMap<String, String>,
+    /// As in the request, and as modified since.
+    #[prost(btree_map = "string, string", tag = "7")]
+    pub mutable_parameters: BTreeMap<String, String>,
+    /// As in the request.
+    #[prost(message, repeated, tag = "8")]
+    pub capabilities: Vec<VolumeCapability>,
 }
 
-/// A volume.
-#[derive(Clone, Debug)]
-pub struct Kept {
-    name: String,
-    pub size: i64,
-    source: Option<VolumeContentSource>,
+/// A snapshot.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct KeptSnapshot {
+    /// The name in `CreateSnapshot`.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// What is answered.
+    #[prost(message, required, tag = "2")]
+    pub snapshot: Snapshot,
+    /// As in the request.
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// A volume at a node.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Publication {
+    /// The volume's id.
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    /// The node's id.
+    #[prost(string, tag = "2")]
+    pub node_id: String,
+    /// As in the request.
+    #[prost(bool, tag = "3")]
+    pub readonly: bool,
+    /// Number of the access mode.
+    #[prost(int32, tag = "4")]
+    pub mode: i32,
+}
+
+/// A line of the journal.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Record {
+    #[prost(oneof = "Change", tags = "1, 2, 3, 4, 5, 6")]
+    pub(super) change: Option<Change>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum Change {
+    /// New, or changed.
+    #[prost(message, tag = "1")]
+    Volume(KeptVolume),
+    #[prost(string, tag = "2")]
+    VolumeGone(String),
+    #[prost(message, tag = "3")]
+    Snapshot(KeptSnapshot),
+    #[prost(string, tag = "4")]
+    SnapshotGone(String),
+    #[prost(message, tag = "5")]
+    Published(Publication),
+    #[prost(message, tag = "6")]
+    Unpublished(Publication),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) volumes: BTreeMap<String, KeptVolume>,
+    pub(super) snapshots: BTreeMap<String, KeptSnapshot>,
+    /// By volume and node.
+    pub(super) publications: BTreeMap<(String, String), Publication>,
+    /// What was deleted, for a fault that does not forget.
+    pub(super) deleted_volumes: Vec<String>,
+    pub(super) deleted_snapshots: Vec<Snapshot>,
+    pub(super) longest_id: usize,
+    /// Ids by name.
+    volume_names: BTreeMap<String, String>,
+    snapshot_names: BTreeMap<String, String>,
+    made: u64,
+    journal: Option<Journal>,
+
+    // The node's part, which ends with its machine and is not written down.
+    pub(super) staged: BTreeSet<(String, String)>,
+    /// Volume id by target path.
+    pub(super) targets: BTreeMap<String, String>,
+    /// How volumes were published on the node.
+    pub(super) seen: BTreeSet<Access>,
 }
 
 fn missing(what: &str, id: &str) -> Status {
@@ -50,219 +138,98 @@ fn missing(what: &str, id: &str) -> Status {
 }
 
 impl State {
-    pub fn left(&self) -> Vec<String> {
-        let volumes = self.volumes.keys().map(|id| format!("volume {id}"));
-        let snapshots = self.snapshots.keys().map(|id| format!("snapshot {id}"));
-        let attached = self.attached.keys().map(|id| format!("attached {id}"));
-        let staged = self.staged.iter().map(|(id, _)| format!("staged {id}"));
-        let targets = self.targets.keys().map(|path| format!("target {path}"));
-        let left = volumes.chain(snapshots).chain(attached);
-        left.chain(staged).chain(targets).collect()
+    pub(super) fn read(directory: &Path) -> io::Result<Self> {
+        let (journal, changes) = Journal::read(directory)?;
+        let mut state = Self::default();
+        for change in changes {
+            state.apply(change);
+        }
+        state.journal = Some(journal);
+        Ok(state)
     }
 
-    fn new_id(&mut self, kind: &str) -> String {
-        self.made += 1;
-        format!("{kind}-{}", self.made)
-    }
-
-    pub fn find(&self, id: &str) -> Result<&Kept, Status> {
-        self.volumes.get(id).ok_or_else(|| missing("volume", id))
-    }
-
-    pub fn create_volume(
-        &mut self,
-        request: CreateVolumeRequest,
-        fault: Option<Fault>,
-    ) -> Result<Volume, Status> {
-        let range = request.capacity_range.unwrap_or_default();
-        let size = range.required_bytes.max(1 << 20);
-        let known = self.volumes.iter();
-        let known = known
-            .filter(|_| fault != Some(Fault::NewVolumeEachTime))
-            .find(|(_, kept)| kept.name == request.name);
-        if let Some((id, kept)) = known {
-            let fits = kept.size >= range.required_bytes
-                && (range.limit_bytes == 0 || kept.size <= range.limit_bytes);
-            if !fits && fault != Some(Fault::AnySizeForAKnownName) {
-                return Err(Status::already_exists("the name is taken by another size"));
-            }
-            return Ok(kept.show(id, fault));
+    /// Makes a change last, then makes it.
+    fn change(&mut self, change: Change) -> Result<(), Status> {
+        if let Some(journal) = &mut self.journal {
+            let written = journal.append(change.clone());
+            written.map_err(|error| Status::internal(format!("the journal: {error}")))?;
         }
-        if fault == Some(Fault::LongNamesRefused) && request.name.len() > 100 {
-            return Err(Status::invalid_argument("the name is too long for us"));
-        }
-        self.check_source(request.volume_content_source.as_ref())?;
-        check_mutable(&request.mutable_parameters, fault)?;
-        let kept = Kept {
-            name: request.name,
-            size,
-            source: request.volume_content_source,
-        };
-        let id = self.new_id("vol");
-        let volume = kept.show(&id, fault);
-        self.volumes.insert(id, kept);
-        Ok(volume)
-    }
-
-    fn check_source(&self, source: Option<&VolumeContentSource>) -> Result<(), Status> {
-        match source.and_then(|source| source.r#type.as_ref()) {
-            None => Ok(()),
-            Some(Source::Volume(source)) => self.find(&source.volume_id).map(drop),
-            Some(Source::Snapshot(source)) => {
-                let id = &source.snapshot_id;
-                let found = self.snapshots.contains_key(id);
-                found.then_some(()).ok_or_else(|| missing("snapshot", id))
-            }
-        }
-    }
-
-    pub fn attach(
-        &mut self,
-        request: ControllerPublishVolumeRequest,
-        fault: Option<Fault>,
-    ) -> Result<(), Status> {
-        let id = request.volume_id;
-        self.find(&id)?;
-        if request.node_id != NODE {
-            return Err(missing("node", &request.node_id));
-        }
-        match self.attached.get(&id) {
-            Some(_) if fault == Some(Fault::PublishedOnlyOnce) => {
-                return Err(Status::already_exists("it is published"));
-            }
-            Some(readonly) if *readonly != request.readonly => {
-                if fault != Some(Fault::AnyReadonly) {
-                    return Err(Status::already_exists("it is published otherwise"));
-                }
-            }
-            Some(_) => {}
-            None => {
-                let full = self.attached.len() >= usize::try_from(LIMIT).expect("a small number");
-                if full && fault != Some(Fault::NoLimit) {
-                    return Err(Status::resource_exhausted("the node is full"));
-                }
-                self.attached.insert(id, request.readonly);
-            }
-        }
+        self.apply(change);
         Ok(())
     }
 
-    pub fn create_snapshot(
-        &mut self,
-        request: CreateSnapshotRequest,
-        fault: Option<Fault>,
-    ) -> Result<Snapshot, Status> {
-        let size = self.find(&request.source_volume_id)?.size;
-        if fault == Some(Fault::LongNamesRefused) && request.name.len() > 100 {
-            return Err(Status::invalid_argument("the name is too long for us"));
-        }
-        let known = self.snapshots.values();
-        let known = known
-            .filter(|_| fault != Some(Fault::NewSnapshotEachTime))
-            .find(|(name, _)| *name == request.name);
-        if let Some((_, snapshot)) = known {
-            let same = snapshot.source_volume_id == request.source_volume_id;
-            if !same && fault != Some(Fault::AnySourceForAKnownName) {
-                return Err(Status::already_exists(
-                    "the name is taken by another source",
-                ));
+    fn apply(&mut self, change: Change) {
+        self.made += 1;
+        match change {
+            Change::Volume(volume) => {
+                self.longest_id = self.longest_id.max(volume.id.len());
+                self.volume_names
+                    .insert(volume.name.clone(), volume.id.clone());
+                self.volumes.insert(volume.id.clone(), volume);
             }
-            return Ok(snapshot.clone());
+            Change::VolumeGone(id) => {
+                if let Some(volume) = self.volumes.remove(&id) {
+                    self.volume_names.remove(&volume.name);
+                }
+                self.deleted_volumes.push(id);
+            }
+            Change::Snapshot(kept) => {
+                let id = kept.snapshot.snapshot_id.clone();
+                self.snapshot_names.insert(kept.name.clone(), id.clone());
+                self.snapshots.insert(id, kept);
+            }
+            Change::SnapshotGone(id) => {
+                if let Some(kept) = self.snapshots.remove(&id) {
+                    self.snapshot_names.remove(&kept.name);
+                    self.deleted_snapshots.push(kept.snapshot);
+                }
+            }
+            Change::Published(publication) => {
+                let key = (publication.volume_id.clone(), publication.node_id.clone());
+                self.publications.insert(key, publication);
+            }
+            Change::Unpublished(publication) => {
+                let key = (publication.volume_id, publication.node_id);
+                self.publications.remove(&key);
+            }
         }
-        let id = self.new_id("snap");
-        let time = prost_types::Timestamp {
-            seconds: 1_700_000_000,
-            nanos: 0,
-        };
-        let snapshot = Snapshot {
-            size_bytes: size,
-            snapshot_id: id.clone(),
-            source_volume_id: request.source_volume_id,
-            creation_time: (fault != Some(Fault::SnapshotWithoutTime)).then_some(time),
-            ready_to_use: fault != Some(Fault::NeverReadyToUse),
-            ..Default::default()
-        };
-        self.snapshots.insert(id, (request.name, snapshot.clone()));
-        Ok(snapshot)
     }
 
-    /// A page of snapshots and the token of the next one. A token is the number of snapshots before it.
-    pub fn list_snapshots(
-        &self,
-        request: &ListSnapshotsRequest,
-        fault: Option<Fault>,
-    ) -> Result<(Vec<Snapshot>, String), Status> {
-        let wanted = |snapshot: &&Snapshot| {
-            let (id, source) = (&request.snapshot_id, &request.source_volume_id);
-            let matches = (id.is_empty() || *id == snapshot.snapshot_id)
-                && (source.is_empty() || *source == snapshot.source_volume_id);
-            matches || fault == Some(Fault::SnapshotFilterIgnored)
-        };
-        let all = self.snapshots.values().map(|(_, snapshot)| snapshot);
-        let mut all: Vec<_> = all.filter(wanted).cloned().collect();
-        if fault == Some(Fault::NewSnapshotsNotListed) {
-            all.clear();
-        }
-        if fault == Some(Fault::DeletedSnapshotsListed) {
-            all.extend(self.deleted_snapshots.iter().cloned());
-        }
-        let start = match request.starting_token.as_str() {
-            "" => 0,
-            _ if fault == Some(Fault::TokenIgnored) => 0,
-            token => token
-                .parse()
-                .map_err(|_| Status::aborted("no token of ours"))?,
-        };
-        let mut rest = all.split_off(start);
-        let page = usize::try_from(request.max_entries).unwrap_or_default();
-        let is_last = page == 0 || rest.len() <= page || fault == Some(Fault::PagesTooLong);
-        if is_last {
-            return Ok((rest, String::new()));
-        }
-        rest.truncate(page);
-        let token = match fault {
-            Some(Fault::NoNextToken) => String::new(),
-            _ => (start + page).to_string(),
-        };
-        Ok((rest, token))
+    /// Every change has a number, so ids are not used twice, not even after a restart.
+    fn new_id(&self, kind: &str) -> String {
+        format!("{kind}-{}", self.made + 1)
+    }
+
+    pub(super) fn left(&self) -> Vec<String> {
+        let volumes = self.volumes.keys().map(|id| format!("volume {id}"));
+        let snapshots = self.snapshots.keys().map(|id| format!("snapshot {id}"));
+        let published = self.publications.keys();
+        let published = published.map(|(id, node)| format!("published {id} to {node}"));
+        let staged = self.staged.iter().map(|(id, _)| format!("staged {id}"));
+        let targets = self.targets.keys().map(|path| format!("target {path}"));
+        let left = volumes.chain(snapshots).chain(published);
+        left.chain(staged).chain(targets).collect()
     }
 }
 
-pub fn check_mutable(
-    parameters: &BTreeMap<String, String>,
-    fault: Option<Fault>,
-) -> Result<(), Status> {
-    if fault == Some(Fault::MutableParametersRefused) {
-        return Err(Status::invalid_argument("no parameter is good enough"));
+/// A page and the token of the next one. A token is the number of entries before it.
+pub(super) fn page<T>(
+    mut all: Vec<T>,
+    token: &str,
+    max_entries: i32,
+) -> Result<(Vec<T>, String), Status> {
+    let start = match token {
+        "" => 0,
+        token => token.parse().unwrap_or(usize::MAX),
+    };
+    if start > all.len() {
+        return Err(Status::aborted("no token of ours"));
     }
-    match parameters.keys().find(|key| *key != "tier") {
-        Some(key) if fault != Some(Fault::AnyMutableParameter) => Err(Status::invalid_argument(
-            format!("there is no parameter `{key}`"),
-        )),
-        _ => Ok(()),
+    let mut rest = all.split_off(start);
+    let length = usize::try_from(max_entries).unwrap_or_default();
+    if length == 0 || rest.len() <= length {
+        return Ok((rest, String::new()));
     }
-}
-
-impl Kept {
-    pub fn show(&self, id: &str, fault: Option<Fault>) -> Volume {
-        let content_source = match fault {
-            Some(Fault::SourceNotNamed) => None,
-            Some(Fault::WrongSourceNamed) => Some(VolumeContentSource::default()),
-            _ => self.source.clone(),
-        };
-        let capacity_bytes = match fault {
-            Some(Fault::VolumeTooSmall) => self.size / 2,
-            _ => self.size,
-        };
-        let volume_id = match fault {
-            Some(Fault::VolumeWithoutId) => String::new(),
-            _ => id.to_owned(),
-        };
-        Volume {
-            capacity_bytes,
-            volume_id,
-            content_source,
-            ..Default::default()
-        }
-    }
+    rest.truncate(length);
+    Ok((rest, (start + length).to_string()))
 }
