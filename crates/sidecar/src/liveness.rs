@@ -29,6 +29,7 @@ use stowage_service::{
 };
 use tokio::runtime::{self, Runtime};
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 
 use crate::driver::{DriverName, refusal};
 
@@ -200,6 +201,7 @@ impl LivenessThread {
 
     async fn run(self) {
         let prober = Arc::new(Prober {
+            timeout: self.options.timeout,
             connection: Connection::new(&self.endpoint, self.options),
             name: self.name,
             state: Mutex::default(),
@@ -233,6 +235,7 @@ type Verdict = Result<(), Arc<str>>;
 
 /// Asks the driver, for all who want to know at that moment.
 struct Prober {
+    timeout: Duration,
     connection: Connection,
     name: Arc<OnceLock<DriverName>>,
     state: Mutex<ProberState>,
@@ -265,7 +268,7 @@ impl Prober {
         if let Some(name) = self.name.get() {
             connection = connection.with_driver_name(name.as_str());
         }
-        let fresh = probe(connection).boxed().shared();
+        let fresh = probe(connection, self.timeout).boxed().shared();
         state.running = fresh.downgrade();
         fresh
     }
@@ -283,15 +286,18 @@ impl Prober {
     }
 }
 
-async fn probe(connection: Connection) -> Verdict {
-    match IdentityClient::new(connection).probe(ProbeRequest {}).await {
+async fn probe(connection: Connection, timeout: Duration) -> Verdict {
+    let sentence = match IdentityClient::new(connection).probe(ProbeRequest {}).await {
         Ok(answer) if answer.get_ref().ready == Some(false) => {
-            Err("the driver says that it is not ready".into())
+            "the driver says that it is not ready".to_owned()
         }
         // An answer without the field means ready, says the specification.
-        Ok(_) => Ok(()),
-        Err(status) => {
-            Err(format!("the driver is not alive: {}", refusal("Probe", &status)).into())
+        Ok(_) => return Ok(()),
+        Err(status) if status.code() == Code::DeadlineExceeded => {
+            format!("the driver did not answer Probe within {timeout:?}")
         }
-    }
+        Err(status) => format!("the driver is not alive: {}", refusal("Probe", &status)),
+    };
+    // A probe's failure becomes one line of an event; the words may be the driver's.
+    Err(sentence.replace(['\n', '\r'], " ").into())
 }
