@@ -25,7 +25,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::FutureExt as _;
 use stowage_csi::proto::csi::{NodeGetInfoRequest, node_client::NodeClient};
 use tokio_util::sync::CancellationToken;
 
@@ -38,11 +38,15 @@ use self::{
 };
 use crate::{
     args::Settings,
-    cluster::{Kinds, claim::{Claim, clone_group}, store::{Cached as _, Change}},
+    cluster::{
+        Kinds,
+        claim::{Claim, clone_group},
+        store::{Cached as _, Change},
+    },
     driver::Capabilities,
     driver_call,
     intent::Segment,
-    queue::{Queue, Verdict},
+    queue::Queue,
     role::{Context, Role, lease_name},
 };
 
@@ -86,7 +90,7 @@ async fn run(context: Context, stop: CancellationToken) {
     listen_to_volumes(&context, &provisioner, &claims, &volumes);
     let freed = volumes.clone();
     context.cluster.attachments.listen(move |change| {
-        if let (Change::Gone(attachment), true) = (change, true)
+        if let Change::Gone(attachment) = change
             && let Some(volume) = &attachment.volume
         {
             freed.add(volume.as_str());
@@ -146,13 +150,23 @@ fn provisioner(
 ) -> Arc<Provisioner> {
     let places = match own_segment {
         Some(segment) => Places::OwnNode(segment),
-        None if context.driver.capabilities().volume_accessibility_constraints() => {
+        None if context
+            .driver
+            .capabilities()
+            .volume_accessibility_constraints() =>
+        {
             Places::Cluster(Topologies::new(context.cluster.clone()))
         }
         None => Places::Everywhere,
     };
     let identity = identity(context.driver.name().as_str());
-    Arc::new(Provisioner::new(context.clone(), places, identity, metrics, only_intents))
+    Arc::new(Provisioner::new(
+        context.clone(),
+        places,
+        identity,
+        metrics,
+        only_intents,
+    ))
 }
 
 fn listen_to_claims(
@@ -161,11 +175,18 @@ fn listen_to_claims(
     claims: &Queue,
     cloned: &Queue,
 ) {
-    let delays = context.settings.own_node.as_ref().and_then(|own| own.immediate);
+    let delays = context
+        .settings
+        .own_node
+        .as_ref()
+        .and_then(|own| own.immediate);
     let (provisioner, claims, cloned) = (Arc::clone(provisioner), claims.clone(), cloned.clone());
     context.cluster.claims.listen(move |change| match change {
         // Our own events and the binder's writes are no reason to try again earlier.
-        Change::Set { old: Some(old), new } if old == new => {}
+        Change::Set {
+            old: Some(old),
+            new,
+        } if old == new => {}
         Change::Set { old, new } => {
             if new.volume.is_some() {
                 provisioner.seen(&new.uid);
@@ -235,7 +256,10 @@ fn listen_to_volumes(
 ) {
     let (provisioner, claims, volumes) = (Arc::clone(provisioner), claims.clone(), volumes.clone());
     context.cluster.volumes.listen(move |change| match change {
-        Change::Set { old: Some(old), new } if old == new => {}
+        Change::Set {
+            old: Some(old),
+            new,
+        } if old == new => {}
         Change::Set { new, .. } => volumes.add(new.name.as_str()),
         // Its claim, if it still waits, needs another one.
         Change::Gone(last) => {
@@ -248,7 +272,10 @@ fn listen_to_volumes(
 }
 
 /// With a controller on every node: what the driver says of its own node. The outer `None`: asked to stop.
-async fn own_segment(context: &Context, stop: &CancellationToken) -> Option<Option<Option<Segment>>> {
+async fn own_segment(
+    context: &Context,
+    stop: &CancellationToken,
+) -> Option<Option<Option<Segment>>> {
     if context.settings.own_node.is_none() {
         return Some(None);
     }
@@ -257,12 +284,15 @@ async fn own_segment(context: &Context, stop: &CancellationToken) -> Option<Opti
         match node.node_get_info(NodeGetInfoRequest {}).await {
             Ok(answer) => {
                 let topology = answer.into_inner().accessible_topology;
-                let segment = topology.map(|topology| topology.segments.into_iter().collect());
+                let segment = topology.map(|topology| topology.segments);
                 return Some(Some(segment));
             }
             Err(status) => {
                 let reason = driver_call::status(&status);
-                tracing::warn!(reason, "The driver does not say where its node is; asking again.");
+                tracing::warn!(
+                    reason,
+                    "The driver does not say where its node is; asking again."
+                );
             }
         }
         let pause = tokio::time::sleep(Duration::from_secs(1));

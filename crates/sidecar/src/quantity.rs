@@ -116,8 +116,20 @@ mod tests {
     #[test]
     fn what_is_no_size_is_refused() {
         for text in [
-            "", "Gi", "ten", "1 Gi", "1GiB", "-1Gi", "+1", "8Ei", "1e40", "1.2.3", "1e", "9e18e1",
-            "99999999999999999999999999999999999999999", "1K",
+            "",
+            "Gi",
+            "ten",
+            "1 Gi",
+            "1GiB",
+            "-1Gi",
+            "+1",
+            "8Ei",
+            "1e40",
+            "1.2.3",
+            "1e",
+            "9e18e1",
+            "99999999999999999999999999999999999999999",
+            "1K",
         ] {
             assert_eq!(bytes(text), Err(QuantityError(text.to_owned())), "{text}");
         }

@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use kube::Client;
-use stowage_service::{Metrics, Tasks};
+use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Settings,
     cluster::{Cluster, Kinds},
     driver::{Capabilities, Driver},
+    events::Events,
+    journal::Journal,
     queue::Backoff,
     server::Server,
 };
 
 /// All roles.
-pub(crate) const ROLES: &[Role] = &[];
+pub(crate) const ROLES: &[Role] = &[crate::provision::ROLE];
 
 /// What one of the Go sidecars did.
 pub(crate) struct Role {
@@ -39,9 +41,10 @@ pub(crate) struct Context {
     pub(crate) cluster: Cluster,
     pub(crate) client: Client,
     pub(crate) server: Arc<Server>,
+    pub(crate) events: Events,
+    pub(crate) journal: Journal,
     pub(crate) settings: Arc<Settings>,
     pub(crate) metrics: Metrics,
-    pub(crate) tasks: Tasks,
 }
 
 impl Context {
@@ -51,5 +54,31 @@ impl Context {
             first: self.settings.retry_first,
             longest: self.settings.retry_longest,
         }
+    }
+}
+
+/// A name as it may stand in a Lease or a finalizer: what is neither letter, digit nor dash becomes a dash, and a dash
+/// at the end gets an `X` behind it. Exactly upstream's rule, because both must find the same lease.
+pub(crate) fn lease_name(name: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let mut name: String = name
+        .chars()
+        .map(|c| if allowed(c) { c } else { '-' })
+        .collect();
+    if name.ends_with('-') {
+        name.push('X');
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lease_names_are_upstreams() {
+        assert_eq!(lease_name("csi-hostpath"), "csi-hostpath");
+        assert_eq!(lease_name("csi.weka.io"), "csi-weka-io");
+        assert_eq!(lease_name("odd_name."), "odd-name-X");
     }
 }

@@ -26,11 +26,16 @@ pub(crate) async fn release(context: Context, key: &str) -> Verdict {
         let Some(mut claim) = api.get_opt(name).await? else {
             return Ok(());
         };
-        let kept = claim.finalizers().iter().any(|known| known == CLONING_PROTECTION);
+        let kept = claim
+            .finalizers()
+            .iter()
+            .any(|known| known == CLONING_PROTECTION);
         if claim.metadata.deletion_timestamp.is_none() || !kept {
             return Ok(());
         }
-        claim.finalizers_mut().retain(|known| known != CLONING_PROTECTION);
+        claim
+            .finalizers_mut()
+            .retain(|known| known != CLONING_PROTECTION);
         api.replace(name, &PostParams::default(), &claim).await?;
         Ok(())
     };

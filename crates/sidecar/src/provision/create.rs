@@ -182,7 +182,10 @@ impl Provisioner {
     fn is_wanted(&self, intent: &Intent) -> bool {
         match self.context.cluster.claims.store().get(&intent.claim.uid) {
             None => false,
-            Some(claim) => claim.volume.as_ref().is_none_or(|name| *name == intent.volume),
+            Some(claim) => claim
+                .volume
+                .as_ref()
+                .is_none_or(|name| *name == intent.volume),
         }
     }
 
@@ -205,7 +208,11 @@ impl Provisioner {
         self.written().insert(intent.claim.uid.clone());
         self.context.journal.forget(&intent.claim.uid);
         let took = started.elapsed();
-        self.metrics.made(&intent.class.name, source_label(intent.source.as_ref()), Some(took));
+        self.metrics.made(
+            &intent.class.name,
+            source_label(intent.source.as_ref()),
+            Some(took),
+        );
         tracing::info!(claim = %shown(intent), volume = intent.volume, handle, milliseconds = took.as_millis(), "Volume provisioned.");
         self.context.events.normal(
             reference(intent),
@@ -272,7 +279,9 @@ impl Provisioner {
             driver_call::status(&status)
         );
         let about = reference(intent);
-        self.context.events.warning(about, "ProvisioningCleanupFailed", message.clone());
+        self.context
+            .events
+            .warning(about, "ProvisioningCleanupFailed", message.clone());
         Err(Verdict::Retry(message))
     }
 
@@ -290,7 +299,9 @@ impl Provisioner {
         };
         let verdict = self.failed(intent, &message);
         match status.code() {
-            Code::ResourceExhausted if intent.topology.is_some() && claim.selected_node.is_some() => {
+            Code::ResourceExhausted
+                if intent.topology.is_some() && claim.selected_node.is_some() =>
+            {
                 self.choose_another_node(&claim, message).await
             }
             // Asking again will not help until somebody changes claim or class.
@@ -312,9 +323,16 @@ impl Provisioner {
     fn complain(&self, about: k8s_openapi::api::core::v1::ObjectReference, message: &str) {
         let claim = about.name.as_deref().unwrap_or_default();
         let namespace = about.namespace.as_deref().unwrap_or_default();
-        tracing::warn!(namespace, claim, reason = message, "A claim cannot be provisioned; trying again.");
+        tracing::warn!(
+            namespace,
+            claim,
+            reason = message,
+            "A claim cannot be provisioned; trying again."
+        );
         let text = format!("failed to provision volume: {message}");
-        self.context.events.warning(about, "ProvisioningFailed", text);
+        self.context
+            .events
+            .warning(about, "ProvisioningFailed", text);
     }
 
     /// Takes the scheduler's choice back: there is no room where it wanted the pod.
@@ -322,7 +340,8 @@ impl Provisioner {
         let remove = |live: &mut PersistentVolumeClaim| {
             let selected = live.annotations().get(SELECTED_NODE);
             let same = selected.is_some() && selected == claim.selected_node.as_ref();
-            same.then(|| live.annotations_mut().remove(SELECTED_NODE)).is_some()
+            same.then(|| live.annotations_mut().remove(SELECTED_NODE))
+                .is_some()
         };
         match self.change_claim(claim, remove).await {
             Ok(()) => Verdict::After(self.context.settings.retry_first, Some(why)),
@@ -338,7 +357,11 @@ impl Provisioner {
         let take = |live: &mut PersistentVolumeClaim| {
             let free = !live.annotations().contains_key(SELECTED_NODE);
             let name = own.name.clone();
-            free.then(|| live.annotations_mut().insert(SELECTED_NODE.to_owned(), name)).is_some()
+            free.then(|| {
+                live.annotations_mut()
+                    .insert(SELECTED_NODE.to_owned(), name)
+            })
+            .is_some()
         };
         match self.change_claim(claim, take).await {
             // Somebody else was first.
@@ -359,7 +382,8 @@ impl Provisioner {
             return Ok(());
         };
         if live.uid().as_deref() == Some(&claim.uid) && change(&mut live) {
-            api.replace(&claim.name, &PostParams::default(), &live).await?;
+            api.replace(&claim.name, &PostParams::default(), &live)
+                .await?;
         }
         Ok(())
     }

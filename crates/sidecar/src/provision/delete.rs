@@ -109,11 +109,16 @@ impl Deleter {
             volume_id: volume.csi.volume_handle.clone(),
             secrets,
         };
-        let answer = ControllerClient::new(connection).delete_volume(request).await;
+        let answer = ControllerClient::new(connection)
+            .delete_volume(request)
+            .await;
         answer.map_err(|status| driver_call::status(&status))?;
-        self.delete_object(volume)
-            .await
-            .map_err(|error| format!("the volume is deleted, its object is not: {}", driver_call::chain(&error)))?;
+        self.delete_object(volume).await.map_err(|error| {
+            format!(
+                "the volume is deleted, its object is not: {}",
+                driver_call::chain(&error)
+            )
+        })?;
         let class = volume.class.as_deref().unwrap_or_default();
         self.metrics.deleted(class, Some(started.elapsed()));
         tracing::info!(
@@ -175,7 +180,11 @@ impl Deleter {
     fn failed(&self, volume: &Volume, message: &str, verdict: Verdict) -> Verdict {
         let class = volume.class.as_deref().unwrap_or_default();
         self.metrics.deleted(class, None);
-        tracing::warn!(volume = volume.name, reason = message, "A volume cannot be deleted yet.");
+        tracing::warn!(
+            volume = volume.name,
+            reason = message,
+            "A volume cannot be deleted yet."
+        );
         let events = &self.context.events;
         events.warning(volume.reference(), "VolumeFailedDelete", message);
         verdict

@@ -1,6 +1,6 @@
 //! The two things that are made of an intent: the call to the driver, and the object in Kubernetes. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
@@ -35,10 +35,10 @@ const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-se
 /// The call that makes the volume. The same intent gives the same call, whoever makes it and when.
 pub(crate) fn create_request(
     intent: &Intent,
-    secrets: HashMap<String, String>,
+    secrets: BTreeMap<String, String>,
 ) -> CreateVolumeRequest {
     let class = &intent.class;
-    let mut parameters: HashMap<_, _> = class.parameters.clone().into_iter().collect();
+    let mut parameters = class.parameters.clone();
     if class.extra_metadata {
         for (key, value) in [
             ("csi.storage.k8s.io/pvc/name", &intent.claim.name),
@@ -48,9 +48,8 @@ pub(crate) fn create_request(
             parameters.insert(key.to_owned(), value.clone());
         }
     }
-    let capability = |mode: &i32| {
-        access::capability(*mode, intent.block, &class.fs_type, &class.mount_options)
-    };
+    let capability =
+        |mode: &i32| access::capability(*mode, intent.block, &class.fs_type, &class.mount_options);
     CreateVolumeRequest {
         name: intent.volume.clone(),
         capacity_range: Some(CapacityRange {
@@ -94,7 +93,9 @@ pub(crate) enum AnswerError {
     LongId(usize),
     #[error("the driver made a volume of {made} bytes where {asked} were asked for")]
     Small { made: i64, asked: i64 },
-    #[error("the driver made a volume with another content than asked for: it may not be able to copy")]
+    #[error(
+        "the driver made a volume with another content than asked for: it may not be able to copy"
+    )]
     OtherContent,
 }
 
@@ -102,7 +103,10 @@ pub(crate) enum AnswerError {
 const LONGEST_ID: usize = 128;
 
 /// Checks that the driver made what it was asked for.
-pub(crate) fn check_answer(intent: &Intent, volume: Option<Volume>) -> Result<Volume, (AnswerError, Option<String>)> {
+pub(crate) fn check_answer(
+    intent: &Intent,
+    volume: Option<Volume>,
+) -> Result<Volume, (AnswerError, Option<String>)> {
     let Some(volume) = volume else {
         return Err((AnswerError::Nothing, None));
     };
@@ -138,7 +142,7 @@ pub(crate) fn persistent_volume(
     } else {
         volume.capacity_bytes
     };
-    let mut attributes: BTreeMap<_, _> = volume.volume_context.into_iter().collect();
+    let mut attributes = volume.volume_context;
     attributes.insert(PROVISIONER_IDENTITY.to_owned(), identity.to_owned());
     let claim = &intent.claim;
     PersistentVolume {
@@ -159,7 +163,8 @@ pub(crate) fn persistent_volume(
                 driver: driver.to_owned(),
                 volume_handle: volume.volume_id,
                 volume_attributes: Some(attributes),
-                fs_type: (!intent.block && !class.fs_type.is_empty()).then(|| class.fs_type.clone()),
+                fs_type: (!intent.block && !class.fs_type.is_empty())
+                    .then(|| class.fs_type.clone()),
                 read_only: intent.read_only.then_some(true),
                 controller_publish_secret_ref: secrets.controller_publish.clone(),
                 node_stage_secret_ref: secrets.node_stage.clone(),
@@ -171,7 +176,10 @@ pub(crate) fn persistent_volume(
             node_affinity: node_affinity(&volume.accessible_topology),
             persistent_volume_reclaim_policy: Some(class.reclaim_policy.clone()),
             storage_class_name: Some(class.name.clone()),
-            volume_attributes_class_name: intent.attributes.as_ref().map(|class| class.name.clone()),
+            volume_attributes_class_name: intent
+                .attributes
+                .as_ref()
+                .map(|class| class.name.clone()),
             volume_mode: Some(if intent.block { "Block" } else { "Filesystem" }.to_owned()),
             ..PersistentVolumeSpec::default()
         }),
@@ -207,15 +215,13 @@ fn annotations(intent: &Intent, driver: &str) -> BTreeMap<String, String> {
 /// Any of the places, each by all of its keys.
 fn node_affinity(places: &[Topology]) -> Option<VolumeNodeAffinity> {
     let term = |place: &Topology| {
-        let mut segments: Vec<_> = place.segments.iter().collect();
-        segments.sort();
         let requirement = |(key, value): (&String, &String)| NodeSelectorRequirement {
             key: key.clone(),
             operator: "In".to_owned(),
             values: Some(vec![value.clone()]),
         };
         NodeSelectorTerm {
-            match_expressions: Some(segments.into_iter().map(requirement).collect()),
+            match_expressions: Some(place.segments.iter().map(requirement).collect()),
             match_fields: None,
         }
     };

@@ -20,6 +20,7 @@ use crate::{
     args::Settings,
     cluster::{claim::Claim, class::Class, volume::ClaimKey},
     intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Segment},
+    journal::JournalError,
     quantity::{self, QuantityError},
     role::Context,
 };
@@ -31,7 +32,9 @@ pub(crate) enum Refusal {
     NoClass(String),
     #[error("the claim names no storage class")]
     ClassNotNamed,
-    #[error("claims with a selector are bound to existing volumes and cannot be provisioned: remove spec.selector")]
+    #[error(
+        "claims with a selector are bound to existing volumes and cannot be provisioned: remove spec.selector"
+    )]
     Selector,
     #[error("the request cannot be met: {0}")]
     Size(#[from] QuantityError),
@@ -52,8 +55,10 @@ pub(crate) enum Refusal {
     Topology(#[from] TopologyError),
     #[error("VolumeAttributesClass `{0}` {1}")]
     AttributesClass(String, String),
-    #[error("the claim cannot be read again: {0}")]
+    #[error("the claim cannot be read or written: {0}")]
     Unreadable(#[source] Box<kube::Error>),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
 }
 
 /// What planning looks things up in.
@@ -85,12 +90,17 @@ impl Planner {
         if bytes == 0 {
             return Err(Refusal::Nothing);
         }
-        let wide = self.context.driver.capabilities().single_node_multi_writer();
+        let wide = self
+            .context
+            .driver
+            .capabilities()
+            .single_node_multi_writer();
         let csi_modes = access::csi_modes(&claim.access_modes, wide)?;
-        let parameters = Parameters::read(&class.parameters).map_err(|source| Refusal::Parameters {
-            class: class.name.clone(),
-            source,
-        })?;
+        let parameters =
+            Parameters::read(&class.parameters).map_err(|source| Refusal::Parameters {
+                class: class.name.clone(),
+                source,
+            })?;
         let volume = volume_name(settings, &claim.uid);
         let annotations = if parameters.secrets.need_annotations() {
             self.annotations(claim).await?
@@ -151,10 +161,8 @@ impl Planner {
 
     /// Annotations are not kept in memory: few classes need them.
     async fn annotations(&self, claim: &Claim) -> Result<BTreeMap<String, String>, Refusal> {
-        let api = Api::<PersistentVolumeClaim>::namespaced(
-            self.context.client.clone(),
-            &claim.namespace,
-        );
+        let api =
+            Api::<PersistentVolumeClaim>::namespaced(self.context.client.clone(), &claim.namespace);
         let live = api.get(&claim.name).await;
         let live = live.map_err(|error| Refusal::Unreadable(Box::new(error)))?;
         Ok(live.annotations().clone())
@@ -169,7 +177,9 @@ impl Planner {
             return Err(refuse("is no kind of this server".to_owned()));
         };
         if !self.context.driver.capabilities().modify_volume() {
-            return Err(refuse("cannot be used: the driver cannot modify volumes".to_owned()));
+            return Err(refuse(
+                "cannot be used: the driver cannot modify volumes".to_owned(),
+            ));
         }
         let version = version.trim_start_matches("storage.k8s.io/");
         let kind = GroupVersionKind::gvk("storage.k8s.io", version, "VolumeAttributesClass");

@@ -25,7 +25,9 @@ pub(crate) enum SourceError {
     OtherNamespace(String, String),
     #[error("the driver cannot {0}")]
     Unable(&'static str),
-    #[error("the cluster has no VolumeSnapshots: install their kinds, for example with `stowage crds`")]
+    #[error(
+        "the cluster has no VolumeSnapshots: install their kinds, for example with `stowage crds`"
+    )]
     NoSnapshots,
     #[error("{what} `{name}` cannot be copied: {reason}")]
     Unusable {
@@ -95,19 +97,28 @@ async fn snapshot(
     let contents = Api::<VolumeSnapshotContent>::all(context.client.clone());
     let content = read(contents.get_opt(&name).await, "snapshot content", &name)?;
     if content.spec.volume_snapshot_ref.uid != snapshot.uid() {
-        return Err(unusable(format!("its content `{name}` belongs to another snapshot")));
+        return Err(unusable(format!(
+            "its content `{name}` belongs to another snapshot"
+        )));
     }
     if content.spec.driver != context.driver.name().as_str() {
-        return Err(unusable(format!("it is of driver `{}`", content.spec.driver)));
+        return Err(unusable(format!(
+            "it is of driver `{}`",
+            content.spec.driver
+        )));
     }
-    let size = content.status.as_ref().and_then(|status| status.restore_size);
+    let size = content
+        .status
+        .as_ref()
+        .and_then(|status| status.restore_size);
     check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
     if context.settings.provision.keep_volume_mode && !may_change_mode(&content) {
         let mode = content.spec.source_volume_mode.as_deref();
         check_mode(claim, mode).map_err(unusable)?;
     }
     let handle = content.status.and_then(|status| status.snapshot_handle);
-    let handle = handle.ok_or_else(|| unusable(format!("its content `{name}` has no handle yet")))?;
+    let handle =
+        handle.ok_or_else(|| unusable(format!("its content `{name}` has no handle yet")))?;
     Ok(Source::Snapshot(handle))
 }
 
@@ -134,13 +145,17 @@ async fn volume(
     if original.metadata.deletion_timestamp.is_some() {
         return Err(unusable("it is being deleted".to_owned()));
     }
-    let bound = spec.volume_name.filter(|_| status.phase.as_deref() == Some("Bound"));
+    let bound = spec
+        .volume_name
+        .filter(|_| status.phase.as_deref() == Some("Bound"));
     let name = bound.ok_or_else(|| unusable("it is not bound yet".to_owned()))?;
     let volumes = context.cluster.volumes.store();
     let Some(volume) = volumes.get(&name) else {
         return Err(unusable("its volume is of another driver".to_owned()));
     };
-    let capacity = status.capacity.and_then(|mut capacity| capacity.remove("storage"));
+    let capacity = status
+        .capacity
+        .and_then(|mut capacity| capacity.remove("storage"));
     let size = capacity.and_then(|capacity| quantity::bytes(&capacity.0).ok());
     check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
     check_mode(claim, spec.volume_mode.as_deref()).map_err(unusable)?;
@@ -154,17 +169,25 @@ async fn protect(
     mut original: PersistentVolumeClaim,
 ) -> Result<(), SourceError> {
     let name = original.name_any();
-    if original.finalizers().iter().any(|known| known == CLONING_PROTECTION) {
+    if original
+        .finalizers()
+        .iter()
+        .any(|known| known == CLONING_PROTECTION)
+    {
         return Ok(());
     }
-    original.finalizers_mut().push(CLONING_PROTECTION.to_owned());
+    original
+        .finalizers_mut()
+        .push(CLONING_PROTECTION.to_owned());
     // An update and no patch: upstream's role allows no more.
     let written = api.replace(&name, &PostParams::default(), &original).await;
-    written.map(|_| ()).map_err(|source| SourceError::Unreadable {
-        what: "claim",
-        name,
-        source: Box::new(source),
-    })
+    written
+        .map(|_| ())
+        .map_err(|source| SourceError::Unreadable {
+            what: "claim",
+            name,
+            source: Box::new(source),
+        })
 }
 
 fn check_size(asked: i64, source: i64) -> Result<(), String> {
@@ -183,7 +206,9 @@ fn check_mode(claim: &Claim, source: Option<&str>) -> Result<(), String> {
     if own == source {
         return Ok(());
     }
-    Err(format!("its volumeMode is {source} and the claim's is {own}"))
+    Err(format!(
+        "its volumeMode is {source} and the claim's is {own}"
+    ))
 }
 
 fn read<K>(

@@ -39,9 +39,13 @@ pub(crate) struct Filling<'a> {
 pub(crate) enum TemplateError {
     #[error("the secret template `{template}` does not resolve: `${{{token}}}` is not known here")]
     Unknown { template: String, token: String },
-    #[error("the secret template `{template}` does not resolve: the claim has no annotation `{key}`")]
+    #[error(
+        "the secret template `{template}` does not resolve: the claim has no annotation `{key}`"
+    )]
     NoAnnotation { template: String, key: String },
-    #[error("the secret template `{template}` resolves to `{result}`, which no {what} can be called")]
+    #[error(
+        "the secret template `{template}` resolves to `{result}`, which no {what} can be called"
+    )]
     Invalid {
         template: String,
         result: String,
@@ -107,7 +111,12 @@ impl SecretTemplate {
                 )
             }
         })?;
-        check(&self.namespace, &namespace, is_label(&namespace), "namespace")?;
+        check(
+            &self.namespace,
+            &namespace,
+            is_label(&namespace),
+            "namespace",
+        )?;
         let valid = name.len() <= 253 && name.split('.').all(is_label_of_any_length);
         check(&self.name, &name, valid, "secret")?;
         Ok(SecretReference {
@@ -172,10 +181,7 @@ fn is_label(text: &str) -> bool {
 
 fn is_label_of_any_length(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty()
-        && text.bytes().all(allowed)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
+    !text.is_empty() && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 #[cfg(test)]
@@ -183,8 +189,7 @@ mod tests {
     use super::*;
 
     fn resolve(namespace: &str, name: &str) -> Result<(String, String), TemplateError> {
-        let annotations =
-            BTreeMap::from([("team.example/secret".to_owned(), "blue".to_owned())]);
+        let annotations = BTreeMap::from([("team.example/secret".to_owned(), "blue".to_owned())]);
         let filling = Filling {
             volume: "pvc-1",
             claim: "data",
@@ -218,7 +223,11 @@ mod tests {
         for (namespace, name, expected) in [
             ("${pvc.name}", "key", "`${pvc.name}` is not known here"),
             ("storage", "${pod.name}", "`${pod.name}` is not known here"),
-            ("storage", "${pvc.annotations['gone']}", "no annotation `gone`"),
+            (
+                "storage",
+                "${pvc.annotations['gone']}",
+                "no annotation `gone`",
+            ),
             ("Storage", "key", "which no namespace can be called"),
             ("storage", "key_1", "which no secret can be called"),
             ("storage", "${pvc.name", "which no secret can be called"),

@@ -123,7 +123,11 @@ impl Segments {
             Some(Place::At(segment)) => segment,
         };
         let allowed = flatten(wish.allowed);
-        let inside = |segment: &Segment| segment.iter().all(|(key, value)| own.get(key) == Some(value));
+        let inside = |segment: &Segment| {
+            segment
+                .iter()
+                .all(|(key, value)| own.get(key) == Some(value))
+        };
         let first_allowed = allowed.iter().position(inside);
         if !allowed.is_empty() && first_allowed.is_none() {
             return Err(TopologyError::NotAllowed(node.to_owned()));
@@ -154,7 +158,10 @@ impl Segments {
         } else if wish.immediate {
             let mut sets = self.by_keys.values();
             let first = sets.next()?;
-            let largest = sets.fold(first, |best, set| if set.len() > best.len() { set } else { best });
+            let largest = sets.fold(
+                first,
+                |best, set| if set.len() > best.len() { set } else { best },
+            );
             Arc::clone(largest)
         } else {
             return None;
@@ -224,7 +231,7 @@ fn fnv1(text: &str) -> u32 {
 /// For the driver.
 pub(crate) fn requirement(topology: &FrozenTopology) -> TopologyRequirement {
     let message = |segment: &Segment| Topology {
-        segments: segment.clone().into_iter().collect(),
+        segments: segment.clone(),
     };
     let (before, after) = topology
         .segments
@@ -288,7 +295,10 @@ mod tests {
 
     #[test]
     fn a_pods_node_comes_first_and_the_others_follow_in_a_ring() {
-        let chosen = three_zones().choose(wish(Some("node-b"), &[])).unwrap().unwrap();
+        let chosen = three_zones()
+            .choose(wish(Some("node-b"), &[]))
+            .unwrap()
+            .unwrap();
         assert_eq!(chosen.segments.len(), 3);
         assert_eq!(preferred(&chosen), ["b", "c", "a"]);
     }
@@ -306,7 +316,10 @@ mod tests {
     #[test]
     fn a_class_can_allow_less() {
         let allowed = allow(&["c", "b"]);
-        let chosen = three_zones().choose(wish(Some("node-c"), &allowed)).unwrap().unwrap();
+        let chosen = three_zones()
+            .choose(wish(Some("node-c"), &allowed))
+            .unwrap()
+            .unwrap();
         assert_eq!(preferred(&chosen), ["c", "b"]);
         assert_eq!(
             three_zones().choose(wish(Some("node-a"), &allowed)),
@@ -354,17 +367,24 @@ mod tests {
             allowed: &allowed,
             ..quiet
         };
-        assert_eq!(*three_zones().choose(quiet).unwrap().unwrap().segments, [zone("a")]);
+        assert_eq!(
+            *three_zones().choose(quiet).unwrap().unwrap().segments,
+            [zone("a")]
+        );
         assert_eq!(Segments::default().choose(wish(None, &[])), Ok(None));
     }
 
     #[test]
     fn allowed_values_are_combined() {
         let mut terms = allow(&["a", "b"]);
-        terms[0].match_label_expressions.as_mut().unwrap().push(TopologySelectorLabelRequirement {
-            key: "rack".to_owned(),
-            values: vec!["1".to_owned(), "2".to_owned()],
-        });
+        terms[0]
+            .match_label_expressions
+            .as_mut()
+            .unwrap()
+            .push(TopologySelectorLabelRequirement {
+                key: "rack".to_owned(),
+                values: vec!["1".to_owned(), "2".to_owned()],
+            });
         terms.extend(allow(&["c"]));
         assert_eq!(flatten(&terms).len(), 5);
     }
