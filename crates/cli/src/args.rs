@@ -73,8 +73,29 @@ pub struct HostpathArgs {
 /// Run the one sidecar of a CSI driver, in place of upstream's six
 #[derive(Debug, Subcommand)]
 pub enum Sidecar {
-    // `controller` comes first in the help.
+    Controller(Box<SidecarControllerArgs>),
     Node(Box<SidecarNodeArgs>),
+}
+
+/// Beside a driver's controller: provisions, deletes, attaches and detaches volumes
+///
+/// In place of external-provisioner and external-attacher, with their flags, under their roles. Asks the driver what it
+/// can do and does what it can. Without --leader-election run one replica only, and none of the Go sidecars beside it.
+#[derive(Debug, clap::Args)]
+#[command(
+    // Pods of a driver often share the host's network: a port is opened where it is asked for.
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    after_help = "\
+Examples:
+  stowage sidecar controller --csi-address /csi/csi.sock --leader-election
+  stowage sidecar controller --csi-address /csi/csi.sock --kubeconfig ~/.kube/config --health-port 0 --v=5
+  stowage sidecar controller --csi-address /csi/csi.sock --resolve-intents-and-exit")]
+pub struct SidecarControllerArgs {
+    #[command(flatten)]
+    pub controller: stowage_sidecar::controller::ControllerArgs,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
 }
 
 /// Beside a driver's node plugin: makes the driver known to the kubelet, and says whether it is alive

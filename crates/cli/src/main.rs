@@ -54,6 +54,15 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 .build()?
                 .block_on(driver::hostpath(args))
         }
+        // Decoding lists and writing volumes keeps two threads busy, and more would cost memory.
+        Command::Sidecar(Sidecar::Controller(args)) => {
+            stowage_service::arenas::limit();
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(DRIVER_THREADS)
+                .enable_all()
+                .build()?
+                .block_on(sidecar::controller(*args))
+        }
         // One thread: it mostly sleeps, and is there once per node.
         Command::Sidecar(Sidecar::Node(args)) => {
             stowage_service::arenas::limit();

@@ -10,7 +10,7 @@ use stowage_service::duration;
 
 const PROVISIONING: &str = "Provisioning";
 const ATTACHING: &str = "Attaching";
-const NODE_DEPLOYMENT: &str = "One controller per node";
+pub(crate) const NODE_DEPLOYMENT: &str = "One controller per node";
 /// What the Go sidecars have and this one needs no more: accepted and ignored.
 const IGNORED: &str = "ignored";
 

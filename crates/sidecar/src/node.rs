@@ -1,14 +1,17 @@
 //! `stowage sidecar node`: makes the driver known to the kubelet, and says whether it is alive.
 //!
-//! In place of upstream's node-driver-registrar and livenessprobe. Needs no access to the Kubernetes API.
+//! In place of upstream's node-driver-registrar and livenessprobe. Needs no access to the Kubernetes API, unless it is
+//! the one sidecar of a driver that runs whole on every node (`--node-deployment`).
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use clap::{ArgAction, builder::BoolishValueParser};
 use stowage_csi::{endpoint::Endpoint, metrics::ClientMetrics};
-use stowage_service::Health;
-use tokio_util::sync::CancellationToken;
+use stowage_service::{Elections, KubeArgs, LeaseArgs};
 
 use crate::{
+    args::{NODE_DEPLOYMENT, RoleArgs},
+    controller::{Controller, ControllerError, Process, namespace},
     driver::{Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest},
     liveness::{Liveness, LivenessArgs, LivenessError, some_time},
     register::{HostSocket, RegisterError, Registrar, check_directory},
@@ -45,6 +48,24 @@ pub struct NodeArgs {
     /// Last words.
     #[command(flatten)]
     pub termination: TerminationArgs,
+
+    /// Run the controller's roles for this node too: for drivers that run whole on every node
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+        help_heading = NODE_DEPLOYMENT)]
+    pub node_deployment: bool,
+
+    /// Roles.
+    #[command(flatten)]
+    pub roles: RoleArgs,
+
+    /// Leases are not used, but say where the journal is.
+    #[command(flatten)]
+    pub lease: LeaseArgs,
+
+    /// The API server, for --node-deployment.
+    #[command(flatten)]
+    pub kube: KubeArgs,
 
     /// Flags that manifests may still carry.
     #[command(flatten)]
@@ -108,16 +129,15 @@ pub enum NodeError {
     /// No registration.
     #[error(transparent)]
     Register(#[from] RegisterError),
+    /// The roles for this node cannot go on.
+    #[error(transparent)]
+    Controller(#[from] ControllerError),
 }
 
-/// Runs until `shutdown`, which takes the driver off the node.
-pub async fn run(
-    args: NodeArgs,
-    health: &Health,
-    metrics: ClientMetrics,
-    shutdown: CancellationToken,
-) -> Result<(), NodeError> {
-    let registered = health.check("registration");
+/// Runs until shutdown, which takes the driver off the node.
+pub async fn run(args: NodeArgs, process: Process) -> Result<(), NodeError> {
+    let registered = process.health.check("registration");
+    let metrics = process.metrics.with_registry(ClientMetrics::register);
     let liveness = Liveness::start(&args.liveness, &args.csi_address, metrics.clone())?;
     check_directory(&args.plugin_registration_path)?;
 
@@ -125,10 +145,14 @@ pub async fn run(
         endpoint: args.csi_address.clone(),
         timeout: args.timeout,
         metrics,
-        interest: Interest::Name,
-        check: health.check("driver"),
+        interest: if args.node_deployment {
+            Interest::Capabilities
+        } else {
+            Interest::Name
+        },
+        check: process.health.check("driver"),
     };
-    let Some((driver, watch)) = Driver::connect(options, &shutdown).await? else {
+    let Some((driver, watch)) = Driver::connect(options, &process.shutdown).await? else {
         return Ok(());
     };
     if let Some(liveness) = &liveness {
@@ -138,13 +162,46 @@ pub async fn run(
     let registrar = Registrar::new(
         &args.plugin_registration_path,
         driver.name().clone(),
-        args.kubelet_registration_path,
+        args.kubelet_registration_path.clone(),
         registered,
     )?;
-    tokio::select! {
-        ended = registrar.run(&shutdown) => Ok(ended?),
-        error = renamed(watch) => Err(error.into()),
+    let shutdown = process.shutdown.clone();
+    if !args.node_deployment {
+        return tokio::select! {
+            ended = registrar.run(&shutdown) => Ok(ended?),
+            error = renamed(watch) => Err(error.into()),
+        };
     }
+    let roles = run_roles(&args, process, driver, watch);
+    // Registration goes on while the roles finish what is under way.
+    let (registered, worked) = tokio::try_join!(
+        async { registrar.run(&shutdown).await.map_err(NodeError::from) },
+        async { roles.await.map_err(NodeError::from) },
+    )?;
+    let ((), ()) = (registered, worked);
+    Ok(())
+}
+
+/// The controller's roles, for this node only.
+async fn run_roles(
+    args: &NodeArgs,
+    process: Process,
+    driver: Driver,
+    watch: DriverWatch,
+) -> Result<(), ControllerError> {
+    let settings = args.roles.settings(None, true)?;
+    let config = args.kube.config().await?;
+    let controller = Controller {
+        settings: Arc::new(settings),
+        elections: Elections::new(config.clone(), &args.lease, &process.metrics)?,
+        namespace: namespace(&config, &args.lease),
+        config,
+        process,
+        driver,
+    };
+    controller
+        .serve(watch, args.roles.resolve_intents_and_exit)
+        .await
 }
 
 fn refuse_other_driver(args: &NodeArgs, found: &DriverName) -> Result<(), NodeError> {
