@@ -1,8 +1,17 @@
-//! For tests: an API server of one's own in about three seconds, and namespaces on a cluster that is up.
+//! For tests: what of Kubernetes they need, no more.
+//!
+//! - [`ApiServer`]: etcd and kube-apiserver of one's own in about three seconds; it can be stopped and frozen, and
+//!   gives users that may do little;
+//! - [`ControlPlane`]: the same with Kubernetes' controllers and nodes that are objects only;
+//! - [`TestCluster`]: a whole cluster that is up, with namespaces that go with the test.
 
+mod access;
 mod api_server;
 mod cluster;
+mod control_plane;
 mod keeper;
 
+pub use self::access::Rule;
 pub use self::api_server::ApiServer;
 pub use self::cluster::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE, Namespace, TestCluster};
+pub use self::control_plane::ControlPlane;
