@@ -9,6 +9,7 @@
 //! - [`locks`]: one operation per volume at a time; each RPC asks this second.
 //! - [`registration`]: how the kubelet gets to know a driver.
 //! - [`host`]: what a driver does to the machine: tools, mounts, loop devices, filesystems, files.
+//! - `testing` (a feature): a whole driver in memory, for tests of its callers.
 
 mod call;
 pub mod check;
@@ -22,4 +23,6 @@ pub mod metrics;
 pub mod proto;
 pub mod registration;
 pub mod server;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod waiting;

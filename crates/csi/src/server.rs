@@ -9,14 +9,16 @@ use std::{io, time::Duration};
 
 use futures::{FutureExt as _, Stream};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::UnixListener,
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::service::Routes;
+use tonic::{service::Routes, transport::server::Connected};
 
+pub(crate) use self::authority::MendedStream;
+use self::socket::SocketFile;
 pub use self::socket::{Socket, SocketError};
-use self::{authority::MendedStream, socket::SocketFile};
 use crate::{layer::CallLayer, metrics::ServerMetrics};
 
 /// How long it takes at most to send an answer that is ready.
@@ -54,14 +56,25 @@ pub async fn serve(
     metrics: ServerMetrics,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
-    let (listener, file) = socket.into_parts();
-    let listener = UnixListener::from_std(listener).map_err(ServeError::Runtime)?;
+    serve_accepted(accept(socket)?, routes, metrics, shutdown).await
+}
+
+/// The same for connections that were accepted elsewhere.
+pub(crate) async fn serve_accepted<C>(
+    connections: impl Stream<Item = io::Result<C>>,
+    routes: Routes,
+    metrics: ServerMetrics,
+    shutdown: Shutdown,
+) -> Result<(), ServeError>
+where
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
     let layer = CallLayer::new(metrics);
     let serving = tonic::transport::Server::builder()
         .layer(layer.clone())
         .serve_with_incoming_shutdown(
             routes.prepare(),
-            accept(listener, file),
+            connections,
             shutdown.token.clone().cancelled_owned(),
         );
     tokio::pin!(serving);
@@ -98,11 +111,12 @@ async fn quiet(layer: &CallLayer) {
 }
 
 /// Accepted connections. Dropped when the server stops accepting, and with it the socket's file.
-fn accept(
-    listener: UnixListener,
-    file: SocketFile,
-) -> impl Stream<Item = io::Result<MendedStream>> {
-    futures::stream::unfold((listener, file), |(listener, file)| async move {
+pub(crate) fn accept(
+    socket: Socket,
+) -> Result<impl Stream<Item = io::Result<MendedStream>>, ServeError> {
+    let (listener, file) = socket.into_parts();
+    let listener = UnixListener::from_std(listener).map_err(ServeError::Runtime)?;
+    let next = |(listener, file): (UnixListener, SocketFile)| async move {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => return Some((Ok(MendedStream::new(stream)), (listener, file))),
@@ -113,5 +127,6 @@ fn accept(
                 }
             }
         }
-    })
+    };
+    Ok(futures::stream::unfold((listener, file), next))
 }

@@ -1,7 +1,8 @@
 use clap::Parser;
 use stowage_conformance::{ConformanceArgs, Console, Verdict, run_on};
+use stowage_csi::{proto::csi::CreateVolumeRequest, testing::Fault};
 
-use crate::memory::{Fault, Served, Shape};
+use crate::memory::{Served, Shape};
 
 #[derive(Parser)]
 struct Command {
@@ -179,7 +180,8 @@ async fn secrets_reach_the_driver_and_nobody_else() {
         &json,
     ];
     let ended = against(&served, &words).await;
-    assert_eq!(served.driver.state().secrets["password"], "hunter2");
+    let created = served.driver.last_request::<CreateVolumeRequest>();
+    assert_eq!(created.unwrap().secrets["password"], "hunter2");
     assert!(
         ended.out.contains("INTERNAL: login [\"***\"]"),
         "{}",

@@ -1,11 +1,12 @@
 use std::time::Duration;
 
 use stowage_conformance::{DriverError, Event, Outcome, RunError, conformance};
+use stowage_csi::testing::{Fault, Services};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     good::{options, run},
-    memory::{Fault, Served, Services, Shape},
+    memory::{Served, Shape},
 };
 
 const SOON: Duration = Duration::from_millis(300);
@@ -139,7 +140,7 @@ async fn a_volume_whose_creation_was_not_answered_is_removed() {
         "{failures:?}"
     );
     assert_eq!(failures.len(), 1);
-    assert_eq!(served.driver.state().deleted_volumes.len(), 1);
+    assert_eq!(served.driver.deleted_volumes().len(), 1);
     assert_eq!(served.left(), [] as [&str; 0]);
 }
 
@@ -151,7 +152,7 @@ async fn an_interrupted_run_cleans_up_before_it_ends() {
     options.filter.skip = vec!["without".to_owned()];
     let stop = CancellationToken::new();
     let running = tokio::spawn(conformance(options, stop.clone(), |_| {}));
-    while served.driver.state().volumes.is_empty() {
+    while served.driver.volumes().is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     stop.cancel();

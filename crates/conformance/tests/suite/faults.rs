@@ -5,11 +5,12 @@ mod table;
 use std::collections::BTreeSet;
 
 use stowage_conformance::{Filter, Outcome};
+use stowage_csi::testing::Fault;
 
 use self::table::{FAULTS, REFUSALS};
 use crate::{
     good::{options, run},
-    memory::{Fault, Served},
+    memory::Served,
 };
 
 /// After these faults something must be left: the driver does not let go of it, or nobody knows its id.

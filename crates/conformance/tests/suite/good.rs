@@ -3,9 +3,10 @@ use std::num::NonZeroUsize;
 use stowage_conformance::{
     AccessType, Counts, Event, Filter, Options, Outcome, PlaceOptions, Report, Secrets, conformance,
 };
+use stowage_csi::testing::{Access, Services};
 use tokio_util::sync::CancellationToken;
 
-use crate::memory::{Access, Served, Services, Shape};
+use crate::memory::{Served, Shape};
 
 /// Options for a driver at `csi.sock`.
 pub fn options(served: &Served) -> Options {
@@ -71,7 +72,7 @@ async fn a_driver_that_can_everything_passes_all_cases_and_is_empty_afterwards()
     .unwrap();
     assert_all_pass(&report);
     assert_eq!(served.left(), [] as [&str; 0]);
-    assert_eq!(served.driver.state().seen, [Access::Mount].into());
+    assert_eq!(served.driver.accesses(), [Access::Mount]);
     assert_eq!(seen[0], "memory.csi.test 95");
     let names: Vec<_> = report.cases.iter().map(|case| case.name).collect();
     assert_eq!(seen[1..], names);
@@ -83,7 +84,7 @@ async fn raw_block_volumes_pass_too() {
     let mut options = options(&served);
     options.access_type = AccessType::Block;
     assert_all_pass(&run(options).await);
-    assert_eq!(served.driver.state().seen, [Access::Block].into());
+    assert_eq!(served.driver.accesses(), [Access::Block]);
     assert_eq!(served.left(), [] as [&str; 0]);
 }
 

@@ -36,7 +36,7 @@ const AUTHORITY: usize = 1;
 
 /// A connection whose callers may name the socket's path as authority.
 #[derive(Debug)]
-pub(super) struct MendedStream {
+pub(crate) struct MendedStream {
     inner: UnixStream,
     /// Received and not yet handed on.
     held: BytesMut,

@@ -1,66 +1,81 @@
+//! The node service. A target path is a directory or a file, not a mount.
+
 use std::{fs, path::Path};
 
-use stowage_csi::proto::csi::{
+use crate::proto::csi::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest,
     NodeGetCapabilitiesResponse, NodeGetInfoRequest, NodeGetInfoResponse,
     NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodePublishVolumeRequest,
     NodePublishVolumeResponse, NodeServiceCapability, NodeStageVolumeRequest,
     NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
-    NodeUnstageVolumeRequest, NodeUnstageVolumeResponse, Topology, VolumeCapability, VolumeUsage,
+    NodeUnstageVolumeRequest, NodeUnstageVolumeResponse, Topology, VolumeUsage,
+    controller_service_capability::rpc::Type as Can,
     node_server::Node,
-    node_service_capability::{self, Rpc},
+    node_service_capability::{self, Rpc, rpc::Type as NodeCan},
     volume_capability::{AccessType, access_mode::Mode},
     volume_usage::Unit,
 };
 use tonic::{Request, Response, Status};
 
 use super::{
-    Driver, Fault, LIMIT, NODE, NODE_SIDE, Shape, remove_target,
-    state::{Access, State},
+    Access, Fault, MemoryDriver,
+    state::{State, mode},
 };
 
 type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
-impl Node for Driver {
+impl Node for MemoryDriver {
     async fn node_get_capabilities(
         &self,
-        _: Request<NodeGetCapabilitiesRequest>,
+        request: Request<NodeGetCapabilitiesRequest>,
     ) -> Answer<NodeGetCapabilitiesResponse> {
-        let mut kinds: Vec<_> = NODE_SIDE.iter().map(|kind| *kind as i32).collect();
-        if self.shape == Shape::NodeOnly {
-            kinds.clear();
-        }
-        if self.has(Fault::UnknownNodeCapability) {
-            kinds.push(99);
-        }
-        let capability = |kind| NodeServiceCapability {
-            r#type: Some(node_service_capability::Type::Rpc(Rpc { r#type: kind })),
-        };
-        Ok(Response::new(NodeGetCapabilitiesResponse {
-            capabilities: kinds.into_iter().map(capability).collect(),
-        }))
+        self.call("NodeGetCapabilities", request, |_| {
+            let capabilities = &self.profile().node;
+            let mut kinds: Vec<_> = capabilities.iter().map(|kind| *kind as i32).collect();
+            if self.has(Fault::UnknownNodeCapability) {
+                kinds.push(99);
+            }
+            let capability = |kind| NodeServiceCapability {
+                r#type: Some(node_service_capability::Type::Rpc(Rpc { r#type: kind })),
+            };
+            Ok(NodeGetCapabilitiesResponse {
+                capabilities: kinds.into_iter().map(capability).collect(),
+            })
+        })
+        .await
     }
 
-    async fn node_get_info(&self, _: Request<NodeGetInfoRequest>) -> Answer<NodeGetInfoResponse> {
-        let node_id = match self.fault {
-            Some(Fault::NodeIdMissing) => String::new(),
-            Some(Fault::NodeIdTooLong) => "n".repeat(257),
-            _ => NODE.to_owned(),
-        };
-        let max_volumes_per_node = match self.fault {
-            Some(Fault::NegativeLimit) => -1,
-            _ => LIMIT,
-        };
-        let here = [("memory.csi.test/node".to_owned(), NODE.to_owned())];
-        let here = Topology {
-            segments: here.into(),
-        };
-        Ok(Response::new(NodeGetInfoResponse {
-            node_id,
-            max_volumes_per_node,
-            accessible_topology: (!self.has(Fault::TopologyMissing)).then_some(here),
-        }))
+    async fn node_get_info(
+        &self,
+        request: Request<NodeGetInfoRequest>,
+    ) -> Answer<NodeGetInfoResponse> {
+        self.call("NodeGetInfo", request, |_| {
+            let (profile, faults) = (self.profile(), self.faults());
+            let node_id = match profile.node_id() {
+                _ if faults.has(Fault::NodeIdMissing) => String::new(),
+                _ if faults.has(Fault::NodeIdTooLong) => "n".repeat(257),
+                node_id => node_id.to_owned(),
+            };
+            let max_volumes_per_node = if faults.has(Fault::NegativeLimit) {
+                -1
+            } else {
+                profile.volumes_per_node
+            };
+            let has_place = profile.topology && !faults.has(Fault::TopologyMissing);
+            let place = (
+                format!("{}/node", profile.name),
+                profile.node_id().to_owned(),
+            );
+            Ok(NodeGetInfoResponse {
+                node_id,
+                max_volumes_per_node,
+                accessible_topology: has_place.then(|| Topology {
+                    segments: [place].into(),
+                }),
+            })
+        })
+        .await
     }
 
     async fn node_stage_volume(
@@ -77,6 +92,7 @@ impl Node for Driver {
             }
             Ok(NodeStageVolumeResponse {})
         })
+        .await
     }
 
     async fn node_unstage_volume(
@@ -88,6 +104,7 @@ impl Node for Driver {
             state.staged.remove(&key);
             Ok(NodeUnstageVolumeResponse {})
         })
+        .await
     }
 
     async fn node_publish_volume(
@@ -95,9 +112,10 @@ impl Node for Driver {
         request: Request<NodePublishVolumeRequest>,
     ) -> Answer<NodePublishVolumeResponse> {
         self.answer("NodePublishVolume", request, |state, request| {
-            self.publish(state, request)?;
+            self.publish_at_target(state, request)?;
             Ok(NodePublishVolumeResponse {})
         })
+        .await
     }
 
     async fn node_unpublish_volume(
@@ -111,6 +129,7 @@ impl Node for Driver {
             state.targets.remove(&request.target_path);
             Ok(NodeUnpublishVolumeResponse {})
         })
+        .await
     }
 
     async fn node_get_volume_stats(
@@ -135,6 +154,7 @@ impl Node for Driver {
                 ..Default::default()
             })
         })
+        .await
     }
 
     async fn node_expand_volume(
@@ -152,26 +172,28 @@ impl Node for Driver {
                 capacity_bytes: size,
             })
         })
+        .await
     }
 }
 
 fn at(state: &State, volume_id: &str, path: &str) -> Result<(), Status> {
     match state.targets.get(path) {
-        Some((published, _)) if published == volume_id => Ok(()),
+        Some(published) if published == volume_id => Ok(()),
         _ => Err(Status::not_found("the volume is not there")),
     }
 }
 
-fn mode(capability: Option<&VolumeCapability>) -> i32 {
-    let mode = capability.and_then(|capability| capability.access_mode.as_ref());
-    mode.map_or(0, |mode| mode.mode)
-}
-
-impl Driver {
-    fn publish(&self, state: &mut State, request: NodePublishVolumeRequest) -> Result<(), Status> {
+impl MemoryDriver {
+    fn publish_at_target(
+        &self,
+        state: &mut State,
+        request: NodePublishVolumeRequest,
+    ) -> Result<(), Status> {
         let id = request.volume_id;
-        if self.shape != Shape::NodeOnly {
+        if self.profile().can(Can::CreateDeleteVolume) {
             state.find(&id)?;
+        }
+        if self.profile().node_can(NodeCan::StageUnstageVolume) {
             let staged = (id.clone(), request.staging_target_path);
             if !state.staged.contains(&staged) {
                 return Err(Status::failed_precondition("it is not staged"));
@@ -183,7 +205,7 @@ impl Driver {
         let elsewhere = state
             .targets
             .iter()
-            .any(|(path, (published, _))| *published == id && *path != request.target_path);
+            .any(|(path, published)| *published == id && *path != request.target_path);
         if single && elsewhere && !self.has(Fault::SecondTarget) {
             return Err(Status::failed_precondition("another target has it"));
         }
@@ -199,7 +221,13 @@ impl Driver {
             };
             created.map_err(|error| Status::internal(error.to_string()))?;
         }
-        state.targets.insert(request.target_path, (id, mode));
+        state.targets.insert(request.target_path, id);
         Ok(())
     }
+}
+
+/// Removes a target path, whatever it is.
+fn remove_target(path: &Path) {
+    _ = fs::remove_dir(path);
+    _ = fs::remove_file(path);
 }
