@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// All roles.
-pub(crate) const ROLES: &[Role] = &[];
+pub(crate) const ROLES: &[Role] = &[crate::attach::ROLE];
 
 /// What one of the Go sidecars did.
 pub(crate) struct Role {
@@ -50,6 +50,33 @@ impl Context {
         Backoff {
             first: self.settings.retry_first,
             longest: self.settings.retry_longest,
+        }
+    }
+}
+
+/// A driver's name in the names of leases and finalizers, as upstream writes it.
+pub(crate) fn sanitised(driver: &str) -> String {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    let mut name = driver.replace(|letter| !allowed(letter), "-");
+    if name.ends_with('-') {
+        name.push('X');
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_drivers_are_written_as_upstream_does() {
+        for (driver, written) in [
+            ("hostpath.csi.k8s.io", "hostpath-csi-k8s-io"),
+            ("plain", "plain"),
+            ("ends.", "ends-X"),
+            ("A_b", "A-b"),
+        ] {
+            assert_eq!(sanitised(driver), written);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The content of secrets: read for each call, kept nowhere, never printed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Secret, SecretReference};
 use kube::{Api, Client};
@@ -29,9 +29,9 @@ impl SecretError {
 pub(crate) async fn read(
     client: &Client,
     reference: Option<&SecretReference>,
-) -> Result<HashMap<String, String>, SecretError> {
+) -> Result<BTreeMap<String, String>, SecretError> {
     let Some(reference) = reference else {
-        return Ok(HashMap::new());
+        return Ok(BTreeMap::new());
     };
     let namespace = reference.namespace.as_deref().unwrap_or_default();
     let name = reference.name.as_deref().unwrap_or_default();
@@ -53,7 +53,7 @@ pub(crate) async fn read(
 fn texts(
     data: BTreeMap<String, k8s_openapi::ByteString>,
     shown: &str,
-) -> Result<HashMap<String, String>, SecretError> {
+) -> Result<BTreeMap<String, String>, SecretError> {
     data.into_iter()
         .map(|(key, value)| match String::from_utf8(value.0) {
             Ok(value) => Ok((key, value)),
