@@ -25,7 +25,7 @@ use crate::{
     journal::{Journal, JournalError, Sharing, journal_name},
     liveness::{Liveness, LivenessArgs, LivenessError, some_time},
     provision,
-    role::{Context, ROLES, Role, lease_name},
+    role::{Context, ROLES, Role, sanitised},
     server::{Server, ServerError},
     termination::TerminationArgs,
 };
@@ -198,7 +198,7 @@ impl Controller {
             let Some(server) = self.discover().await? else {
                 return Ok(());
             };
-            let lease = lease_name(self.driver.name().as_str());
+            let lease = sanitised(self.driver.name().as_str());
             let shutdown = &self.process.shutdown;
             let work = |lost| self.work(server, lost, resolve_only);
             if self.settings.own_node.is_some() {
@@ -358,7 +358,7 @@ impl Controller {
             tracing::info!(role = role.name, "The role begins.");
             (role.run)(context, token)
         };
-        if self.settings.own_node.is_some() || lease == lease_name(driver) {
+        if self.settings.own_node.is_some() || lease == sanitised(driver) {
             start(stop.clone()).await;
             return Ok(());
         }

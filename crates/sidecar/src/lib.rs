@@ -20,6 +20,7 @@
 
 mod access;
 pub mod args;
+mod attach;
 mod cluster;
 pub mod controller;
 pub mod driver;

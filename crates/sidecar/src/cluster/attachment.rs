@@ -17,6 +17,8 @@ pub struct Attachment {
     pub(crate) attach_error: Option<String>,
     pub(crate) detach_error: Option<String>,
     pub(crate) node_id: Option<String>,
+    /// It has annotations, whatever they are: a patch that adds one must know.
+    pub(crate) annotated: bool,
     pub(crate) finalizers: Vec<String>,
     pub(crate) deleting: bool,
 }
@@ -38,6 +40,10 @@ impl Attachment {
             node: spec.node_name,
             volume: spec.source.persistent_volume_name,
             attached: status.attached,
+            annotated: metadata
+                .annotations
+                .as_ref()
+                .is_some_and(|annotations| !annotations.is_empty()),
             attach_error: status.attach_error.and_then(|error| error.message),
             detach_error: status.detach_error.and_then(|error| error.message),
             node_id: metadata
@@ -46,6 +52,10 @@ impl Attachment {
             finalizers: metadata.finalizers.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
         })
+    }
+
+    pub(crate) fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|name| name == finalizer)
     }
 }
 

@@ -1,0 +1,149 @@
+//! Compares attachments with what the driver says is attached, for drivers that can say.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use stowage_csi::proto::csi::ListVolumesRequest;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use super::{lanes::Lane, worker::Worker};
+use crate::cluster::attachment::Attachment;
+
+/// Where the volumes of interest are attached: node ids by volume id.
+type Published = HashMap<String, HashSet<String>>;
+
+/// An attachment in the driver's words.
+struct Expected {
+    attachment: Arc<Attachment>,
+    volume_id: String,
+    node_id: String,
+}
+
+/// Why there is nothing to compare with.
+#[derive(Debug, thiserror::Error)]
+enum ListError {
+    #[error("the driver answers ListVolumes with {:?}: {}", .0.code(), .0.message())]
+    Driver(Box<Status>),
+    #[error("the driver's ListVolumes has no end: the page after `{0}` leads to itself")]
+    Endless(String),
+}
+
+impl Worker {
+    /// Compares now and then, until `stop`. A list that fails is told once and asked for again.
+    pub(super) async fn compare(&self, every: Duration, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told = String::new();
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            let expected = self.expected();
+            let Some(listed) = stop.run_until_cancelled(self.list(&expected)).await else {
+                return;
+            };
+            match listed {
+                Ok(published) => {
+                    told.clear();
+                    self.doubt(&expected, &published);
+                }
+                Err(error) => {
+                    let reason = error.to_string();
+                    if told != reason {
+                        tracing::warn!(
+                            reason,
+                            "Attachments cannot be compared with what the driver has attached; trying again."
+                        );
+                        told = reason;
+                    }
+                }
+            }
+        }
+    }
+
+    fn expected(&self) -> Vec<Expected> {
+        let attachments = self.cluster.attachments.store().all().into_iter();
+        let expected = attachments.filter_map(|attachment| {
+            let volume = self
+                .cluster
+                .volumes
+                .store()
+                .get(attachment.volume.as_deref()?)?;
+            let registered = || self.cluster.driver_nodes.store().get(&attachment.node);
+            let node_id = match &attachment.node_id {
+                Some(node_id) => node_id.clone(),
+                None => registered()?.node_id.clone(),
+            };
+            Some(Expected {
+                volume_id: volume.csi.volume_handle.clone(),
+                node_id,
+                attachment,
+            })
+        });
+        expected
+            .filter(|expected| self.lanes.ours(&expected.attachment))
+            .collect()
+    }
+
+    /// All pages; of volumes that nobody expects anything of, nothing is kept.
+    async fn list(&self, expected: &[Expected]) -> Result<Published, ListError> {
+        let wanted: HashSet<&str> = expected.iter().map(|one| one.volume_id.as_str()).collect();
+        let mut published = Published::new();
+        let mut tokens = HashSet::new();
+        let mut token = String::new();
+        loop {
+            let request = ListVolumesRequest {
+                max_entries: 0,
+                starting_token: token.clone(),
+            };
+            let page = self.controller.clone().list_volumes(request).await;
+            let page = page.map_err(|status| ListError::Driver(Box::new(status)))?;
+            let page = page.into_inner();
+            for entry in page.entries {
+                if let (Some(volume), Some(status)) = (entry.volume, entry.status)
+                    && wanted.contains(volume.volume_id.as_str())
+                {
+                    let nodes = published.entry(volume.volume_id).or_default();
+                    nodes.extend(status.published_node_ids);
+                }
+            }
+            token = page.next_token;
+            if token.is_empty() {
+                return Ok(published);
+            }
+            if !tokens.insert(token.clone()) {
+                return Err(ListError::Endless(token));
+            }
+        }
+    }
+
+    /// Has another look at what differs. What changed while the driver made its list is left alone.
+    fn doubt(&self, expected: &[Expected], published: &Published) {
+        for one in expected {
+            let before = &one.attachment;
+            let current = self.cluster.attachments.store().get(&before.name);
+            let unchanged = current.is_some_and(|current| {
+                (&current.uid, current.attached, current.deleting)
+                    == (&before.uid, before.attached, before.deleting)
+            });
+            if !unchanged || before.attached == is_published(one, published) {
+                continue;
+            }
+            tracing::info!(
+                volume = before.volume,
+                node = before.node,
+                attached = before.attached,
+                "The driver says otherwise; looking again."
+            );
+            self.doubted.add(before.name.as_str().into());
+            self.lanes.queue(Lane::of(before)).add(before.name.as_str());
+        }
+    }
+}
+
+fn is_published(expected: &Expected, published: &Published) -> bool {
+    let nodes = published.get(&expected.volume_id);
+    nodes.is_some_and(|nodes| nodes.contains(&expected.node_id))
+}

@@ -1,0 +1,54 @@
+//! What can go wrong with an attachment, and what is said about it.
+
+use tonic::Status;
+
+use super::{patch::Shown, step::Problem, write::WriteError};
+use crate::secrets::SecretError;
+
+/// Why an attempt ended. All are tried again: no code of a driver proves that nothing was attached, and the same call
+/// again is always allowed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Problem(#[from] Problem),
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    #[error("the driver answers {rpc} with {:?}: {}", status.code(), status.message())]
+    Driver {
+        rpc: &'static str,
+        status: Box<Status>,
+    },
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl Failure {
+    pub(super) fn of_driver(rpc: &'static str) -> impl FnOnce(Status) -> Self {
+        move |status| Self::Driver {
+            rpc,
+            status: Box::new(status),
+        }
+    }
+
+    /// Decided from a cache that lagged behind: read again, and decide again.
+    pub(super) fn is_stale(&self) -> bool {
+        matches!(
+            self,
+            Self::Write(WriteError::Refused(..) | WriteError::VolumeGone)
+        )
+    }
+
+    /// As users see it; with the gRPC code where the server has a field for it.
+    pub(super) fn shown(&self, with_codes: bool) -> Shown {
+        let code = match self {
+            Self::Driver { status, .. } if with_codes => Some(status.code().into()),
+            _ => None,
+        };
+        Shown::new(self.to_string(), code)
+    }
+
+    /// The API server itself is in trouble: it would not take what we have to say about it.
+    pub(super) fn is_of_server(&self) -> bool {
+        matches!(self, Self::Write(WriteError::Failed(_)))
+    }
+}

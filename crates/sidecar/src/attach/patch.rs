@@ -1,0 +1,168 @@
+//! The patches of volumes and attachments. Pure.
+//!
+//! All are JSON patches with tests in them: on another object of the same name, or when somebody changed the
+//! finalizers meanwhile, nothing is written.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use serde_json::{Value, json};
+
+use crate::cluster::{
+    attachment::{Attachment, NODE_ID},
+    volume::Volume,
+};
+
+/// The API server takes no longer messages, and refuses the whole status otherwise.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// The operations of a patch.
+pub(super) type Operations = Vec<Value>;
+
+/// An error as it is shown in the status of an attachment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) message: String,
+    /// The gRPC code, for servers with a field for it.
+    pub(super) code: Option<i32>,
+}
+
+impl Shown {
+    pub(super) fn new(mut message: String, code: Option<i32>) -> Self {
+        if message.len() > LONGEST_MESSAGE {
+            let end = message.floor_char_boundary(LONGEST_MESSAGE - "...".len());
+            message.truncate(end);
+            message.push_str("...");
+        }
+        Self { message, code }
+    }
+}
+
+/// Adds the finalizer to a volume that lacks it.
+pub(super) fn mark_volume(volume: &Volume, finalizer: &str) -> Operations {
+    let mut operations = same_object(&volume.uid);
+    operations.extend(add_finalizer(&volume.finalizers, finalizer));
+    operations
+}
+
+pub(super) fn unmark_volume(volume: &Volume, finalizer: &str) -> Operations {
+    let mut operations = same_object(&volume.uid);
+    operations.extend(remove_finalizer(&volume.finalizers, finalizer));
+    operations
+}
+
+/// Adds the finalizer and the node's id in one go.
+pub(super) fn mark_attachment(
+    attachment: &Attachment,
+    finalizer: &str,
+    node_id: &str,
+) -> Operations {
+    let mut operations = same_object(&attachment.uid);
+    if !attachment.has_finalizer(finalizer) {
+        operations.extend(add_finalizer(&attachment.finalizers, finalizer));
+    }
+    if attachment.node_id.as_deref() != Some(node_id) {
+        if attachment.annotated {
+            let path = format!("/metadata/annotations/{}", NODE_ID.replace('/', "~1"));
+            operations.push(set(&path, json!(node_id)));
+        } else {
+            let path = "/metadata/annotations";
+            operations.push(test(path, Value::Null));
+            operations.push(set(path, json!({ NODE_ID: node_id })));
+        }
+    }
+    operations
+}
+
+pub(super) fn unmark_attachment(attachment: &Attachment, finalizer: &str) -> Operations {
+    let mut operations = same_object(&attachment.uid);
+    operations.extend(remove_finalizer(&attachment.finalizers, finalizer));
+    operations
+}
+
+/// The status of what is attached. The context replaces one of an earlier attempt as a whole.
+pub(super) fn attached(attachment: &Attachment, context: &BTreeMap<String, String>) -> Operations {
+    let mut operations = same_object(&attachment.uid);
+    operations.extend([
+        set("/status/attached", json!(true)),
+        set("/status/attachmentMetadata", json!(context)),
+        set("/status/attachError", Value::Null),
+    ]);
+    operations
+}
+
+/// The status of what is detached, and exists only because somebody else still holds it.
+pub(super) fn detached(attachment: &Attachment) -> Operations {
+    let mut operations = same_object(&attachment.uid);
+    operations.extend([
+        set("/status/attached", json!(false)),
+        set("/status/attachmentMetadata", Value::Null),
+        set("/status/detachError", Value::Null),
+    ]);
+    operations
+}
+
+/// The status of what failed: to attach, or to detach if it is being deleted.
+pub(super) fn error(attachment: &Attachment, shown: &Shown) -> Operations {
+    let path = if attachment.deleting {
+        "/status/detachError"
+    } else {
+        "/status/attachError"
+    };
+    let mut value = json!({ "time": Time(Timestamp::now()), "message": shown.message });
+    if let Some(code) = shown.code {
+        value["errorCode"] = json!(code);
+    }
+    let mut operations = same_object(&attachment.uid);
+    operations.push(set(path, value));
+    operations
+}
+
+fn same_object(uid: &str) -> Operations {
+    vec![test("/metadata/uid", json!(uid))]
+}
+
+fn add_finalizer(known: &[String], finalizer: &str) -> [Value; 2] {
+    let mut all = known.to_vec();
+    all.push(finalizer.to_owned());
+    replace_finalizers(known, &all)
+}
+
+fn remove_finalizer(known: &[String], finalizer: &str) -> [Value; 2] {
+    let mut rest = known.to_vec();
+    rest.retain(|name| name != finalizer);
+    replace_finalizers(known, &rest)
+}
+
+fn replace_finalizers(known: &[String], wanted: &[String]) -> [Value; 2] {
+    let path = "/metadata/finalizers";
+    // The server leaves an empty list out, and what is not there is null to a test.
+    let known = if known.is_empty() {
+        Value::Null
+    } else {
+        json!(known)
+    };
+    [test(path, known), set(path, json!(wanted))]
+}
+
+fn test(path: &str, value: Value) -> Value {
+    json!({ "op": "test", "path": path, "value": value })
+}
+
+/// `add` replaces what is there.
+fn set(path: &str, value: Value) -> Value {
+    json!({ "op": "add", "path": path, "value": value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_the_server_would_refuse_is_cut_between_letters() {
+        let short = "no".repeat(512);
+        assert_eq!(Shown::new(short.clone(), None).message, short);
+        let long = Shown::new("é".repeat(600), None).message;
+        assert!(long.len() <= LONGEST_MESSAGE && long.ends_with("é..."));
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads and writes of single objects, and what the API server's answers mean. Upstream's roles allow `get` and
+//! `patch`, so nothing else is used.
+
+use std::collections::BTreeMap;
+
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+
+use super::patch::{self, Operations, Shown};
+use crate::cluster::{
+    attachment::Attachment,
+    volume::Volume,
+    wire::{WireAttachment, WireVolume},
+};
+
+const ATTACHMENTS: &str = "volumeattachments";
+const STATUS: &str = "volumeattachments/status";
+const VOLUMES: &str = "persistentvolumes";
+const PARAMS: PatchParams = PatchParams {
+    dry_run: false,
+    force: false,
+    field_manager: None,
+    field_validation: None,
+};
+
+/// Why something was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WriteError {
+    #[error("the attachment is gone")]
+    AttachmentGone,
+    #[error("the volume's object is gone")]
+    VolumeGone,
+    /// It is another object, or has other finalizers, or the server does not take the new value.
+    #[error("the API server refuses a change of {0}: {1}")]
+    Refused(&'static str, String),
+    #[error(
+        "the service account may not {verb} {kind}: add `{verb}` on `{kind}` to its ClusterRole"
+    )]
+    Forbidden {
+        verb: &'static str,
+        kind: &'static str,
+    },
+    #[error("the API server: {0}")]
+    Failed(#[source] Box<kube::Error>),
+}
+
+/// Reads and writes volumes and attachments.
+#[derive(Clone)]
+pub(super) struct Writer {
+    finalizer: String,
+    attachments: Api<WireAttachment>,
+    volumes: Api<WireVolume>,
+}
+
+impl Writer {
+    pub(super) fn new(client: &Client, finalizer: &str) -> Self {
+        Self {
+            finalizer: finalizer.to_owned(),
+            attachments: Api::all(client.clone()),
+            volumes: Api::all(client.clone()),
+        }
+    }
+
+    pub(super) async fn read_attachment(
+        &self,
+        name: &str,
+    ) -> Result<Option<WireAttachment>, WriteError> {
+        let found = self.attachments.get_opt(name).await;
+        found.map_err(|error| explain("get", ATTACHMENTS, error))
+    }
+
+    pub(super) async fn read_volume(&self, name: &str) -> Result<Option<WireVolume>, WriteError> {
+        let found = self.volumes.get_opt(name).await;
+        found.map_err(|error| explain("get", VOLUMES, error))
+    }
+
+    pub(super) async fn mark_volume(&self, volume: &Volume) -> Result<(), WriteError> {
+        let operations = patch::mark_volume(volume, &self.finalizer);
+        self.patch_volume(volume, operations).await
+    }
+
+    pub(super) async fn unmark_volume(&self, volume: &Volume) -> Result<(), WriteError> {
+        let operations = patch::unmark_volume(volume, &self.finalizer);
+        self.patch_volume(volume, operations).await
+    }
+
+    pub(super) async fn mark_attachment(
+        &self,
+        attachment: &Attachment,
+        node_id: &str,
+    ) -> Result<(), WriteError> {
+        let operations = patch::mark_attachment(attachment, &self.finalizer, node_id);
+        self.patch_attachment(attachment, operations).await?;
+        Ok(())
+    }
+
+    /// Says whether somebody else still holds the attachment: if not, it is gone now.
+    pub(super) async fn unmark_attachment(
+        &self,
+        attachment: &Attachment,
+    ) -> Result<bool, WriteError> {
+        let operations = patch::unmark_attachment(attachment, &self.finalizer);
+        let left = self.patch_attachment(attachment, operations).await?;
+        Ok(!left.metadata.finalizers.unwrap_or_default().is_empty())
+    }
+
+    pub(super) async fn set_attached(
+        &self,
+        attachment: &Attachment,
+        context: &BTreeMap<String, String>,
+    ) -> Result<(), WriteError> {
+        let operations = patch::attached(attachment, context);
+        self.patch_status(attachment, operations).await
+    }
+
+    pub(super) async fn set_detached(&self, attachment: &Attachment) -> Result<(), WriteError> {
+        let operations = patch::detached(attachment);
+        self.patch_status(attachment, operations).await
+    }
+
+    pub(super) async fn set_error(
+        &self,
+        attachment: &Attachment,
+        shown: &Shown,
+    ) -> Result<(), WriteError> {
+        let operations = patch::error(attachment, shown);
+        self.patch_status(attachment, operations).await
+    }
+
+    async fn patch_volume(
+        &self,
+        volume: &Volume,
+        operations: Operations,
+    ) -> Result<(), WriteError> {
+        let patch = json_patch(operations);
+        let done = self.volumes.patch(&volume.name, &PARAMS, &patch).await;
+        done.map_err(|error| explain("patch", VOLUMES, error))?;
+        Ok(())
+    }
+
+    async fn patch_attachment(
+        &self,
+        attachment: &Attachment,
+        operations: Operations,
+    ) -> Result<WireAttachment, WriteError> {
+        let patch = json_patch(operations);
+        let api = &self.attachments;
+        let done = api.patch(&attachment.name, &PARAMS, &patch).await;
+        done.map_err(|error| explain("patch", ATTACHMENTS, error))
+    }
+
+    async fn patch_status(
+        &self,
+        attachment: &Attachment,
+        operations: Operations,
+    ) -> Result<(), WriteError> {
+        let patch = json_patch(operations);
+        let api = &self.attachments;
+        let done = api.patch_status(&attachment.name, &PARAMS, &patch).await;
+        done.map_err(|error| explain("patch", STATUS, error))?;
+        Ok(())
+    }
+}
+
+fn json_patch(operations: Operations) -> Patch<()> {
+    let operations = serde_json::Value::Array(operations);
+    Patch::Json(serde_json::from_value(operations).expect("operations are built well-formed"))
+}
+
+fn explain(verb: &'static str, kind: &'static str, error: kube::Error) -> WriteError {
+    match error {
+        kube::Error::Api(status) if status.code == 404 && kind == VOLUMES => WriteError::VolumeGone,
+        kube::Error::Api(status) if status.code == 404 => WriteError::AttachmentGone,
+        kube::Error::Api(status) if status.code == 403 => WriteError::Forbidden { verb, kind },
+        kube::Error::Api(status) if matches!(status.code, 409 | 422) => {
+            WriteError::Refused(kind, status.message.clone())
+        }
+        error => WriteError::Failed(Box::new(error)),
+    }
+}
