@@ -22,7 +22,10 @@ fn options(folder: &TempDir) -> PlaceOptions {
 fn command(folder: &TempDir, name: &str, lines: &str) -> PathBuf {
     let path = folder.path().join(name);
     let written = std::process::Command::new("sh")
-        .args(["-c", r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 700 "$1""#])
+        .args([
+            "-c",
+            r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 700 "$1""#,
+        ])
         .args(["sh".as_ref(), path.as_os_str(), lines.as_ref()])
         .status()
         .unwrap();
