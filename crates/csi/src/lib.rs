@@ -10,6 +10,7 @@
 //! - [`quantity`]: sizes as people and manifests write them.
 //! - [`registration`]: how the kubelet gets to know a driver.
 //! - [`host`]: what a driver does to the machine: tools, mounts, loop devices, filesystems, files.
+//! - `testing`: what tests of drivers share.
 
 mod call;
 pub mod check;
@@ -24,4 +25,6 @@ pub mod proto;
 pub mod quantity;
 pub mod registration;
 pub mod server;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod waiting;
