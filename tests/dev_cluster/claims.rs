@@ -100,7 +100,13 @@ pub fn remove(driver: &DriverOnNode, namespace: &Namespace, name: &str, volume_i
     });
     let list = ListVolumesRequest::default();
     let left = driver.controller(async |mut controller| controller.list_volumes(list).await);
-    assert_eq!(left.unwrap().into_inner().entries, Vec::new());
+    let mut volumes = left
+        .unwrap()
+        .into_inner()
+        .entries
+        .into_iter()
+        .filter_map(|entry| entry.volume);
+    assert!(!volumes.any(|volume| volume.volume_id == volume_id));
 }
 
 /// A pod with one volume `data`.

@@ -141,10 +141,15 @@ impl<'a> DriverOnNode<'a> {
 
     /// What the state directory holds of volumes and snapshots.
     pub fn files(&self) -> Vec<PathBuf> {
-        let areas = ["volumes", "snapshots", "inline", "frozen", "scratch"];
-        let entries = areas.map(|area| std::fs::read_dir(self.state().join(area)).unwrap());
-        let files = entries.into_iter().flatten();
-        files.map(|entry| entry.unwrap().path()).collect()
+        let list = |directory: PathBuf| {
+            let entries = std::fs::read_dir(directory).unwrap();
+            entries.map(|entry| entry.unwrap().path())
+        };
+        // The nodes that use the directory stay noted.
+        let areas = list(self.state()).filter(|area| !area.ends_with("nodes"));
+        let mut files: Vec<_> = areas.flat_map(list).collect();
+        files.sort();
+        files
     }
 }
 
