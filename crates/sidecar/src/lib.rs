@@ -4,6 +4,7 @@ pub mod args;
 pub mod cluster;
 pub mod driver;
 pub mod intent;
+pub mod journal;
 pub mod queue;
 mod role;
 mod secrets;
