@@ -26,6 +26,8 @@ mod lease;
 mod metrics;
 mod name;
 mod state;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::{
@@ -147,9 +149,8 @@ impl Journal {
     /// another one for the same claim replaces it.
     pub async fn record(&self, intent: Intent) -> Result<(), JournalError> {
         let entry = Kept::ours(intent).map_err(JournalError::Unwritable)?;
-        let answer = match self.shared.desk().ask(entry)? {
-            Some(answer) => answer,
-            None => return Ok(()),
+        let Some(answer) = self.shared.desk().ask(entry)? else {
+            return Ok(());
         };
         // Also wakes the writer when this call is given up: those behind it may fit where this one did not.
         let _wake = WakeWhenDone(&self.shared.changed);

@@ -81,8 +81,6 @@ pub(crate) fn plain(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
     }
-    let causes = iter::successors(error.source(), |cause: &&dyn std::error::Error| {
-        (**cause).source()
-    });
+    let causes = iter::successors(error.source(), |cause| (*cause).source());
     causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }

@@ -16,7 +16,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// A full journal has room for a moment whenever a volume is done: that is not worth a line each time.
-const FULL_SAID_EVERY: Duration = Duration::from_mins(10);
+const FULL_SAID_EVERY: Duration = Duration::from_secs(600);
 
 /// The task's own memory.
 pub(super) struct Writer {
