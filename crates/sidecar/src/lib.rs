@@ -3,6 +3,7 @@
 pub mod args;
 pub mod cluster;
 pub mod driver;
+pub mod events;
 pub mod intent;
 pub mod journal;
 pub mod queue;
