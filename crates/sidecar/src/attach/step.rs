@@ -10,14 +10,13 @@ use stowage_csi::proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublis
 
 use crate::{
     access::{self, AccessError},
-    args::Settings,
     cluster::{
         attachment::{Attachment, NODE_ID},
         node::DriverNode,
         volume::Volume,
     },
     driver::Driver,
-    role::sanitised,
+    role::lease_name,
 };
 
 /// What is the same for all attachments of a driver.
@@ -121,7 +120,7 @@ pub(super) enum Problem {
 }
 
 impl Rules {
-    pub(super) fn of(driver: &Driver, settings: &Settings) -> Self {
+    pub(super) fn of(driver: &Driver, default_fs_type: &str) -> Self {
         let can = driver.capabilities();
         Self {
             driver: driver.name().to_string(),
@@ -129,14 +128,14 @@ impl Rules {
             publishes: super::publishes(can),
             publishes_read_only: can.publish_readonly(),
             single_node_multi_writer: can.single_node_multi_writer(),
-            default_fs_type: settings.default_fs_type.clone(),
+            default_fs_type: default_fs_type.to_owned(),
         }
     }
 }
 
 /// The finalizer of a driver's attacher, Go's or ours.
 pub(super) fn finalizer(driver: &str) -> String {
-    format!("external-attacher/{}", sanitised(driver))
+    format!("external-attacher/{}", lease_name(driver))
 }
 
 /// Decides. `doubted`: the driver says that what we think is attached is not; then it is attached once more, if it

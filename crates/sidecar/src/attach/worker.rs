@@ -13,6 +13,7 @@ use stowage_csi::{
 };
 
 use super::{
+    Setup,
     failure::Failure,
     lanes::{Lane, Lanes},
     step::{Attach, Detach, Marks, Rules, Step, may_go, next_step},
@@ -22,7 +23,6 @@ use super::{
 use crate::{
     cluster::{Cluster, attachment::Attachment, node::DriverNode, volume::Volume},
     queue::{Key, Verdict},
-    role::Context,
     secrets,
 };
 
@@ -68,23 +68,22 @@ impl Doubted {
 }
 
 impl Worker {
-    pub(super) fn new(context: &Context) -> Self {
-        let settings = &context.settings;
-        let rules = Rules::of(&context.driver, settings);
-        let own_node = settings.own_node.as_ref().map(|node| node.name.as_str());
-        let connection = context.driver.connection();
+    pub(super) fn new(setup: &Setup) -> Self {
+        let rules = Rules::of(&setup.driver, &setup.default_fs_type);
+        let own_node = setup.own_node.as_deref();
+        let connection = setup.driver.connection();
         Self {
-            writer: Writer::new(&context.client, &rules.finalizer),
+            writer: Writer::new(&setup.client, &rules.finalizer),
             rules,
-            cluster: context.cluster.clone(),
-            lanes: context
+            cluster: setup.cluster.clone(),
+            lanes: setup
                 .metrics
-                .with_registry(|registry| Lanes::new(context.backoff(), own_node, registry)),
-            controller: ControllerClient::new(connection.with_timeout(settings.attach.timeout)),
+                .with_registry(|registry| Lanes::new(setup.backoff, own_node, registry)),
+            controller: ControllerClient::new(connection.with_timeout(setup.settings.timeout)),
             doubted: Doubted::default(),
-            client: context.client.clone(),
+            client: setup.client.clone(),
             turns: Turns::default(),
-            error_codes: context.server.has_attach_error_codes(),
+            error_codes: setup.error_codes,
         }
     }
 
