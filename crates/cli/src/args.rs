@@ -18,6 +18,7 @@ Examples:
   stowage crds | kubectl apply -f -               teach a cluster about snapshots
   stowage driver hostpath --endpoint unix:///csi/csi.sock     the embedded driver
   stowage conformance --endpoint unix:///csi/csi.sock         is a driver as it should be?
+  stowage sidecar node --csi-address /csi/csi.sock ...        the sidecar of a driver's node pod
 
 `stowage help COMMAND` says more about one command."
 )]
@@ -39,6 +40,8 @@ Examples:
     Crds(CrdsArgs),
     #[command(subcommand)]
     Driver(Driver),
+    #[command(subcommand)]
+    Sidecar(Sidecar),
     Status(StatusArgs),
 }
 
@@ -62,6 +65,56 @@ Examples:
 pub struct HostpathArgs {
     #[command(flatten)]
     pub driver: stowage_hostpath::Args,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
+}
+
+/// Run the one sidecar of a CSI driver, in place of upstream's six
+#[derive(Debug, Subcommand)]
+pub enum Sidecar {
+    Controller(Box<SidecarControllerArgs>),
+    Node(Box<SidecarNodeArgs>),
+}
+
+/// Beside a driver's controller: provisions, deletes, attaches and detaches volumes
+///
+/// In place of external-provisioner and external-attacher, with their flags, under their roles. Asks the driver what it
+/// can do and does what it can. Without --leader-election run one replica only, and none of the Go sidecars beside it.
+#[derive(Debug, clap::Args)]
+#[command(
+    // Pods of a driver often share the host's network: a port is opened where it is asked for.
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    after_help = "\
+Examples:
+  stowage sidecar controller --csi-address /csi/csi.sock --leader-election
+  stowage sidecar controller --csi-address /csi/csi.sock --kubeconfig ~/.kube/config --health-port 0 --v=5
+  stowage sidecar controller --csi-address /csi/csi.sock --resolve-intents-and-exit")]
+pub struct SidecarControllerArgs {
+    #[command(flatten)]
+    pub controller: stowage_sidecar::controller::ControllerArgs,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
+}
+
+/// Beside a driver's node plugin: makes the driver known to the kubelet, and says whether it is alive
+///
+/// In place of node-driver-registrar and livenessprobe, with their flags. Needs no access to the Kubernetes API.
+#[derive(Debug, clap::Args)]
+#[command(
+    // Pods of a driver often share the host's network: a port is opened where it is asked for.
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    after_help = "\
+Examples:
+  stowage sidecar node --csi-address /csi/csi.sock \\
+    --kubelet-registration-path /var/lib/kubelet/plugins/csi-hostpath/csi.sock
+  stowage sidecar node --csi-address /csi/csi.sock \\
+    --kubelet-registration-path /var/lib/kubelet/plugins/csi-hostpath/csi.sock \\
+    --driver-name csi-hostpath --health-port 9898 --http-endpoint :8081 --v=5")]
+pub struct SidecarNodeArgs {
+    #[command(flatten)]
+    pub node: stowage_sidecar::node::NodeArgs,
 
     #[command(flatten)]
     pub service: stowage_service::ServiceArgs,

@@ -4,6 +4,7 @@
 //! - `conformance`: checks a CSI driver.
 //! - [`crds`]: prints custom resource definitions.
 //! - [`driver`]: runs a CSI driver.
+//! - [`sidecar`]: runs the sidecar of a CSI driver.
 //! - [`status`]: draws CSI drivers x nodes of a cluster.
 //! - [`cluster`]: how the commands for a person's shell reach a cluster, and what they say if they cannot.
 //! - [`output`]: the only place that writes to the terminal.
@@ -13,13 +14,14 @@ mod cluster;
 mod crds;
 mod driver;
 mod output;
+mod sidecar;
 mod status;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Args, Command, Driver};
+use crate::args::{Args, Command, Driver, Sidecar};
 
 /// A driver waits for the kernel and for tools, not for processors: two threads keep its memory small.
 const DRIVER_THREADS: usize = 2;
@@ -51,6 +53,23 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 .enable_all()
                 .build()?
                 .block_on(driver::hostpath(args))
+        }
+        // Decoding lists and writing volumes keeps two threads busy, and more would cost memory.
+        Command::Sidecar(Sidecar::Controller(args)) => {
+            stowage_service::arenas::limit();
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(DRIVER_THREADS)
+                .enable_all()
+                .build()?
+                .block_on(sidecar::controller(*args))
+        }
+        // One thread: it mostly sleeps, and is there once per node.
+        Command::Sidecar(Sidecar::Node(args)) => {
+            stowage_service::arenas::limit();
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?
+                .block_on(sidecar::node(*args))
         }
         Command::Status(args) => {
             stowage_service::client::install_crypto_provider();

@@ -128,7 +128,7 @@ pub(crate) fn method_label(path: &str) -> &'static str {
 }
 
 /// A status code as Go programs spell it, because upstream's dashboards do.
-pub(crate) fn code_label(code: Code) -> &'static str {
+pub fn code_label(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
         Code::Cancelled => "Canceled",

@@ -12,8 +12,12 @@
 //! - [`Room`]: how much space there is, and where.
 //!
 //! What a test can read: volumes, snapshots, publications, calls by RPC, and the requests themselves.
+//!
+//! For tests that kill processes there is the program `stowage-memory-driver`, the same driver with a [`control`]
+//! socket; [`DriverProcess`] starts, kills and commands it.
 
 mod calls;
+pub mod control;
 mod controller;
 mod driver;
 mod fault;
@@ -21,6 +25,7 @@ mod identity;
 mod journal;
 mod mishap;
 mod node;
+mod process;
 mod profile;
 mod room;
 mod serving;
@@ -30,6 +35,7 @@ pub use self::{
     driver::MemoryDriver,
     fault::Fault,
     mishap::{Mishap, Moment, Trouble},
+    process::{DriverProcess, ProcessError},
     profile::{Expansion, Profile},
     room::Room,
     serving::{Services, Serving},

@@ -1,4 +1,4 @@
-//! The command line of the controller: [`ControllerArgs`] is what was typed, [`Settings`] what it means.
+//! The command line of the roles: [`RoleArgs`] is what was typed, [`Settings`] what it means.
 //!
 //! Names and meanings are those of the Go sidecars, so that their manifests keep working. Where several of them
 //! have a flag of one name, the flag counts for all roles, and a prefixed one (`--attacher-timeout`) for one role.
@@ -6,34 +6,21 @@
 use std::time::Duration;
 
 use clap::{ArgAction, builder::BoolishValueParser};
-use stowage_csi::endpoint::{Endpoint, EndpointError};
 use stowage_service::duration;
 
 const PROVISIONING: &str = "Provisioning";
 const ATTACHING: &str = "Attaching";
-const NODE_DEPLOYMENT: &str = "One controller per node";
+pub(crate) const NODE_DEPLOYMENT: &str = "One controller per node";
 /// What the Go sidecars have and this one needs no more: accepted and ignored.
 const IGNORED: &str = "ignored";
 
-/// Flags of the controller roles.
+/// Flags of the controller's roles.
 #[derive(clap::Args, Clone, Debug)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "switches of the command line"
 )]
-pub struct ControllerArgs {
-    /// The driver's socket
-    #[arg(long, value_name = "SOCKET", default_value = "/run/csi/socket")]
-    pub csi_address: String,
-
-    /// The name the driver must have; anything else is an error
-    #[arg(long, value_name = "NAME")]
-    pub driver_name: Option<String>,
-
-    /// How long a call to the driver may take [default: 10s to provision, 15s to attach]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub timeout: Option<Duration>,
-
+pub struct RoleArgs {
     /// Pause after the first failure of an object; it doubles
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
     pub retry_interval_start: Duration,
@@ -108,11 +95,6 @@ pub struct ControllerArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1m", help_heading = ATTACHING)]
     pub reconcile_sync: Duration,
 
-    /// Run beside a driver on every node: provision only what its own node is selected for, without a lease
-    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
-        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = NODE_DEPLOYMENT)]
-    pub node_deployment: bool,
-
     /// The node of this process, with --node-deployment
     #[arg(long, value_name = "NODE", env = "NODE_NAME", help_heading = NODE_DEPLOYMENT)]
     pub node_name: Option<String>,
@@ -131,12 +113,12 @@ pub struct ControllerArgs {
     pub node_deployment_max_delay: Duration,
 
     #[command(flatten)]
-    pub(crate) ignored: Ignored,
+    ignored: Ignored,
 }
 
 /// Flags that Go manifests carry and that have no meaning here.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Ignored {
+struct Ignored {
     #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
     kube_api_qps: Option<Option<String>>,
     #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
@@ -161,14 +143,6 @@ pub(crate) struct Ignored {
     capacity_threads: Option<Option<String>>,
     #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
     snapshot_orphan_sweep_interval: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    metrics_address: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    logging_format: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    automaxprocs: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    enable_pprof: Option<Option<String>>,
 }
 
 /// What the flags mean.
@@ -178,8 +152,6 @@ pub(crate) struct Ignored {
     reason = "switches of the command line"
 )]
 pub(crate) struct Settings {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) driver_name: Option<String>,
     pub(crate) retry_first: Duration,
     pub(crate) retry_longest: Duration,
     pub(crate) default_fs_type: String,
@@ -228,9 +200,6 @@ pub(crate) struct OwnNode {
 /// Flags that contradict each other or mean nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ArgsError {
-    /// No socket can have this address.
-    #[error("--csi-address: {0}")]
-    Address(#[from] EndpointError),
     /// The driver on this node cannot know what its node is called.
     #[error(
         "--node-deployment needs the name of the node: set the environment variable NODE_NAME or --node-name"
@@ -247,9 +216,13 @@ pub enum ArgsError {
     Retry,
 }
 
-impl ControllerArgs {
-    /// Checks what was typed.
-    pub(crate) fn settings(&self) -> Result<Settings, ArgsError> {
+impl RoleArgs {
+    /// Checks what was typed. `common` is the timeout of all roles; with `per_node` there is a controller per node.
+    pub(crate) fn settings(
+        &self,
+        common: Option<Duration>,
+        per_node: bool,
+    ) -> Result<Settings, ArgsError> {
         if self.volume_name_prefix.is_empty() {
             return Err(ArgsError::NamePrefix);
         }
@@ -264,14 +237,12 @@ impl ControllerArgs {
             other => return Err(ArgsError::NameLength(other)),
         };
         Ok(Settings {
-            endpoint: self.csi_address.parse()?,
-            driver_name: self.driver_name.clone(),
             retry_first: self.retry_interval_start,
             retry_longest: self.retry_interval_max,
             default_fs_type: self.default_fstype.clone(),
             provision: Provision {
                 workers: workers(self.provisioner_worker_threads, self.worker_threads, 100),
-                timeout: timeout(self.provisioner_timeout, self.timeout, 10),
+                timeout: timeout(self.provisioner_timeout, common, 10),
                 name_prefix: self.volume_name_prefix.clone(),
                 name_length,
                 extra_metadata: self.extra_create_metadata,
@@ -282,15 +253,15 @@ impl ControllerArgs {
             },
             attach: Attach {
                 workers: workers(self.attacher_worker_threads, self.worker_threads, 10),
-                timeout: timeout(self.attacher_timeout, self.timeout, 15),
+                timeout: timeout(self.attacher_timeout, common, 15),
                 compare_every: (!self.reconcile_sync.is_zero()).then_some(self.reconcile_sync),
             },
-            own_node: self.own_node()?,
+            own_node: self.own_node(per_node)?,
         })
     }
 
-    fn own_node(&self) -> Result<Option<OwnNode>, ArgsError> {
-        if !self.node_deployment {
+    fn own_node(&self, per_node: bool) -> Result<Option<OwnNode>, ArgsError> {
+        if !per_node {
             return Ok(None);
         }
         let name = self.node_name.clone().filter(|name| !name.is_empty());

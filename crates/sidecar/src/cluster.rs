@@ -34,7 +34,7 @@ use self::{
 };
 
 /// Which kinds are watched. Claims and volumes always are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Kinds {
     /// VolumeAttachments.
     pub attachments: bool,
@@ -42,6 +42,17 @@ pub struct Kinds {
     pub driver_nodes: bool,
     /// Nodes.
     pub nodes: bool,
+}
+
+impl Kinds {
+    /// Both together.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            attachments: self.attachments || other.attachments,
+            driver_nodes: self.driver_nodes || other.driver_nodes,
+            nodes: self.nodes || other.nodes,
+        }
+    }
 }
 
 /// The shared watches.

@@ -38,6 +38,7 @@ use stowage_csi::{client::Connection, endpoint::Endpoint, metrics::ClientMetrics
 use stowage_service::health::Check;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::introduction::refusal;
 pub use self::{
     capabilities::Capabilities,
     name::{DriverName, InvalidName},

@@ -1,12 +1,41 @@
-//! The one process beside a CSI driver.
+//! The one sidecar process beside a CSI driver: `stowage sidecar`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`controller`] | `stowage sidecar controller`: the leases, and the roles under them |
+//! | [`node`] | `stowage sidecar node`: registration and liveness |
+//! | [`role`] | which roles there are; a new one is one file and one line there |
+//! | [`provision`], [`attach`] | the roles |
+//! | [`cluster`] | the shared watches: each kind once, whatever the number of roles |
+//! | [`queue`] | work that waits, one entry per object |
+//! | [`intent`], [`journal`] | volumes that may be half made, and where that is written down |
+//! | [`driver`] | the driver behind the socket: what it is called, what it can do, when it was restarted |
+//! | [`server`] | what the API server can do |
+//! | [`events`] | what users read with `kubectl describe` |
+//! | [`liveness`] | the HTTP port that the kubelet asks whether the driver is alive |
+//! | [`register`] | makes the driver known to the kubelet and keeps it known |
+//! | [`termination`] | the last words of a process, where `kubectl describe pod` shows them |
+//! | [`args`] | the flags of the roles |
+//! | [`access`], [`finalizer`], [`secrets`], [`quantity`], [`driver_call`] | small things that roles share |
 
 mod access;
 pub mod args;
 mod attach;
-pub mod cluster;
+mod cluster;
+pub mod controller;
 pub mod driver;
-pub mod intent;
-pub mod queue;
+mod driver_call;
+mod events;
+mod finalizer;
+mod intent;
+mod journal;
+pub mod liveness;
+pub mod node;
+mod provision;
+mod quantity;
+mod queue;
+pub mod register;
 mod role;
 mod secrets;
 mod server;
+pub mod termination;

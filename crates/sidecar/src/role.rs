@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use kube::Client;
-use stowage_service::{Metrics, Tasks};
+use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Settings,
     cluster::{Cluster, Kinds},
     driver::{Capabilities, Driver},
+    events::Events,
+    journal::Journal,
     queue::Backoff,
     server::Server,
 };
 
 /// All roles.
-pub(crate) const ROLES: &[Role] = &[crate::attach::ROLE];
+pub(crate) const ROLES: &[Role] = &[crate::provision::ROLE, crate::attach::ROLE];
 
 /// What one of the Go sidecars did.
 pub(crate) struct Role {
@@ -39,9 +41,10 @@ pub(crate) struct Context {
     pub(crate) cluster: Cluster,
     pub(crate) client: Client,
     pub(crate) server: Arc<Server>,
+    pub(crate) events: Events,
+    pub(crate) journal: Journal,
     pub(crate) settings: Arc<Settings>,
     pub(crate) metrics: Metrics,
-    pub(crate) tasks: Tasks,
 }
 
 impl Context {

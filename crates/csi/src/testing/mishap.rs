@@ -10,10 +10,10 @@ use tonic::{Code, Status};
 /// Something that happens to calls of an RPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mishap {
-    moment: Moment,
-    trouble: Trouble,
+    pub(super) moment: Moment,
+    pub(super) trouble: Trouble,
     /// `None`: to every call.
-    left: Option<u32>,
+    pub(super) left: Option<u32>,
 }
 
 /// On which side of the call's effect.

@@ -3,9 +3,11 @@
 //! - `scene`: a driver, its socket, and requests
 //! - `promises`: what it refuses and what it remembers, beyond what the conformance suite asks
 //! - `mishaps`: each mishap and each fault of interest is seen by the caller
-//! - `restarts`: what it has outlives its socket, and its process
+//! - `restarts`: what it has outlives its socket
+//! - `processes`: the program, killed and commanded
 
 mod mishaps;
+mod processes;
 mod promises;
 mod restarts;
 mod scene;

@@ -42,16 +42,20 @@ async fn a_crash_leaves_calls_without_an_answer() {
 
 /// A driver whose state is in `folder`, with one of each, and one that is gone.
 async fn used(folder: &std::path::Path) -> MemoryDriver {
-    let driver = MemoryDriver::open(Profile::default(), folder).unwrap();
+    let driver = MemoryDriver::open(Profile::default(), folder).expect("a folder");
     let scene = Scene::of(driver.clone());
-    let id = scene.create("pvc-1").await.unwrap().volume_id;
+    let id = scene
+        .create("pvc-1")
+        .await
+        .expect("a good driver")
+        .volume_id;
     scene
         .publish(&id, "node-1", Mode::SingleNodeWriter)
         .await
-        .unwrap();
-    scene.snapshot("snap-1", &id).await.unwrap();
-    let gone = scene.create("gone").await.unwrap().volume_id;
-    scene.delete(&gone).await.unwrap();
+        .expect("a good driver");
+    scene.snapshot("snap-1", &id).await.expect("a good driver");
+    let gone = scene.create("gone").await.expect("a good driver").volume_id;
+    scene.delete(&gone).await.expect("a good driver");
     driver
 }
 

@@ -39,10 +39,10 @@ impl Scene {
     }
 
     pub fn of(driver: MemoryDriver) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a folder");
         let endpoint = endpoint_in(&folder);
         Self {
-            serving: Some(driver.serve(&endpoint).unwrap()),
+            serving: Some(driver.serve(&endpoint).expect("a socket")),
             connection: connect(&endpoint),
             driver,
             folder,
@@ -50,7 +50,11 @@ impl Scene {
     }
 
     pub fn serve_again(&mut self) {
-        self.serving = Some(self.driver.serve(&endpoint_in(&self.folder)).unwrap());
+        self.serving = Some(
+            self.driver
+                .serve(&endpoint_in(&self.folder))
+                .expect("a socket"),
+        );
     }
 
     pub fn controller(&self) -> ControllerClient<Connection> {
@@ -67,7 +71,7 @@ impl Scene {
 
     pub async fn create_as(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
         let answer = self.controller().create_volume(request).await?;
-        Ok(answer.into_inner().volume.unwrap())
+        Ok(answer.into_inner().volume.expect("a volume"))
     }
 
     pub async fn delete(&self, id: &str) -> Result<(), Status> {
@@ -96,12 +100,12 @@ impl Scene {
             ..Default::default()
         };
         let answer = self.controller().create_snapshot(request).await?;
-        Ok(answer.into_inner().snapshot.unwrap())
+        Ok(answer.into_inner().snapshot.expect("a snapshot"))
     }
 }
 
 pub fn endpoint_in(folder: &TempDir) -> Endpoint {
-    Endpoint::try_from(folder.path().join("csi.sock").as_path()).unwrap()
+    Endpoint::try_from(folder.path().join("csi.sock").as_path()).expect("a short path")
 }
 
 pub fn connect(endpoint: &Endpoint) -> Connection {

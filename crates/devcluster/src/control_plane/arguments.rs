@@ -93,7 +93,7 @@ pub fn apiserver(endpoints: &Endpoints, identity: &Identity, help: &Help) -> Vec
 
 /// Arguments of the controller manager. Its client limits are raised: with the defaults of 20 and 30 requests
 /// per second they would be what every benchmark measures.
-pub(super) fn controller_manager(
+pub fn controller_manager(
     kubeconfig: &Path,
     identity: &Identity,
     services: &str,
@@ -125,7 +125,8 @@ pub(super) fn controller_manager(
     arguments
 }
 
-pub(super) fn scheduler(kubeconfig: &Path, help: &Help) -> Vec<String> {
+/// Arguments of the scheduler.
+pub fn scheduler(kubeconfig: &Path, help: &Help) -> Vec<String> {
     let mut arguments = leaderless(kubeconfig, help);
     arguments.extend([
         "--kube-api-qps=1000".to_owned(),

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use nix::unistd::Pid;
 
-pub use self::arguments::{GATES, apiserver as apiserver_arguments, etcd as etcd_arguments};
+pub use self::arguments::{
+    GATES, apiserver as apiserver_arguments, controller_manager as controller_manager_arguments,
+    etcd as etcd_arguments, scheduler as scheduler_arguments,
+};
 use crate::cluster::kubectl;
 use crate::error::Result;
 use crate::kubernetes::Kubernetes;

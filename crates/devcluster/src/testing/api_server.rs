@@ -1,0 +1,189 @@
+//! etcd and kube-apiserver, for one test or for all of a process.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use nix::sys::signal::Signal;
+
+use super::keeper::{Keeper, Sweeper};
+use crate::cluster::{etcd, kubectl};
+use crate::control_plane::{Endpoints, Identity, apiserver_arguments, etcd_arguments, wait_ready};
+use crate::debian;
+use crate::error::{Doing, Result, refused};
+use crate::kubernetes::Kubernetes;
+use crate::pki::{Authority, Subject};
+use crate::process::{capture, feed};
+
+const API_SERVER: &str = "kube-apiserver";
+const ATTEMPTS: u32 = 3;
+
+/// etcd and kube-apiserver for one test, on loopback, stopped when dropped. They also end when the test's process
+/// does, however that happens.
+///
+/// Every client has a certificate and RBAC decides what it may do; see [`user`](Self::user).
+pub struct ApiServer {
+    pub(super) kubernetes: Kubernetes,
+    pub(super) keeper: Keeper,
+    pub(super) authority: Authority,
+    pub(super) identity: Identity,
+    pub(super) endpoints: Endpoints,
+    /// Of the one attempt to start that worked: data, keys, logs.
+    pub(super) place: PathBuf,
+    admin: PathBuf,
+    // Dropped in this order: first the directory goes, then who would remove it.
+    directory: tempfile::TempDir,
+    _sweeper: Sweeper,
+}
+
+impl ApiServer {
+    /// Starts both and waits until they are ready.
+    pub fn start() -> Result<Self> {
+        // A port that was free a moment ago may be gone now: another try finds others.
+        let mut attempt = 1;
+        loop {
+            match Self::try_start() {
+                Err(_) if attempt < ATTEMPTS => attempt += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn try_start() -> Result<Self> {
+        let kubernetes = Kubernetes::already_there()?;
+        kubernetes.must_have(&[API_SERVER, "kubectl"])?;
+        let directory = tempfile::Builder::new()
+            .prefix("stowage-apiserver-")
+            .tempdir()
+            .doing(|| "cannot make a temporary directory".to_owned())?;
+        let sweeper = Sweeper::of(directory.path())?;
+        let [port, client, peer] = free_ports()?;
+        let endpoints = Endpoints {
+            address: Ipv4Addr::LOCALHOST,
+            port,
+            etcd: (client, peer),
+            services: "198.18.4.0/22".to_owned(),
+            api_service: Ipv4Addr::new(198, 18, 4, 1),
+        };
+        let place = directory.path().join("server");
+        let authority = Authority::open(&place.join("pki"))?;
+        let admin = Subject {
+            common_name: "admin",
+            organization: Some("system:masters"),
+            ..Subject::default()
+        };
+        let server = Self {
+            admin: authority.kubeconfig("admin", &endpoints.url(), &admin)?,
+            identity: Identity::ensure(&authority, &endpoints)?,
+            keeper: Keeper::new(),
+            kubernetes,
+            authority,
+            endpoints,
+            place,
+            directory,
+            _sweeper: sweeper,
+        };
+        server.run_both()?;
+        Ok(server)
+    }
+
+    fn run_both(&self) -> Result<()> {
+        let etcd = etcd(&self.kubernetes, &debian::tools_directory());
+        let data = self.place.join("etcd");
+        let arguments = etcd_arguments(&data, &self.endpoints, &self.identity);
+        self.keeper
+            .run("etcd", &etcd, &arguments, &self.log("etcd"))?;
+
+        let help = self.kubernetes.help(API_SERVER)?;
+        let mut arguments = apiserver_arguments(&self.endpoints, &self.identity, &help);
+        // A loopback address may not be published as the service's endpoint, and nobody would use it.
+        arguments.push("--endpoint-reconciler-type=none".to_owned());
+        self.run(API_SERVER, &arguments)?;
+        self.wait_ready()
+    }
+
+    /// Runs one of Kubernetes' programs beside the API server.
+    pub(super) fn run(&self, name: &str, arguments: &[String]) -> Result<()> {
+        let program = self.kubernetes.program(name);
+        self.keeper.run(name, &program, arguments, &self.log(name))
+    }
+
+    pub(super) fn log(&self, name: &str) -> PathBuf {
+        self.place.join(format!("{name}.log"))
+    }
+
+    fn wait_ready(&self) -> Result<()> {
+        let log = self.log(API_SERVER);
+        wait_ready(&self.kubernetes, &self.admin, &log, || self.keeper.check())
+    }
+
+    /// One for all tests of a process that do not mind company: each takes a namespace of its own.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<ApiServer> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start().unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// Kills the API server; what it has stored stays. Called twice: it is not there.
+    pub fn stop(&self) -> Result<()> {
+        self.keeper.stop(API_SERVER)
+    }
+
+    /// Starts the API server again, at the same address, with everything it had, and waits until it is ready.
+    /// Called twice: it runs.
+    pub fn start_again(&self) -> Result<()> {
+        self.keeper.start_again(API_SERVER)?;
+        self.wait_ready()
+    }
+
+    /// Stops the clock of the API server: connections stay, nothing is answered.
+    pub fn freeze(&self) -> Result<()> {
+        self.keeper.signal(API_SERVER, Signal::SIGSTOP)
+    }
+
+    /// Undoes [`freeze`](Self::freeze).
+    pub fn thaw(&self) -> Result<()> {
+        self.keeper.signal(API_SERVER, Signal::SIGCONT)
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.admin
+    }
+
+    /// Runs `kubectl` as administrator.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        capture(kubectl(&self.kubernetes, &self.admin).args(arguments))
+    }
+
+    /// `kubectl` with a document on its standard input, such as `["apply", "-f", "-"]`.
+    pub fn kubectl_with_input(&self, arguments: &[&str], input: &str) -> Result<String> {
+        feed(
+            kubectl(&self.kubernetes, &self.admin).args(arguments),
+            input,
+        )
+    }
+
+    /// Files of the test that go with the server.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// Ports that nobody listens at. They lie below those that the kernel gives to outgoing connections: while the API
+/// server is stopped, a client that tries again and again could otherwise be given its port.
+fn free_ports() -> Result<[u16; 3]> {
+    let mut open = Vec::new();
+    for _ in 0..100 {
+        let random = RandomState::new().build_hasher().finish();
+        let port = 16_000 + u16::try_from(random % 16_000).unwrap_or_default();
+        // All open at once, so that they differ.
+        open.extend(
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|listener| (port, listener)),
+        );
+        if let [first, second, third] = open.as_slice() {
+            return Ok([first.0, second.0, third.0]);
+        }
+    }
+    refused("no free port between 16000 and 32000")
+}

@@ -1,0 +1,141 @@
+//! The cluster that end-to-end tests run on, and their namespaces in it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::cluster::Cluster;
+use crate::error::{Result, refused};
+use crate::kubernetes::{Kubernetes, kubectl_program};
+use crate::process::{capture, feed, wait_until};
+
+/// Where a test that needs a whole cluster finds its name; set by `./x test`.
+pub const CLUSTER_VARIABLE: &str = "STOWAGE_TEST_CLUSTER";
+/// A cluster of the user's own, instead.
+pub const KUBECONFIG_VARIABLE: &str = "STOWAGE_KUBECONFIG";
+
+/// The whole cluster that end-to-end tests run on: the one `./x test` made, or the user's own.
+pub struct TestCluster {
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+    dev: Option<Cluster>,
+}
+
+impl TestCluster {
+    /// Finds it.
+    pub fn get() -> Result<Self> {
+        if let Some(own) = env::var_os(KUBECONFIG_VARIABLE).filter(|v| !v.is_empty()) {
+            return Ok(Self {
+                kubectl: kubectl_program(),
+                kubeconfig: PathBuf::from(own),
+                dev: None,
+            });
+        }
+        let Ok(name) = env::var(CLUSTER_VARIABLE) else {
+            return refused("this test needs a cluster: run it with `./x test`");
+        };
+        let cluster = Cluster::named(&name)?;
+        let kubeconfig = cluster.kubeconfig();
+        Ok(Self {
+            kubectl: Kubernetes::already_there()?.program("kubectl"),
+            kubeconfig,
+            dev: Some(cluster),
+        })
+    }
+
+    /// The dev cluster; a cluster of the user's own has no nodes that may be stopped.
+    pub fn dev(&self) -> Result<&Cluster> {
+        match &self.dev {
+            Some(cluster) => Ok(cluster),
+            None => refused("this test stops nodes, so it needs a dev cluster"),
+        }
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Runs `kubectl` as administrator.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        capture(self.command().args(arguments))
+    }
+
+    /// `kubectl apply` of a document.
+    pub fn apply(&self, manifest: &str) -> Result<String> {
+        feed(self.command().args(["apply", "-f", "-"]), manifest)
+    }
+
+    /// A namespace of its own, deleted when dropped.
+    pub fn namespace(&self, prefix: &str) -> Result<Namespace<'_>> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{prefix}-{}-{count}", std::process::id());
+        self.kubectl(&["create", "namespace", &name])?;
+        let namespace = Namespace {
+            cluster: self,
+            name,
+        };
+        // Pods are refused until the account they run as is there.
+        wait_until(
+            "the ServiceAccount of a namespace",
+            Duration::from_secs(30),
+            Path::new("-"),
+            || {
+                Ok(namespace
+                    .kubectl(&["get", "serviceaccount", "default"])
+                    .is_ok())
+            },
+        )?;
+        Ok(namespace)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        command
+    }
+}
+
+/// A namespace that lasts as long as the test.
+pub struct Namespace<'a> {
+    cluster: &'a TestCluster,
+    name: String,
+}
+
+impl Namespace<'_> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs `kubectl` in it.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        capture(
+            self.cluster
+                .command()
+                .args(["--namespace", &self.name])
+                .args(arguments),
+        )
+    }
+
+    /// Applies a document to it.
+    pub fn apply(&self, manifest: &str) -> Result<String> {
+        feed(
+            self.cluster
+                .command()
+                .args(["--namespace", &self.name, "apply", "-f", "-"]),
+            manifest,
+        )
+    }
+}
+
+impl Drop for Namespace<'_> {
+    fn drop(&mut self) {
+        let _ = self
+            .cluster
+            .kubectl(&["delete", "namespace", &self.name, "--wait=false"]);
+    }
+}

@@ -1,0 +1,449 @@
+//! `stowage sidecar controller`: gets to know driver and server, waits for its lease, runs the roles.
+//!
+//! One lease, upstream's provisioner's, decides which replica works. Each role also holds the lease of the Go sidecar
+//! it replaces, so that the two never work side by side: a role whose lease is held elsewhere waits while the others
+//! run.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use kube::Config;
+use stowage_csi::{endpoint::Endpoint, metrics::ClientMetrics};
+use stowage_service::{
+    Elections, Health, KubeArgs, LeaseArgs, Metrics, Tasks,
+    client::{self, ClientError},
+    lease::LeaseError,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    args::{ArgsError, RoleArgs, Settings},
+    cluster::{Cluster, Kinds},
+    driver::{Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest},
+    driver_call,
+    events::Events,
+    journal::{Journal, JournalError, Sharing, journal_name},
+    liveness::{Liveness, LivenessArgs, LivenessError, some_time},
+    provision,
+    role::{Context, ROLES, Role, lease_name},
+    server::{Server, ServerError},
+    termination::TerminationArgs,
+};
+
+/// Pause before the API server is asked again at the start.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Flags of `stowage sidecar controller`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ControllerArgs {
+    /// Socket of the driver
+    #[arg(long, value_name = "SOCKET", default_value = "/run/csi/socket")]
+    pub csi_address: Endpoint,
+
+    /// Work only for a driver of this name [default: any]
+    #[arg(long, value_name = "NAME")]
+    pub driver_name: Option<DriverName>,
+
+    /// How long a call to the driver may take [default: 10s to provision, 15s to attach]
+    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    pub timeout: Option<Duration>,
+
+    /// Roles.
+    #[command(flatten)]
+    pub roles: RoleArgs,
+
+    /// Leader election.
+    #[command(flatten)]
+    pub lease: LeaseArgs,
+
+    /// The API server.
+    #[command(flatten)]
+    pub kube: KubeArgs,
+
+    /// Liveness.
+    #[command(flatten)]
+    pub liveness: LivenessArgs,
+
+    /// Last words.
+    #[command(flatten)]
+    pub termination: TerminationArgs,
+}
+
+/// What the process around the roles provides.
+#[derive(Clone)]
+pub struct Process {
+    /// Readiness.
+    pub health: Health,
+    /// Metrics.
+    pub metrics: Metrics,
+    /// Background tasks.
+    pub tasks: Tasks,
+    /// The request to stop.
+    pub shutdown: CancellationToken,
+}
+
+/// Why the controller cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// Flags that make no sense.
+    #[error(transparent)]
+    Args(#[from] ArgsError),
+    /// No liveness endpoint.
+    #[error(transparent)]
+    Liveness(#[from] LivenessError),
+    /// The driver is not what it should be.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// Two sidecars or two sockets were mixed up.
+    #[error(
+        "--driver-name is `{expected}`, but the driver at `{endpoint}` says that it is `{found}`: nothing was done"
+    )]
+    OtherDriver {
+        /// The socket.
+        endpoint: Endpoint,
+        /// The flag.
+        expected: DriverName,
+        /// What the driver says.
+        found: DriverName,
+    },
+    /// The roles depend on what the driver can do.
+    #[error(
+        "the driver came back with other capabilities: this process ends so that its roles begin anew"
+    )]
+    Different,
+    /// No client for the API server.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The API server cannot be worked with.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// A lease was lost.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// No journal, or no longer ours.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The socket serves no controller.
+    #[error(
+        "the driver `{0}` can neither create nor attach volumes: it needs no controller sidecar"
+    )]
+    NothingToDo(DriverName),
+}
+
+/// Runs until shutdown.
+pub async fn run(args: ControllerArgs, process: Process) -> Result<(), ControllerError> {
+    let settings = args.roles.settings(args.timeout, false)?;
+    let metrics = process.metrics.with_registry(ClientMetrics::register);
+    let liveness = Liveness::start(&args.liveness, &args.csi_address, metrics.clone())?;
+    let options = DriverOptions {
+        endpoint: args.csi_address.clone(),
+        timeout: settings.provision.timeout,
+        metrics,
+        interest: Interest::Capabilities,
+        check: process.health.check("driver"),
+    };
+    let config = args.kube.config().await?;
+    let Some((driver, watch)) = Driver::connect(options, &process.shutdown).await? else {
+        return Ok(());
+    };
+    if let Some(liveness) = &liveness {
+        liveness.name_driver(driver.name());
+    }
+    if let Some(expected) = args.driver_name.filter(|name| name != driver.name()) {
+        return Err(ControllerError::OtherDriver {
+            endpoint: args.csi_address,
+            expected,
+            found: driver.name().clone(),
+        });
+    }
+    let controller = Controller {
+        settings: Arc::new(settings),
+        elections: Elections::new(config.clone(), &args.lease, &process.metrics)?,
+        namespace: namespace(&config, &args.lease),
+        config,
+        process,
+        driver,
+    };
+    controller
+        .serve(watch, args.roles.resolve_intents_and_exit)
+        .await
+}
+
+/// Where leases and journal are.
+pub(crate) fn namespace(config: &Config, args: &LeaseArgs) -> String {
+    let given = args.leader_election_namespace.clone();
+    given
+        .filter(|namespace| !namespace.is_empty())
+        .unwrap_or_else(|| config.default_namespace.clone())
+}
+
+/// The roles of one driver.
+pub(crate) struct Controller {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) elections: Elections,
+    pub(crate) namespace: String,
+    pub(crate) config: Config,
+    pub(crate) process: Process,
+    pub(crate) driver: Driver,
+}
+
+impl Controller {
+    /// Waits for the lease and works, until shutdown or until the driver is another one.
+    pub(crate) async fn serve(
+        self,
+        watch: DriverWatch,
+        resolve_only: bool,
+    ) -> Result<(), ControllerError> {
+        let work = async {
+            let Some(server) = self.discover().await? else {
+                return Ok(());
+            };
+            let lease = lease_name(self.driver.name().as_str());
+            let shutdown = &self.process.shutdown;
+            let work = |lost| self.work(server, lost, resolve_only);
+            if self.settings.own_node.is_some() {
+                // Each works for its own node: there is nothing to be decided.
+                return work(CancellationToken::new()).await;
+            }
+            self.elections
+                .lead(&lease, shutdown, work)
+                .await?
+                .unwrap_or(Ok(()))
+        };
+        tokio::select! {
+            ended = work => ended,
+            error = another(watch) => Err(error),
+        }
+    }
+
+    /// Asks the server what it can do, and says what is off. `None`: asked to stop.
+    async fn discover(&self) -> Result<Option<Server>, ControllerError> {
+        let client = client::connect(self.config.clone())?;
+        let mut told = String::new();
+        loop {
+            let error = match Server::discover(&client).await {
+                Ok(server) => {
+                    let version = &server.version;
+                    tracing::info!(version, "The API server answers.");
+                    for feature in server.features_off() {
+                        tracing::info!(feature, "A feature is off here.");
+                    }
+                    return Ok(Some(server));
+                }
+                Err(error @ ServerError::TooOld(_)) => return Err(error.into()),
+                Err(error) => driver_call::chain(&error),
+            };
+            if told != error {
+                tracing::warn!(
+                    reason = error,
+                    "The API server does not answer; asking again."
+                );
+                told = error;
+            }
+            let pause = tokio::time::sleep(ASK_AGAIN);
+            if self
+                .process
+                .shutdown
+                .run_until_cancelled(pause)
+                .await
+                .is_none()
+            {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Does the work of a leader. Everything ends with this future; after a request to stop, what is under way is
+    /// finished first.
+    async fn work(
+        &self,
+        server: Server,
+        lost: CancellationToken,
+        resolve_only: bool,
+    ) -> Result<(), ControllerError> {
+        let (roles, kinds) = self.roles()?;
+        let client = client::connect(self.config.clone())?;
+        let Some(journal) = self.open_journal(&client).await? else {
+            return Ok(());
+        };
+        let stop = self.process.shutdown.child_token();
+        // The journal and the events outlive the roles, which write to them to the last.
+        let last = CancellationToken::new();
+        let _guards = (stop.clone().drop_guard(), last.clone().drop_guard());
+        let events = Events::new(
+            client.clone(),
+            self.driver.name().as_str(),
+            &self.process.metrics,
+        );
+        let (writer, recorder) = (journal.clone(), events.clone());
+        let (until, and_until) = (last.clone(), last.clone());
+        self.process
+            .tasks
+            .spawn("journal", async move { writer.run(until).await });
+        self.process
+            .tasks
+            .spawn("events", async move { recorder.run(and_until).await });
+
+        let context = Context {
+            driver: self.driver.clone(),
+            cluster: Cluster::default(),
+            client: client.clone(),
+            server: Arc::new(server),
+            events,
+            journal: journal.clone(),
+            settings: Arc::clone(&self.settings),
+            metrics: self.process.metrics.clone(),
+        };
+        let taken = journal.lost();
+        let work = self.run_roles(&context, &roles, kinds, &stop, resolve_only);
+        tokio::select! {
+            ended = work => ended?,
+            // Somebody else may be at work already: whatever is under way is dropped at once.
+            () = lost.cancelled() => return Ok(()),
+            () = taken.cancelled() => {
+                return Err(journal.loss().unwrap_or(JournalError::Stopped).into());
+            }
+        }
+        Ok(journal.flush().await?)
+    }
+
+    async fn run_roles(
+        &self,
+        context: &Context,
+        roles: &[&'static Role],
+        kinds: Kinds,
+        stop: &CancellationToken,
+        resolve_only: bool,
+    ) -> Result<(), ControllerError> {
+        let known = self.process.health.check("watches");
+        known.not_ready("waiting for the API server's lists");
+        let name = self.driver.name().as_str();
+        context
+            .cluster
+            .start(&context.client, name, kinds, &self.process.tasks, stop);
+        let synced = stop
+            .run_until_cancelled(context.cluster.synced(kinds))
+            .await;
+        if synced.is_none() {
+            return Ok(());
+        }
+        known.ready();
+        tracing::info!(
+            claims = context.cluster.claims.store().len(),
+            volumes = context.cluster.volumes.store().len(),
+            intents = context.journal.all().len(),
+            "The cluster is known."
+        );
+        if resolve_only {
+            provision::resolve(context.clone(), stop.clone()).await;
+            tracing::info!("No volume is left half made.");
+            return Ok(());
+        }
+        let all = roles
+            .iter()
+            .map(|role| self.run_role(role, context.clone(), stop));
+        join_all(all).await.into_iter().collect()
+    }
+
+    /// Runs a role while it holds the lease of the Go sidecar that it replaces.
+    async fn run_role(
+        &self,
+        role: &Role,
+        context: Context,
+        stop: &CancellationToken,
+    ) -> Result<(), ControllerError> {
+        let driver = self.driver.name().as_str();
+        let lease = (role.lease)(driver);
+        let start = |token| {
+            tracing::info!(role = role.name, "The role begins.");
+            (role.run)(context, token)
+        };
+        if self.settings.own_node.is_some() || lease == lease_name(driver) {
+            start(stop.clone()).await;
+            return Ok(());
+        }
+        let work = |lost: CancellationToken| async move {
+            let stop = stop.child_token();
+            let work = start(stop);
+            lost.run_until_cancelled(work).await;
+        };
+        self.elections.lead(&lease, stop, work).await?;
+        Ok(())
+    }
+
+    /// The roles that this driver has work for, and what they need to see.
+    fn roles(&self) -> Result<(Vec<&'static Role>, Kinds), ControllerError> {
+        let mut roles = Vec::new();
+        let mut kinds = Kinds::default();
+        for role in ROLES {
+            if let Some(needs) = (role.needs)(self.driver.capabilities(), &self.settings) {
+                kinds = kinds.and(needs);
+                roles.push(role);
+            }
+        }
+        if roles.is_empty() {
+            return Err(ControllerError::NothingToDo(self.driver.name().clone()));
+        }
+        Ok((roles, kinds))
+    }
+
+    /// Opens the journal, patiently where the server is away. `None`: asked to stop.
+    async fn open_journal(
+        &self,
+        client: &kube::Client,
+    ) -> Result<Option<Journal>, ControllerError> {
+        let node = self.settings.own_node.as_ref().map(|own| own.name.as_str());
+        let name = journal_name(self.driver.name().as_str(), node);
+        let sharing = match node {
+            Some(_) => Sharing::PerNode,
+            None => Sharing::Exclusive,
+        };
+        let mut told = String::new();
+        loop {
+            let opened = Journal::open(
+                client.clone(),
+                &self.namespace,
+                &name,
+                self.elections.identity(),
+                sharing,
+                &self.process.metrics,
+            );
+            let error = match opened.await {
+                Ok(journal) => return Ok(Some(journal)),
+                Err(
+                    error @ (JournalError::Unreachable { .. } | JournalError::Forbidden { .. }),
+                ) => error.to_string(),
+                Err(error) => return Err(error.into()),
+            };
+            if told != error {
+                tracing::error!(
+                    reason = error,
+                    "The intent journal cannot be opened; trying again."
+                );
+                told = error;
+            }
+            let pause = tokio::time::sleep(ASK_AGAIN);
+            if self
+                .process
+                .shutdown
+                .run_until_cancelled(pause)
+                .await
+                .is_none()
+            {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Waits until the driver is another one.
+async fn another(mut watch: DriverWatch) -> ControllerError {
+    loop {
+        match watch.next().await {
+            // Calls wait for it and are repeated; there is nothing to do here.
+            Ok(Change::Lost | Change::Back) => {}
+            Ok(Change::Different(_)) => return ControllerError::Different,
+            Err(error) => return error.into(),
+        }
+    }
+}

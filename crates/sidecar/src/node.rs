@@ -1,0 +1,299 @@
+//! `stowage sidecar node`: makes the driver known to the kubelet, and says whether it is alive.
+//!
+//! In place of upstream's node-driver-registrar and livenessprobe. Needs no access to the Kubernetes API, unless it is
+//! the one sidecar of a driver that runs whole on every node (`--node-deployment`).
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use clap::{ArgAction, builder::BoolishValueParser};
+use stowage_csi::{endpoint::Endpoint, metrics::ClientMetrics};
+use stowage_service::{Elections, KubeArgs, LeaseArgs};
+
+use crate::{
+    args::{NODE_DEPLOYMENT, RoleArgs},
+    controller::{Controller, ControllerError, Process, namespace},
+    driver::{Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest},
+    liveness::{Liveness, LivenessArgs, LivenessError, some_time},
+    register::{HostSocket, RegisterError, Registrar, check_directory},
+    termination::TerminationArgs,
+};
+
+/// Flags of `stowage sidecar node`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct NodeArgs {
+    /// Socket of the driver, as this process sees it
+    #[arg(long, value_name = "SOCKET", default_value = "/run/csi/socket")]
+    pub csi_address: Endpoint,
+
+    /// Socket of the driver, as the kubelet on the host sees it
+    #[arg(long, value_name = "PATH")]
+    pub kubelet_registration_path: HostSocket,
+
+    /// The kubelet's folder of registration sockets, as this process sees it
+    #[arg(long, value_name = "DIR", default_value = "/registration")]
+    pub plugin_registration_path: PathBuf,
+
+    /// Register only a driver of this name [default: any]
+    #[arg(long, value_name = "NAME")]
+    pub driver_name: Option<DriverName>,
+
+    /// How long the driver may take for an answer
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = some_time)]
+    pub timeout: Duration,
+
+    /// Liveness.
+    #[command(flatten)]
+    pub liveness: LivenessArgs,
+
+    /// Last words.
+    #[command(flatten)]
+    pub termination: TerminationArgs,
+
+    /// Run the controller's roles for this node too: for drivers that run whole on every node
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+        help_heading = NODE_DEPLOYMENT)]
+    pub node_deployment: bool,
+
+    /// Roles.
+    #[command(flatten)]
+    pub roles: RoleArgs,
+
+    /// Leases are not used, but say where the journal is.
+    #[command(flatten)]
+    pub lease: LeaseArgs,
+
+    /// The API server, for --node-deployment.
+    #[command(flatten)]
+    pub kube: KubeArgs,
+
+    /// Flags that manifests may still carry.
+    #[command(flatten)]
+    pub upstream: UpstreamArgs,
+}
+
+/// Flags of node-driver-registrar that have no meaning here. They are taken so that manifests keep working.
+#[derive(clap::Args, Clone, Debug)]
+pub struct UpstreamArgs {
+    /// What to run as
+    #[arg(long, hide = true, value_enum, default_value = "registration")]
+    mode: Mode,
+    #[arg(long, hide = true)]
+    connection_timeout: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    enable_pprof: Option<bool>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    automaxprocs: Option<bool>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    logtostderr: Option<bool>,
+    #[arg(long, hide = true)]
+    stderrthreshold: Option<String>,
+}
+
+/// What upstream's registrar can run as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    Registration,
+    KubeletRegistrationProbe,
+}
+
+impl NodeArgs {
+    /// Was the process started as an exec probe of old manifests? Such a probe must end, and a second registration
+    /// beside the real one would be the worst answer. Upstream's says yes to everything by now; so do we.
+    pub fn is_exec_probe(&self) -> bool {
+        self.upstream.mode == Mode::KubeletRegistrationProbe
+    }
+}
+
+/// Why the node's sidecar cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// No liveness endpoint.
+    #[error(transparent)]
+    Liveness(#[from] LivenessError),
+    /// The driver is not what it should be.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// Two sidecars or two sockets were mixed up.
+    #[error(
+        "--driver-name is `{expected}`, but the driver at `{endpoint}` says that it is `{found}`: it is not registered"
+    )]
+    OtherDriver {
+        /// The socket.
+        endpoint: Endpoint,
+        /// The flag.
+        expected: DriverName,
+        /// What the driver says.
+        found: DriverName,
+    },
+    /// No registration.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The roles for this node cannot go on.
+    #[error(transparent)]
+    Controller(#[from] ControllerError),
+}
+
+/// Runs until shutdown, which takes the driver off the node.
+pub async fn run(args: NodeArgs, process: Process) -> Result<(), NodeError> {
+    let registered = process.health.check("registration");
+    let metrics = process.metrics.with_registry(ClientMetrics::register);
+    let liveness = Liveness::start(&args.liveness, &args.csi_address, metrics.clone())?;
+    check_directory(&args.plugin_registration_path)?;
+
+    let options = DriverOptions {
+        endpoint: args.csi_address.clone(),
+        timeout: args.timeout,
+        metrics,
+        interest: if args.node_deployment {
+            Interest::Capabilities
+        } else {
+            Interest::Name
+        },
+        check: process.health.check("driver"),
+    };
+    let Some((driver, watch)) = Driver::connect(options, &process.shutdown).await? else {
+        return Ok(());
+    };
+    if let Some(liveness) = &liveness {
+        liveness.name_driver(driver.name());
+    }
+    refuse_other_driver(&args, driver.name())?;
+    let registrar = Registrar::new(
+        &args.plugin_registration_path,
+        driver.name().clone(),
+        args.kubelet_registration_path.clone(),
+        registered,
+    )?;
+    let shutdown = process.shutdown.clone();
+    if !args.node_deployment {
+        return tokio::select! {
+            ended = registrar.run(&shutdown) => Ok(ended?),
+            error = renamed(watch) => Err(error.into()),
+        };
+    }
+    let roles = run_roles(&args, process, driver, watch);
+    // Registration goes on while the roles finish what is under way.
+    let (registered, worked) = tokio::try_join!(
+        async { registrar.run(&shutdown).await.map_err(NodeError::from) },
+        async { roles.await.map_err(NodeError::from) },
+    )?;
+    let ((), ()) = (registered, worked);
+    Ok(())
+}
+
+/// The controller's roles, for this node only.
+async fn run_roles(
+    args: &NodeArgs,
+    process: Process,
+    driver: Driver,
+    watch: DriverWatch,
+) -> Result<(), ControllerError> {
+    let settings = args.roles.settings(None, true)?;
+    let config = args.kube.config().await?;
+    let controller = Controller {
+        settings: Arc::new(settings),
+        elections: Elections::new(config.clone(), &args.lease, &process.metrics)?,
+        namespace: namespace(&config, &args.lease),
+        config,
+        process,
+        driver,
+    };
+    controller
+        .serve(watch, args.roles.resolve_intents_and_exit)
+        .await
+}
+
+fn refuse_other_driver(args: &NodeArgs, found: &DriverName) -> Result<(), NodeError> {
+    match &args.driver_name {
+        Some(expected) if expected != found => Err(NodeError::OtherDriver {
+            endpoint: args.csi_address.clone(),
+            expected: expected.clone(),
+            found: found.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Waits for the one thing about a restarted driver that ends its registration.
+async fn renamed(mut watch: DriverWatch) -> DriverError {
+    loop {
+        match watch.next().await {
+            // The kubelet connects anew for each call: to it a restart is over as soon as the driver answers.
+            Ok(Change::Lost | Change::Back | Change::Different(_)) => {}
+            Err(error) => return error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: NodeArgs,
+    }
+
+    fn parse(words: &[&str]) -> Result<NodeArgs, clap::Error> {
+        let required = ["node", "--kubelet-registration-path=/plugins/x/csi.sock"];
+        Command::try_parse_from(required.iter().chain(words)).map(|command| command.args)
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let args = parse(&[]).unwrap();
+        assert_eq!(args.csi_address, "/run/csi/socket".parse().unwrap());
+        assert_eq!(
+            args.plugin_registration_path,
+            PathBuf::from("/registration")
+        );
+        assert_eq!(args.timeout, Duration::from_secs(1));
+        assert_eq!(args.liveness.health_port, 9808);
+        assert_eq!(args.liveness.probe_timeout, Duration::from_secs(3));
+        assert!(!args.is_exec_probe());
+    }
+
+    #[test]
+    fn flags_of_upstreams_manifests_are_taken() {
+        let args = parse(&[
+            "--csi-address=/csi/csi.sock",
+            "--plugin-registration-path=/registration",
+            "--connection-timeout=30s",
+            "--timeout=30s",
+            "--health-port=9809",
+            "--mode=registration",
+            "--enable-pprof",
+            "--automaxprocs=false",
+            "--logtostderr=true",
+            "--stderrthreshold=INFO",
+        ]);
+        assert_eq!(args.unwrap().liveness.health_port, 9809);
+        assert!(
+            parse(&["--mode=kubelet-registration-probe"])
+                .unwrap()
+                .is_exec_probe()
+        );
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_the_flag() {
+        for (words, flag) in [
+            (
+                "--kubelet-registration-path=plugins/csi.sock",
+                "--kubelet-registration-path",
+            ),
+            ("--csi-address=tcp://127.0.0.1:1", "--csi-address"),
+            ("--driver-name=../x", "--driver-name"),
+            ("--timeout=0s", "--timeout"),
+            ("--probe-timeout=3", "--probe-timeout"),
+            ("--health-port=65536", "--health-port"),
+        ] {
+            let parsed = Command::try_parse_from(["node", words]);
+            assert!(parsed.unwrap_err().to_string().contains(flag), "{words}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Makes volumes for claims and deletes them again: what upstream's external-provisioner does.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`plan`] | from a claim to an [`Intent`](crate::intent::Intent): all that can be wrong is found here |
+//! | [`parameters`], [`templates`], [`topology`], [`source`] | the parts of the plan |
+//! | [`object`] | from an intent to the call and the object; checks the driver's answer |
+//! | [`create`] | carries an intent out, whatever happens in between |
+//! | [`delete`] | deletes released volumes, guards the objects of the others |
+//! | [`cloning`] | lets go of claims that were kept while they were copied |
+
+mod cloning;
+mod create;
+mod delete;
+mod metrics;
+mod object;
+mod parameters;
+mod plan;
+mod source;
+mod templates;
+mod topology;
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures::FutureExt as _;
+use stowage_csi::proto::csi::{NodeGetInfoRequest, node_client::NodeClient};
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    create::{Provisioner, jitter},
+    delete::Deleter,
+    metrics::ProvisionMetrics,
+    plan::Places,
+    topology::Topologies,
+};
+use crate::{
+    args::Settings,
+    cluster::{
+        Kinds,
+        claim::{Claim, clone_group},
+        store::{Cached as _, Change},
+    },
+    driver::Capabilities,
+    driver_call,
+    intent::Segment,
+    queue::Queue,
+    role::{Context, Role, lease_name},
+};
+
+/// The provisioner's part.
+pub(crate) const ROLE: Role = Role {
+    name: "provisioning",
+    lease: |driver| lease_name(driver),
+    needs,
+    run: |context, stop| run(context, stop).boxed(),
+};
+
+fn needs(driver: Capabilities, settings: &Settings) -> Option<Kinds> {
+    let topology = driver.volume_accessibility_constraints() && settings.own_node.is_none();
+    (driver.controller_service() && driver.create_delete_volume()).then_some(Kinds {
+        attachments: driver.publish_unpublish(),
+        driver_nodes: topology,
+        nodes: topology,
+    })
+}
+
+/// Provisions and deletes until `stop`.
+async fn run(context: Context, stop: CancellationToken) {
+    let Some(own_segment) = own_segment(&context, &stop).await else {
+        return;
+    };
+    let metrics = ProvisionMetrics::register(&context.metrics);
+    let queue = |name| {
+        let make = |registry: &mut _| Queue::new(name, context.backoff(), registry);
+        context.metrics.with_registry(make)
+    };
+    let (claims, volumes, cloned) = (queue("claims"), queue("volumes"), queue("cloned-claims"));
+    let provisioner = provisioner(&context, own_segment.clone(), metrics.clone(), false);
+    let deleter = Arc::new(Deleter::new(context.clone(), metrics, own_segment));
+
+    // What a predecessor left half done comes first.
+    for intent in context.journal.all() {
+        claims.add(intent.claim.uid);
+    }
+    listen_to_claims(&context, &provisioner, &claims, &cloned);
+    listen_to_classes(&context, &claims);
+    listen_to_volumes(&context, &provisioner, &claims, &volumes);
+    let freed = volumes.clone();
+    context.cluster.attachments.listen(move |change| {
+        if let Change::Gone(attachment) = change
+            && let Some(volume) = &attachment.volume
+        {
+            freed.add(volume.as_str());
+        }
+    });
+
+    let workers = context.settings.provision.workers;
+    let making = claims.run(workers, stop.clone(), |uid| {
+        let provisioner = Arc::clone(&provisioner);
+        async move { provisioner.work(&uid).await }
+    });
+    let deleting = volumes.run(workers, stop.clone(), |name| {
+        let deleter = Arc::clone(&deleter);
+        async move { deleter.work(&name).await }
+    });
+    let releasing = cloned.run(1, stop.clone(), |key| {
+        let context = context.clone();
+        async move { cloning::release(context, &key).await }
+    });
+    tokio::join!(making, deleting, releasing);
+}
+
+/// Carries out what the journal holds and nothing else; returns when it is empty.
+pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
+    let Some(own_segment) = own_segment(&context, &stop).await else {
+        return;
+    };
+    let metrics = ProvisionMetrics::register(&context.metrics);
+    let make = |registry: &mut _| Queue::new("claims", context.backoff(), registry);
+    let claims = context.metrics.with_registry(make);
+    let provisioner = provisioner(&context, own_segment, metrics, true);
+    for intent in context.journal.all() {
+        claims.add(intent.claim.uid);
+    }
+    let done = stop.child_token();
+    let working = claims.run(context.settings.provision.workers, done.clone(), |uid| {
+        let provisioner = Arc::clone(&provisioner);
+        let (journal, done) = (context.journal.clone(), done.clone());
+        async move {
+            let verdict = provisioner.work(&uid).await;
+            if journal.is_empty() {
+                done.cancel();
+            }
+            verdict
+        }
+    });
+    if !context.journal.is_empty() {
+        working.await;
+    }
+}
+
+fn provisioner(
+    context: &Context,
+    own_segment: Option<Option<Segment>>,
+    metrics: ProvisionMetrics,
+    only_intents: bool,
+) -> Arc<Provisioner> {
+    let places = match own_segment {
+        Some(segment) => Places::OwnNode(segment),
+        None if context
+            .driver
+            .capabilities()
+            .volume_accessibility_constraints() =>
+        {
+            Places::Cluster(Topologies::new(context.cluster.clone()))
+        }
+        None => Places::Everywhere,
+    };
+    let identity = identity(context.driver.name().as_str());
+    Arc::new(Provisioner::new(
+        context.clone(),
+        places,
+        identity,
+        metrics,
+        only_intents,
+    ))
+}
+
+fn listen_to_claims(
+    context: &Context,
+    provisioner: &Arc<Provisioner>,
+    claims: &Queue,
+    cloned: &Queue,
+) {
+    let delays = context
+        .settings
+        .own_node
+        .as_ref()
+        .and_then(|own| own.immediate);
+    let (provisioner, claims, cloned) = (Arc::clone(provisioner), claims.clone(), cloned.clone());
+    context.cluster.claims.listen(move |change| match change {
+        // Our own events and the binder's writes are no reason to try again earlier.
+        Change::Set {
+            old: Some(old),
+            new,
+        } if old == new => {}
+        Change::Set { old, new } => {
+            if new.volume.is_some() {
+                provisioner.seen(&new.uid);
+            }
+            release_sources(old.as_deref(), Some(new), &cloned);
+            if !provisioner.wants(new) {
+                return;
+            }
+            match (delays, &new.selected_node) {
+                (Some(delays), None) => {
+                    claims.add_after(new.uid.as_str(), jitter(&new.uid, delays));
+                }
+                _ => claims.add(new.uid.as_str()),
+            }
+        }
+        Change::Gone(last) => {
+            provisioner.seen(&last.uid);
+            release_sources(Some(last), None, &cloned);
+            if last.ours {
+                // There may be an intent whose volume nobody wants any more.
+                claims.add(last.uid.as_str());
+            }
+        }
+    });
+}
+
+/// A claim that waits for deletion because it is copied, or the last copy of one: somebody may go.
+fn release_sources(old: Option<&Claim>, new: Option<&Claim>, cloned: &Queue) {
+    if let Some(new) = new
+        && new.deleting
+        && new.cloning_protected
+    {
+        cloned.add(clone_group(&new.namespace, &new.name));
+    }
+    let (before, after) = (old.and_then(Claim::group), new.and_then(Claim::group));
+    if before != after
+        && let Some(source) = before
+    {
+        cloned.add(source);
+    }
+}
+
+/// A class that came or changed may help claims that wait.
+fn listen_to_classes(context: &Context, claims: &Queue) {
+    let (all, claims) = (Arc::clone(&context.cluster.claims), claims.clone());
+    context.cluster.classes.listen(move |change| {
+        let Change::Set { old, new } = change else {
+            return;
+        };
+        if old.as_ref() == Some(new) {
+            return;
+        }
+        for claim in all.store().all() {
+            let waits = claim.ours && claim.volume.is_none() && !claim.deleting;
+            if waits && claim.class.as_deref() == Some(&new.name) {
+                claims.add(claim.uid.as_str());
+            }
+        }
+    });
+}
+
+fn listen_to_volumes(
+    context: &Context,
+    provisioner: &Arc<Provisioner>,
+    claims: &Queue,
+    volumes: &Queue,
+) {
+    let (provisioner, claims, volumes) = (Arc::clone(provisioner), claims.clone(), volumes.clone());
+    context.cluster.volumes.listen(move |change| match change {
+        Change::Set {
+            old: Some(old),
+            new,
+        } if old == new => {}
+        Change::Set { new, .. } => volumes.add(new.name.as_str()),
+        // Its claim, if it still waits, needs another one.
+        Change::Gone(last) => {
+            if let Some(claim) = &last.claim {
+                provisioner.seen(&claim.uid);
+                claims.add(claim.uid.as_str());
+            }
+        }
+    });
+}
+
+/// With a controller on every node: what the driver says of its own node. The outer `None`: asked to stop.
+async fn own_segment(
+    context: &Context,
+    stop: &CancellationToken,
+) -> Option<Option<Option<Segment>>> {
+    if context.settings.own_node.is_none() {
+        return Some(None);
+    }
+    loop {
+        let mut node = NodeClient::new(context.driver.connection());
+        match node.node_get_info(NodeGetInfoRequest {}).await {
+            Ok(answer) => {
+                let topology = answer.into_inner().accessible_topology;
+                let segment = topology.map(|topology| topology.segments);
+                return Some(Some(segment));
+            }
+            Err(status) => {
+                let reason = driver_call::status(&status);
+                tracing::warn!(
+                    reason,
+                    "The driver does not say where its node is; asking again."
+                );
+            }
+        }
+        let pause = tokio::time::sleep(Duration::from_secs(1));
+        stop.run_until_cancelled(pause).await?;
+    }
+}
+
+/// Time, a random number and the driver, as upstream's provisioner calls itself.
+fn identity(driver: &str) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let milliseconds = now.unwrap_or_default().as_millis();
+    let seed = std::collections::hash_map::RandomState::new();
+    let random = std::hash::BuildHasher::hash_one(&seed, driver) % 10_000;
+    format!("{milliseconds}-{random}-{driver}")
+}

@@ -1,0 +1,239 @@
+//! The two things that are made of an intent: the call to the driver, and the object in Kubernetes. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        CSIPersistentVolumeSource, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+        PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity,
+    },
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
+use stowage_csi::proto::csi::{
+    CapacityRange, CreateVolumeRequest, Topology, Volume, VolumeContentSource,
+    volume_content_source,
+};
+
+use super::topology::requirement;
+use crate::{
+    access,
+    cluster::{
+        claim::claim_reference,
+        volume::{
+            DELETION_PROTECTION, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, PROVISIONED_BY,
+        },
+    },
+    intent::{Intent, Source},
+    quantity,
+};
+
+/// Tells volumes of different provisioners apart, as upstream's do.
+const PROVISIONER_IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
+const MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
+const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
+
+/// The call that makes the volume. The same intent gives the same call, whoever makes it and when.
+pub(crate) fn create_request(
+    intent: &Intent,
+    secrets: BTreeMap<String, String>,
+) -> CreateVolumeRequest {
+    let class = &intent.class;
+    let mut parameters = class.parameters.clone();
+    if class.extra_metadata {
+        for (key, value) in [
+            ("csi.storage.k8s.io/pvc/name", &intent.claim.name),
+            ("csi.storage.k8s.io/pvc/namespace", &intent.claim.namespace),
+            ("csi.storage.k8s.io/pv/name", &intent.volume),
+        ] {
+            parameters.insert(key.to_owned(), value.clone());
+        }
+    }
+    let capability =
+        |mode: &i32| access::capability(*mode, intent.block, &class.fs_type, &class.mount_options);
+    CreateVolumeRequest {
+        name: intent.volume.clone(),
+        capacity_range: Some(CapacityRange {
+            required_bytes: intent.bytes,
+            limit_bytes: 0,
+        }),
+        volume_capabilities: intent.csi_modes.iter().map(capability).collect(),
+        parameters,
+        secrets,
+        volume_content_source: intent.source.as_ref().map(content_source),
+        accessibility_requirements: intent.topology.as_ref().map(requirement),
+        mutable_parameters: intent
+            .attributes
+            .iter()
+            .flat_map(|class| class.parameters.clone())
+            .collect(),
+    }
+}
+
+fn content_source(source: &Source) -> VolumeContentSource {
+    use volume_content_source::{SnapshotSource, Type, VolumeSource};
+    let kind = match source {
+        Source::Snapshot(snapshot_id) => Type::Snapshot(SnapshotSource {
+            snapshot_id: snapshot_id.clone(),
+        }),
+        Source::Volume(volume_id) => Type::Volume(VolumeSource {
+            volume_id: volume_id.clone(),
+        }),
+    };
+    VolumeContentSource { r#type: Some(kind) }
+}
+
+/// What is wrong with a volume that a driver made.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AnswerError {
+    #[error("the driver answered without a volume")]
+    Nothing,
+    #[error("the driver made a volume without an id")]
+    NoId,
+    #[error("the driver made a volume with an id of {0} bytes; CSI allows 128")]
+    LongId(usize),
+    #[error("the driver made a volume of {made} bytes where {asked} were asked for")]
+    Small { made: i64, asked: i64 },
+    #[error(
+        "the driver made a volume with another content than asked for: it may not be able to copy"
+    )]
+    OtherContent,
+}
+
+/// The longest id that CSI allows.
+const LONGEST_ID: usize = 128;
+
+/// Checks that the driver made what it was asked for.
+pub(crate) fn check_answer(
+    intent: &Intent,
+    volume: Option<Volume>,
+) -> Result<Volume, (AnswerError, Option<String>)> {
+    let Some(volume) = volume else {
+        return Err((AnswerError::Nothing, None));
+    };
+    let made = volume.capacity_bytes;
+    let error = if volume.volume_id.is_empty() {
+        return Err((AnswerError::NoId, None));
+    } else if volume.volume_id.len() > LONGEST_ID {
+        AnswerError::LongId(volume.volume_id.len())
+    } else if made != 0 && made < intent.bytes {
+        AnswerError::Small {
+            made,
+            asked: intent.bytes,
+        }
+    } else if intent.source.as_ref().map(content_source) != volume.content_source {
+        AnswerError::OtherContent
+    } else {
+        return Ok(volume);
+    };
+    Err((error, Some(volume.volume_id)))
+}
+
+/// The object of a volume that was made. `identity` is of this process.
+pub(crate) fn persistent_volume(
+    intent: &Intent,
+    volume: Volume,
+    driver: &str,
+    identity: &str,
+) -> PersistentVolume {
+    let class = &intent.class;
+    let secrets = &intent.secrets;
+    let bytes = if volume.capacity_bytes == 0 {
+        intent.bytes
+    } else {
+        volume.capacity_bytes
+    };
+    let mut attributes = volume.volume_context;
+    attributes.insert(PROVISIONER_IDENTITY.to_owned(), identity.to_owned());
+    let claim = &intent.claim;
+    PersistentVolume {
+        metadata: ObjectMeta {
+            name: Some(intent.volume.clone()),
+            annotations: Some(annotations(intent, driver)),
+            finalizers: Some(vec![DELETION_PROTECTION.to_owned()]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PersistentVolumeSpec {
+            access_modes: Some(intent.access_modes.clone()),
+            capacity: Some(BTreeMap::from([(
+                "storage".to_owned(),
+                Quantity(quantity::text(bytes)),
+            )])),
+            claim_ref: Some(claim_reference(&claim.namespace, &claim.name, &claim.uid)),
+            csi: Some(CSIPersistentVolumeSource {
+                driver: driver.to_owned(),
+                volume_handle: volume.volume_id,
+                volume_attributes: Some(attributes),
+                fs_type: (!intent.block && !class.fs_type.is_empty())
+                    .then(|| class.fs_type.clone()),
+                read_only: intent.read_only.then_some(true),
+                controller_publish_secret_ref: secrets.controller_publish.clone(),
+                node_stage_secret_ref: secrets.node_stage.clone(),
+                node_publish_secret_ref: secrets.node_publish.clone(),
+                controller_expand_secret_ref: secrets.controller_expand.clone(),
+                node_expand_secret_ref: secrets.node_expand.clone(),
+            }),
+            mount_options: (!class.mount_options.is_empty()).then(|| class.mount_options.clone()),
+            node_affinity: node_affinity(&volume.accessible_topology),
+            persistent_volume_reclaim_policy: Some(class.reclaim_policy.clone()),
+            storage_class_name: Some(class.name.clone()),
+            volume_attributes_class_name: intent
+                .attributes
+                .as_ref()
+                .map(|class| class.name.clone()),
+            volume_mode: Some(if intent.block { "Block" } else { "Filesystem" }.to_owned()),
+            ..PersistentVolumeSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn annotations(intent: &Intent, driver: &str) -> BTreeMap<String, String> {
+    let secrets = &intent.secrets;
+    let text = |part: Option<&String>| part.cloned().unwrap_or_default();
+    let deletion = secrets.provisioner.as_ref();
+    let mut annotations = BTreeMap::from([
+        (PROVISIONED_BY.to_owned(), driver.to_owned()),
+        (
+            DELETION_SECRET_NAME.to_owned(),
+            text(deletion.and_then(|secret| secret.name.as_ref())),
+        ),
+        (
+            DELETION_SECRET_NAMESPACE.to_owned(),
+            text(deletion.and_then(|secret| secret.namespace.as_ref())),
+        ),
+    ]);
+    if let Some(modify) = &secrets.controller_modify {
+        annotations.insert(MODIFY_SECRET_NAME.to_owned(), text(modify.name.as_ref()));
+        annotations.insert(
+            MODIFY_SECRET_NAMESPACE.to_owned(),
+            text(modify.namespace.as_ref()),
+        );
+    }
+    annotations
+}
+
+/// Any of the places, each by all of its keys.
+fn node_affinity(places: &[Topology]) -> Option<VolumeNodeAffinity> {
+    let term = |place: &Topology| {
+        let requirement = |(key, value): (&String, &String)| NodeSelectorRequirement {
+            key: key.clone(),
+            operator: "In".to_owned(),
+            values: Some(vec![value.clone()]),
+        };
+        NodeSelectorTerm {
+            match_expressions: Some(place.segments.iter().map(requirement).collect()),
+            match_fields: None,
+        }
+    };
+    // A term without keys matches no node at all: a place without segments is no restriction.
+    let terms: Vec<_> = places
+        .iter()
+        .filter(|place| !place.segments.is_empty())
+        .map(term)
+        .collect();
+    (!terms.is_empty()).then(|| VolumeNodeAffinity {
+        required: Some(NodeSelector {
+            node_selector_terms: terms,
+        }),
+    })
+}

@@ -1,0 +1,232 @@
+//! From a claim to an intent: everything that can be wrong with a claim or its class is found here, before anything
+//! is sent to the driver.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{
+    Api, ResourceExt as _,
+    api::{ApiResource, DynamicObject, GroupVersionKind},
+};
+
+use super::{
+    parameters::{ParameterError, Parameters},
+    source::{self, SourceError},
+    templates::{Filling, TemplateError},
+    topology::{Topologies, TopologyError, Wish},
+};
+use crate::{
+    access::{self, AccessError},
+    args::Settings,
+    cluster::{claim::Claim, class::Class, volume::ClaimKey},
+    intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Segment},
+    journal::JournalError,
+    quantity::{self, QuantityError},
+    role::Context,
+};
+
+/// Why a claim cannot be provisioned now. Nothing was sent to the driver.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("storage class `{0}` does not exist or is of another driver")]
+    NoClass(String),
+    #[error("the claim names no storage class")]
+    ClassNotNamed,
+    #[error(
+        "claims with a selector are bound to existing volumes and cannot be provisioned: remove spec.selector"
+    )]
+    Selector,
+    #[error("the request cannot be met: {0}")]
+    Size(#[from] QuantityError),
+    #[error("the claim asks for no storage: set spec.resources.requests.storage")]
+    Nothing,
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error("storage class `{class}`: {source}")]
+    Parameters {
+        class: String,
+        source: ParameterError,
+    },
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    #[error("VolumeAttributesClass `{0}` {1}")]
+    AttributesClass(String, String),
+    #[error("the claim cannot be read or written: {0}")]
+    Unreadable(#[source] Box<kube::Error>),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// What planning looks things up in.
+#[derive(Clone)]
+pub(crate) struct Planner {
+    pub(crate) context: Context,
+    pub(crate) places: Places,
+}
+
+/// How the driver tells places apart.
+#[derive(Clone)]
+pub(crate) enum Places {
+    /// Not at all.
+    Everywhere,
+    /// By node labels.
+    Cluster(Topologies),
+    /// Only this node is ours; `None` where its driver told no topology.
+    OwnNode(Option<Segment>),
+}
+
+impl Planner {
+    /// Fixes everything about the volume of a claim.
+    pub(crate) async fn plan(&self, claim: &Claim, class: &Class) -> Result<Intent, Refusal> {
+        let settings = &self.context.settings;
+        if claim.has_selector {
+            return Err(Refusal::Selector);
+        }
+        let bytes = quantity::bytes(&claim.requested)?;
+        if bytes == 0 {
+            return Err(Refusal::Nothing);
+        }
+        let wide = self
+            .context
+            .driver
+            .capabilities()
+            .single_node_multi_writer();
+        let csi_modes = access::csi_modes(&claim.access_modes, wide)?;
+        let parameters =
+            Parameters::read(&class.parameters).map_err(|source| Refusal::Parameters {
+                class: class.name.clone(),
+                source,
+            })?;
+        let volume = volume_name(settings, &claim.uid);
+        let annotations = if parameters.secrets.need_annotations() {
+            self.annotations(claim).await?
+        } else {
+            BTreeMap::new()
+        };
+        let secrets = parameters.secrets.resolve(Filling {
+            volume: &volume,
+            claim: &claim.name,
+            namespace: &claim.namespace,
+            annotations: &annotations,
+        })?;
+        let topology = self.topology(claim, class)?;
+        let attributes = self.attributes(claim).await?;
+        let source = source::find(&self.context, claim, bytes).await?;
+        let only_reads = claim.access_modes == ["ReadOnlyMany"];
+        Ok(Intent {
+            claim: ClaimKey {
+                namespace: claim.namespace.clone(),
+                name: claim.name.clone(),
+                uid: claim.uid.clone(),
+            },
+            volume,
+            bytes,
+            access_modes: claim.access_modes.clone(),
+            csi_modes,
+            block: claim.block,
+            read_only: only_reads && settings.provision.publish_read_only,
+            source,
+            topology,
+            class: Arc::new(facts(class, parameters, settings)),
+            attributes,
+            secrets,
+        })
+    }
+
+    fn topology(&self, claim: &Claim, class: &Class) -> Result<Option<FrozenTopology>, Refusal> {
+        let settings = &self.context.settings.provision;
+        match &self.places {
+            Places::Everywhere => Ok(None),
+            Places::OwnNode(segment) => Ok(segment.clone().map(|segment| FrozenTopology {
+                segments: Arc::new([segment]),
+                first: 0,
+            })),
+            Places::Cluster(topologies) => {
+                let waits = class.waits_for_consumer;
+                let selected_node = claim.selected_node.as_deref().filter(|_| waits);
+                Ok(topologies.segments().choose(Wish {
+                    claim: &claim.name,
+                    selected_node,
+                    allowed: &class.allowed_topologies,
+                    strict: settings.strict_topology,
+                    immediate: settings.immediate_topology,
+                })?)
+            }
+        }
+    }
+
+    /// Annotations are not kept in memory: few classes need them.
+    async fn annotations(&self, claim: &Claim) -> Result<BTreeMap<String, String>, Refusal> {
+        let api =
+            Api::<PersistentVolumeClaim>::namespaced(self.context.client.clone(), &claim.namespace);
+        let live = api.get(&claim.name).await;
+        let live = live.map_err(|error| Refusal::Unreadable(Box::new(error)))?;
+        Ok(live.annotations().clone())
+    }
+
+    async fn attributes(&self, claim: &Claim) -> Result<Option<AttributesClass>, Refusal> {
+        let Some(name) = &claim.attributes_class else {
+            return Ok(None);
+        };
+        let refuse = |reason: String| Refusal::AttributesClass(name.clone(), reason);
+        let Some(version) = self.context.server.attributes_classes else {
+            return Err(refuse("is no kind of this server".to_owned()));
+        };
+        if !self.context.driver.capabilities().modify_volume() {
+            return Err(refuse(
+                "cannot be used: the driver cannot modify volumes".to_owned(),
+            ));
+        }
+        let version = version.trim_start_matches("storage.k8s.io/");
+        let kind = GroupVersionKind::gvk("storage.k8s.io", version, "VolumeAttributesClass");
+        let kind = ApiResource::from_gvk_with_plural(&kind, "volumeattributesclasses");
+        let api = Api::<DynamicObject>::all_with(self.context.client.clone(), &kind);
+        let class = match api.get_opt(name).await {
+            Ok(Some(class)) => class,
+            Ok(None) => return Err(refuse("does not exist".to_owned())),
+            Err(error) => return Err(refuse(format!("cannot be read: {error}"))),
+        };
+        let driver = class.data["driverName"].as_str().unwrap_or_default();
+        if driver != self.context.driver.name().as_str() {
+            return Err(refuse(format!("is of driver `{driver}`")));
+        }
+        let parameters = class.data["parameters"].as_object();
+        Ok(Some(AttributesClass {
+            name: name.clone(),
+            parameters: parameters
+                .into_iter()
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+                .collect(),
+        }))
+    }
+}
+
+fn facts(class: &Class, parameters: Parameters, settings: &Settings) -> ClassFacts {
+    let fs_type = parameters.fs_type.filter(|name| !name.is_empty());
+    ClassFacts {
+        name: class.name.clone(),
+        uid: class.uid.clone(),
+        parameters: parameters.for_driver,
+        fs_type: fs_type.unwrap_or_else(|| settings.default_fs_type.clone()),
+        mount_options: class.mount_options.clone(),
+        reclaim_policy: class.reclaim_policy.clone(),
+        extra_metadata: settings.provision.extra_metadata,
+    }
+}
+
+/// The name of a claim's volume. It follows from the uid alone, so that everybody finds the same one.
+pub(crate) fn volume_name(settings: &Settings, uid: &str) -> String {
+    let prefix = &settings.provision.name_prefix;
+    match settings.provision.name_length {
+        None => format!("{prefix}-{uid}"),
+        Some(length) => {
+            let digits: String = uid.chars().filter(|c| *c != '-').take(length).collect();
+            format!("{prefix}-{digits}")
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What a volume is filled with: a snapshot, or another volume.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{Api, ResourceExt as _, api::PostParams};
+use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
+
+use crate::{
+    cluster::claim::{CLONING_PROTECTION, Claim, DataSource},
+    intent::Source,
+    quantity,
+    role::Context,
+};
+
+const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
+/// Set by an administrator who knows that the content can be read in the other mode.
+const ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
+
+/// Why there is nothing to copy from.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SourceError {
+    /// A populator fills such volumes; the claim is not ours to provision.
+    #[error("claims with a data source of kind {0} are provisioned by the populator for that kind")]
+    Populator(String),
+    #[error("data sources of another namespace are not supported: `{0}` is in namespace `{1}`")]
+    OtherNamespace(String, String),
+    #[error("the driver cannot {0}")]
+    Unable(&'static str),
+    #[error(
+        "the cluster has no VolumeSnapshots: install their kinds, for example with `stowage crds`"
+    )]
+    NoSnapshots,
+    #[error("{what} `{name}` cannot be copied: {reason}")]
+    Unusable {
+        what: &'static str,
+        name: String,
+        reason: String,
+    },
+    #[error("{what} `{name}` cannot be read")]
+    Unreadable {
+        what: &'static str,
+        name: String,
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+/// Finds the source of a claim's content, and protects it while it is copied.
+pub(crate) async fn find(
+    context: &Context,
+    claim: &Claim,
+    bytes: i64,
+) -> Result<Option<Source>, SourceError> {
+    let Some(source) = &claim.source else {
+        return Ok(None);
+    };
+    if let Some(namespace) = &source.namespace
+        && *namespace != claim.namespace
+    {
+        return Err(SourceError::OtherNamespace(
+            source.name.clone(),
+            namespace.clone(),
+        ));
+    }
+    match (source.group.as_str(), source.kind.as_str()) {
+        (SNAPSHOT_GROUP, "VolumeSnapshot") => snapshot(context, claim, source, bytes).await,
+        ("", "PersistentVolumeClaim") => volume(context, claim, source, bytes).await,
+        (_, kind) => Err(SourceError::Populator(kind.to_owned())),
+    }
+    .map(Some)
+}
+
+async fn snapshot(
+    context: &Context,
+    claim: &Claim,
+    source: &DataSource,
+    bytes: i64,
+) -> Result<Source, SourceError> {
+    if !context.driver.capabilities().create_delete_snapshot() {
+        return Err(SourceError::Unable("restore snapshots"));
+    }
+    if !context.server.snapshots {
+        return Err(SourceError::NoSnapshots);
+    }
+    let what = "snapshot";
+    let unusable = |reason: String| unusable(what, &source.name, reason);
+    let api = Api::<VolumeSnapshot>::namespaced(context.client.clone(), &claim.namespace);
+    let snapshot = read(api.get_opt(&source.name).await, what, &source.name)?;
+    let status = snapshot.status.clone().unwrap_or_default();
+    if snapshot.metadata.deletion_timestamp.is_some() {
+        return Err(unusable("it is being deleted".to_owned()));
+    }
+    if status.ready_to_use != Some(true) {
+        return Err(unusable("it is not ready yet".to_owned()));
+    }
+    let bound = status.bound_volume_snapshot_content_name;
+    let name = bound.ok_or_else(|| unusable("it has no content yet".to_owned()))?;
+    let contents = Api::<VolumeSnapshotContent>::all(context.client.clone());
+    let content = read(contents.get_opt(&name).await, "snapshot content", &name)?;
+    if content.spec.volume_snapshot_ref.uid != snapshot.uid() {
+        return Err(unusable(format!(
+            "its content `{name}` belongs to another snapshot"
+        )));
+    }
+    if content.spec.driver != context.driver.name().as_str() {
+        return Err(unusable(format!(
+            "it is of driver `{}`",
+            content.spec.driver
+        )));
+    }
+    let size = content
+        .status
+        .as_ref()
+        .and_then(|status| status.restore_size);
+    check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
+    if context.settings.provision.keep_volume_mode && !may_change_mode(&content) {
+        let mode = content.spec.source_volume_mode.as_deref();
+        check_mode(claim, mode).map_err(unusable)?;
+    }
+    let handle = content.status.and_then(|status| status.snapshot_handle);
+    let handle =
+        handle.ok_or_else(|| unusable(format!("its content `{name}` has no handle yet")))?;
+    Ok(Source::Snapshot(handle))
+}
+
+fn may_change_mode(content: &VolumeSnapshotContent) -> bool {
+    let annotation = content.annotations().get(ALLOW_MODE_CHANGE);
+    annotation.is_some_and(|value| value == "true")
+}
+
+async fn volume(
+    context: &Context,
+    claim: &Claim,
+    source: &DataSource,
+    bytes: i64,
+) -> Result<Source, SourceError> {
+    if !context.driver.capabilities().clone_volume() {
+        return Err(SourceError::Unable("clone volumes"));
+    }
+    let what = "claim";
+    let unusable = |reason: String| unusable(what, &source.name, reason);
+    let api = Api::<PersistentVolumeClaim>::namespaced(context.client.clone(), &claim.namespace);
+    let original = read(api.get_opt(&source.name).await, what, &source.name)?;
+    let spec = original.spec.clone().unwrap_or_default();
+    let status = original.status.clone().unwrap_or_default();
+    if original.metadata.deletion_timestamp.is_some() {
+        return Err(unusable("it is being deleted".to_owned()));
+    }
+    let bound = spec
+        .volume_name
+        .filter(|_| status.phase.as_deref() == Some("Bound"));
+    let name = bound.ok_or_else(|| unusable("it is not bound yet".to_owned()))?;
+    let volumes = context.cluster.volumes.store();
+    let Some(volume) = volumes.get(&name) else {
+        return Err(unusable("its volume is of another driver".to_owned()));
+    };
+    let capacity = status
+        .capacity
+        .and_then(|mut capacity| capacity.remove("storage"));
+    let size = capacity.and_then(|capacity| quantity::bytes(&capacity.0).ok());
+    check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
+    check_mode(claim, spec.volume_mode.as_deref()).map_err(unusable)?;
+    protect(&api, original).await?;
+    Ok(Source::Volume(volume.csi.volume_handle.clone()))
+}
+
+/// Keeps the claim until its copies are made. Called twice: the finalizer is there once.
+async fn protect(
+    api: &Api<PersistentVolumeClaim>,
+    mut original: PersistentVolumeClaim,
+) -> Result<(), SourceError> {
+    let name = original.name_any();
+    if original
+        .finalizers()
+        .iter()
+        .any(|known| known == CLONING_PROTECTION)
+    {
+        return Ok(());
+    }
+    original
+        .finalizers_mut()
+        .push(CLONING_PROTECTION.to_owned());
+    // An update and no patch: upstream's role allows no more.
+    let written = api.replace(&name, &PostParams::default(), &original).await;
+    written
+        .map(|_| ())
+        .map_err(|source| SourceError::Unreadable {
+            what: "claim",
+            name,
+            source: Box::new(source),
+        })
+}
+
+fn check_size(asked: i64, source: i64) -> Result<(), String> {
+    if asked >= source {
+        return Ok(());
+    }
+    Err(format!(
+        "it has {source} bytes and the claim asks for {asked}: ask for at least as much"
+    ))
+}
+
+fn check_mode(claim: &Claim, source: Option<&str>) -> Result<(), String> {
+    // Nothing is said: a filesystem for claims, unknown for snapshots, and both are let through by upstream.
+    let Some(source) = source else { return Ok(()) };
+    let own = if claim.block { "Block" } else { "Filesystem" };
+    if own == source {
+        return Ok(());
+    }
+    Err(format!(
+        "its volumeMode is {source} and the claim's is {own}"
+    ))
+}
+
+fn read<K>(
+    result: kube::Result<Option<K>>,
+    what: &'static str,
+    name: &str,
+) -> Result<K, SourceError> {
+    match result {
+        Ok(Some(object)) => Ok(object),
+        Ok(None) => Err(unusable(what, name, "it does not exist".to_owned())),
+        Err(source) => Err(SourceError::Unreadable {
+            what,
+            name: name.to_owned(),
+            source: Box::new(source),
+        }),
+    }
+}
+
+fn unusable(what: &'static str, name: &str, reason: String) -> SourceError {
+    SourceError::Unusable {
+        what,
+        name: name.to_owned(),
+        reason,
+    }
+}

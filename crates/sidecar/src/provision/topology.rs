@@ -1,0 +1,399 @@
+//! Where a volume may be made: the segments of the cluster as the driver tells them apart.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use k8s_openapi::api::core::v1::TopologySelectorTerm;
+use stowage_csi::proto::csi::{Topology, TopologyRequirement};
+
+use crate::{
+    cluster::Cluster,
+    intent::{FrozenTopology, Segment},
+};
+
+/// The segments of the cluster, worked out anew only after a node changed.
+#[derive(Clone)]
+pub(crate) struct Topologies {
+    cluster: Cluster,
+    latest: Arc<Mutex<Option<Arc<Segments>>>>,
+}
+
+/// The segments of all nodes with this driver.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Segments {
+    nodes: HashMap<String, Place>,
+    /// Nodes may report different keys while a driver is being upgraded: a volume is asked for in one set of keys.
+    by_keys: BTreeMap<Vec<String>, Arc<[Segment]>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// The driver on this node knows no topology.
+    NoKeys,
+    /// The node lacks the label of this key.
+    NoLabel(String),
+    At(Segment),
+}
+
+/// Why no volume can be asked for now.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TopologyError {
+    /// The scheduler must choose another node.
+    #[error("node `{0}`, which the scheduler chose, is gone or has no such driver")]
+    NodeGone(String),
+    #[error("the driver on node `{0}` has told no topology keys: is its node plugin registered?")]
+    NoKeys(String),
+    #[error("node `{0}` has no label `{1}`, which the driver there needs")]
+    NoLabel(String, String),
+    #[error("node `{0}` is outside of the storage class's allowedTopologies")]
+    NotAllowed(String),
+}
+
+/// What a claim asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish<'a> {
+    pub(crate) claim: &'a str,
+    pub(crate) selected_node: Option<&'a str>,
+    pub(crate) allowed: &'a [TopologySelectorTerm],
+    pub(crate) strict: bool,
+    /// Tell the driver of the whole cluster where no pod waits.
+    pub(crate) immediate: bool,
+}
+
+impl Topologies {
+    pub(crate) fn new(cluster: Cluster) -> Self {
+        let latest = Arc::<Mutex<Option<Arc<Segments>>>>::default();
+        let outdate = |latest: &Arc<Mutex<Option<Arc<Segments>>>>| {
+            let latest = Arc::clone(latest);
+            move || *latest.lock().unwrap_or_else(PoisonError::into_inner) = None
+        };
+        let of_nodes = outdate(&latest);
+        cluster.nodes.listen(move |_| of_nodes());
+        let of_drivers = outdate(&latest);
+        cluster.driver_nodes.listen(move |_| of_drivers());
+        Self { cluster, latest }
+    }
+
+    pub(crate) fn segments(&self) -> Arc<Segments> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(latest.get_or_insert_with(|| Arc::new(Segments::of(&self.cluster))))
+    }
+}
+
+impl Segments {
+    fn of(cluster: &Cluster) -> Self {
+        let mut nodes = HashMap::new();
+        let mut by_keys = BTreeMap::<Vec<String>, BTreeSet<Segment>>::new();
+        for driver in cluster.driver_nodes.store().all() {
+            let Some(node) = cluster.nodes.store().get(&driver.name) else {
+                continue;
+            };
+            let place = place(&driver.topology_keys, &node.labels);
+            if let Place::At(segment) = &place {
+                let keys = segment.keys().cloned().collect();
+                by_keys.entry(keys).or_default().insert(segment.clone());
+            }
+            nodes.insert(driver.name.clone(), place);
+        }
+        let by_keys = by_keys
+            .into_iter()
+            .map(|(keys, segments)| (keys, segments.into_iter().collect()))
+            .collect();
+        Self { nodes, by_keys }
+    }
+
+    /// Where to make the volume. `None`: anywhere.
+    pub(crate) fn choose(&self, wish: Wish<'_>) -> Result<Option<FrozenTopology>, TopologyError> {
+        match wish.selected_node {
+            Some(node) => self.near(node, wish).map(Some),
+            None => Ok(self.spread(wish)),
+        }
+    }
+
+    /// Near the pod that waits for it.
+    fn near(&self, node: &str, wish: Wish<'_>) -> Result<FrozenTopology, TopologyError> {
+        let own = match self.nodes.get(node) {
+            None => return Err(TopologyError::NodeGone(node.to_owned())),
+            Some(Place::NoKeys) => return Err(TopologyError::NoKeys(node.to_owned())),
+            Some(Place::NoLabel(key)) => {
+                return Err(TopologyError::NoLabel(node.to_owned(), key.clone()));
+            }
+            Some(Place::At(segment)) => segment,
+        };
+        let allowed = flatten(wish.allowed);
+        let inside = |segment: &Segment| {
+            segment
+                .iter()
+                .all(|(key, value)| own.get(key) == Some(value))
+        };
+        let first_allowed = allowed.iter().position(inside);
+        if !allowed.is_empty() && first_allowed.is_none() {
+            return Err(TopologyError::NotAllowed(node.to_owned()));
+        }
+        if wish.strict {
+            return Ok(FrozenTopology {
+                segments: Arc::new([own.clone()]),
+                first: 0,
+            });
+        }
+        if let Some(first) = first_allowed {
+            return Ok(FrozenTopology {
+                segments: allowed.into(),
+                first,
+            });
+        }
+        let keys: Vec<String> = own.keys().cloned().collect();
+        let segments = self.by_keys.get(&keys).cloned().unwrap_or_default();
+        let first = segments.binary_search(own).unwrap_or(0);
+        Ok(FrozenTopology { segments, first })
+    }
+
+    /// Nobody waits for it: the replicas of a StatefulSet are spread over the segments.
+    fn spread(&self, wish: Wish<'_>) -> Option<FrozenTopology> {
+        let allowed = flatten(wish.allowed);
+        let segments: Arc<[Segment]> = if !allowed.is_empty() {
+            allowed.into()
+        } else if wish.immediate {
+            let mut sets = self.by_keys.values();
+            let first = sets.next()?;
+            let largest = sets.fold(
+                first,
+                |best, set| if set.len() > best.len() { set } else { best },
+            );
+            Arc::clone(largest)
+        } else {
+            return None;
+        };
+        let first = spread_index(wish.claim) as usize % segments.len();
+        Some(FrozenTopology { segments, first })
+    }
+}
+
+fn place(keys: &[String], labels: &BTreeMap<String, String>) -> Place {
+    if keys.is_empty() {
+        return Place::NoKeys;
+    }
+    let mut segment = Segment::new();
+    for key in keys {
+        match labels.get(key) {
+            Some(value) => segment.insert(key.clone(), value.clone()),
+            None => return Place::NoLabel(key.clone()),
+        };
+    }
+    Place::At(segment)
+}
+
+/// All combinations of the values that a class allows, in order and each once.
+fn flatten(terms: &[TopologySelectorTerm]) -> Vec<Segment> {
+    let mut all = BTreeSet::new();
+    for term in terms {
+        let expressions = term.match_label_expressions.as_deref().unwrap_or_default();
+        let mut segments = vec![Segment::new()];
+        for expression in expressions {
+            let with = |segment: &Segment, value: &String| {
+                let mut segment = segment.clone();
+                segment.insert(expression.key.clone(), value.clone());
+                segment
+            };
+            segments = segments
+                .iter()
+                .flat_map(|segment| expression.values.iter().map(|value| with(segment, value)))
+                .collect();
+        }
+        all.extend(segments.into_iter().filter(|segment| !segment.is_empty()));
+    }
+    all.into_iter().collect()
+}
+
+/// Where to begin in the ring of segments. Claims of a StatefulSet are called `<claim>-<set>-<ordinal>`: the set
+/// decides where to begin and the ordinal moves on from there, so that the volumes of one replica stay together.
+fn spread_index(claim: &str) -> u32 {
+    let (name, ordinal) = match claim.rsplit_once('-') {
+        Some((name, ordinal)) => match ordinal.parse::<u32>() {
+            Ok(ordinal) => (name, ordinal),
+            Err(_) => (claim, 0),
+        },
+        None => (claim, 0),
+    };
+    let set = name.rsplit_once('-').map_or(name, |(_, set)| set);
+    fnv1(set).wrapping_add(ordinal)
+}
+
+/// FNV-1 with 32 bits: small, and what upstream spreads by.
+fn fnv1(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash: u32, byte| {
+        hash.wrapping_mul(0x0100_0193) ^ u32::from(byte)
+    })
+}
+
+/// For the driver.
+pub(crate) fn requirement(topology: &FrozenTopology) -> TopologyRequirement {
+    let message = |segment: &Segment| Topology {
+        segments: segment.clone(),
+    };
+    let (before, after) = topology
+        .segments
+        .split_at(topology.first.min(topology.segments.len()));
+    TopologyRequirement {
+        requisite: topology.segments.iter().map(message).collect(),
+        preferred: after.iter().chain(before).map(message).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::TopologySelectorLabelRequirement;
+
+    use super::*;
+
+    const ZONE: &str = "zone";
+
+    fn zone(value: &str) -> Segment {
+        Segment::from([(ZONE.to_owned(), value.to_owned())])
+    }
+
+    fn three_zones() -> Segments {
+        let mut nodes: HashMap<_, _> = ["a", "b", "c"]
+            .iter()
+            .map(|name| (format!("node-{name}"), Place::At(zone(name))))
+            .collect();
+        nodes.insert("bare".to_owned(), Place::NoKeys);
+        nodes.insert("unlabelled".to_owned(), Place::NoLabel(ZONE.to_owned()));
+        let all: Arc<[Segment]> = ["a", "b", "c"].map(zone).into();
+        Segments {
+            nodes,
+            by_keys: BTreeMap::from([(vec![ZONE.to_owned()], all)]),
+        }
+    }
+
+    fn wish<'a>(selected_node: Option<&'a str>, allowed: &'a [TopologySelectorTerm]) -> Wish<'a> {
+        Wish {
+            claim: "data-web-0",
+            selected_node,
+            allowed,
+            strict: false,
+            immediate: true,
+        }
+    }
+
+    fn allow(values: &[&str]) -> Vec<TopologySelectorTerm> {
+        vec![TopologySelectorTerm {
+            match_label_expressions: Some(vec![TopologySelectorLabelRequirement {
+                key: ZONE.to_owned(),
+                values: values.iter().map(|value| (*value).to_owned()).collect(),
+            }]),
+        }]
+    }
+
+    fn preferred(topology: &FrozenTopology) -> Vec<String> {
+        let requirement = requirement(topology);
+        let value = |topology: Topology| topology.segments[ZONE].clone();
+        requirement.preferred.into_iter().map(value).collect()
+    }
+
+    #[test]
+    fn a_pods_node_comes_first_and_the_others_follow_in_a_ring() {
+        let chosen = three_zones()
+            .choose(wish(Some("node-b"), &[]))
+            .unwrap()
+            .unwrap();
+        assert_eq!(chosen.segments.len(), 3);
+        assert_eq!(preferred(&chosen), ["b", "c", "a"]);
+    }
+
+    #[test]
+    fn strict_means_there_and_nowhere_else() {
+        let strict = Wish {
+            strict: true,
+            ..wish(Some("node-b"), &[])
+        };
+        let chosen = three_zones().choose(strict).unwrap().unwrap();
+        assert_eq!(*chosen.segments, [zone("b")]);
+    }
+
+    #[test]
+    fn a_class_can_allow_less() {
+        let allowed = allow(&["c", "b"]);
+        let chosen = three_zones()
+            .choose(wish(Some("node-c"), &allowed))
+            .unwrap()
+            .unwrap();
+        assert_eq!(preferred(&chosen), ["c", "b"]);
+        assert_eq!(
+            three_zones().choose(wish(Some("node-a"), &allowed)),
+            Err(TopologyError::NotAllowed("node-a".to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_node_that_cannot_be_used_says_why() {
+        for (node, expected) in [
+            ("gone", TopologyError::NodeGone("gone".to_owned())),
+            ("bare", TopologyError::NoKeys("bare".to_owned())),
+            (
+                "unlabelled",
+                TopologyError::NoLabel("unlabelled".to_owned(), ZONE.to_owned()),
+            ),
+        ] {
+            assert_eq!(three_zones().choose(wish(Some(node), &[])), Err(expected));
+        }
+    }
+
+    #[test]
+    fn replicas_of_a_set_are_spread_and_volumes_of_one_replica_stay_together() {
+        let first_of = |claim| {
+            let wish = Wish {
+                claim,
+                ..wish(None, &[])
+            };
+            three_zones().choose(wish).unwrap().unwrap().first
+        };
+        let replicas = ["data-web-0", "data-web-1", "data-web-2"].map(first_of);
+        assert_eq!(BTreeSet::from(replicas).len(), 3);
+        assert_eq!(first_of("data-web-1"), first_of("logs-web-1"));
+    }
+
+    #[test]
+    fn without_a_pod_the_cluster_is_told_only_if_asked_for() {
+        let quiet = Wish {
+            immediate: false,
+            ..wish(None, &[])
+        };
+        assert_eq!(three_zones().choose(quiet), Ok(None));
+        let allowed = allow(&["a"]);
+        let quiet = Wish {
+            allowed: &allowed,
+            ..quiet
+        };
+        assert_eq!(
+            *three_zones().choose(quiet).unwrap().unwrap().segments,
+            [zone("a")]
+        );
+        assert_eq!(Segments::default().choose(wish(None, &[])), Ok(None));
+    }
+
+    #[test]
+    fn allowed_values_are_combined() {
+        let mut terms = allow(&["a", "b"]);
+        terms[0]
+            .match_label_expressions
+            .as_mut()
+            .unwrap()
+            .push(TopologySelectorLabelRequirement {
+                key: "rack".to_owned(),
+                values: vec!["1".to_owned(), "2".to_owned()],
+            });
+        terms.extend(allow(&["c"]));
+        assert_eq!(flatten(&terms).len(), 5);
+    }
+
+    #[test]
+    fn the_hash_is_the_one_that_upstream_uses() {
+        // From the definition of FNV-1, 32 bits.
+        assert_eq!(fnv1(""), 0x811c_9dc5);
+        assert_eq!(fnv1("a"), 0x050c_5d7e);
+        assert_eq!(fnv1("foobar"), 0x31f0_b262);
+    }
+}
