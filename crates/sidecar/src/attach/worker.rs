@@ -200,8 +200,7 @@ impl Worker {
         let mut request = attach.request;
         request.secrets.clone_from(&secrets);
         let mut controller = self.controller.clone();
-        let answer = controller.controller_publish_volume(request).await;
-        let answer = answer.map_err(Failure::of_driver("ControllerPublishVolume"))?;
+        let answer = controller.controller_publish_volume(request).await?;
         let attachment = &*view.attachment;
         if self.is_deleted_by_now(attachment) {
             // It is the other lane's, which detaches it again: nobody would read the status.
@@ -249,8 +248,7 @@ impl Worker {
 
     async fn unpublish(&self, request: ControllerUnpublishVolumeRequest) -> Result<(), Failure> {
         let mut controller = self.controller.clone();
-        let answer = controller.controller_unpublish_volume(request).await;
-        answer.map_err(Failure::of_driver("ControllerUnpublishVolume"))?;
+        controller.controller_unpublish_volume(request).await?;
         Ok(())
     }
 
