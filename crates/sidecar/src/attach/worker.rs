@@ -154,10 +154,7 @@ impl Worker {
         let done = match step {
             Step::Rest => return Ok(()),
             Step::Wait(problem) => return Err(problem.into()),
-            Step::Answer => {
-                let done = self.writer.set_attached(attachment, &BTreeMap::new()).await;
-                done.map_err(Failure::from)
-            }
+            Step::Answer => self.set_attached(attachment, &BTreeMap::new()).await,
             Step::Protect(marks) => self.mark(view, &marks).await,
             Step::Attach(attach) => self.attach(view, *attach).await,
             Step::Detach(detach) => self.detach(attachment, *detach).await,
@@ -206,16 +203,22 @@ impl Worker {
             // It is the other lane's, which detaches it again: nobody would read the status.
             return Ok(());
         }
-        let written = self
-            .writer
-            .set_attached(attachment, &answer.get_ref().publish_context)
-            .await;
-        if let Err(WriteError::AttachmentGone) = written {
+        let context = &answer.get_ref().publish_context;
+        let written = self.set_attached(attachment, context).await;
+        if let Err(Failure::Write(WriteError::AttachmentGone)) = written {
             // Taken away by force: there is nothing left that would remind anybody to detach.
             undo.secrets = secrets;
             self.unpublish(undo).await?;
         }
-        written?;
+        written
+    }
+
+    async fn set_attached(
+        &self,
+        attachment: &Attachment,
+        context: &BTreeMap<String, String>,
+    ) -> Result<(), Failure> {
+        self.writer.set_attached(attachment, context).await?;
         tracing::info!(
             volume = attachment.volume,
             node = attachment.node,
