@@ -4,5 +4,6 @@ mod attaching;
 mod comparing;
 mod detaching;
 mod scene;
+mod stale;
 mod taking_over;
 mod trivial;

@@ -40,12 +40,12 @@ use tower::util::MapRequestLayer;
 use crate::{
     access,
     args::Attach,
-    attach::{Setup, run, step::finalizer},
+    attach::{Setup, run, step::finalizer, worker::Worker},
     cluster::{
         Cluster, attachment::Attachment, attachment::NODE_ID, node::DriverNode, volume::Volume,
     },
     driver::{Driver, DriverOptions, Interest},
-    queue::Backoff,
+    queue::{Backoff, Key},
 };
 
 /// No test waits longer for anything.
@@ -121,19 +121,30 @@ impl Scene {
         self
     }
 
-    /// Runs the role, as upstream's attacher is allowed to.
+    /// Runs the role.
     pub(super) async fn start(&mut self) {
+        let (client, stop) = (self.client().await, CancellationToken::new());
+        let cluster = self.watch(&client, &stop).await;
+        let setup = self.setup(client, cluster).await;
+        let running = tokio::spawn(run(setup, stop.clone()));
+        self.running = Some((stop, running));
+    }
+
+    /// A client that may do what upstream's attacher may, and whose writes are noted down.
+    async fn client(&self) -> Client {
         let (writes, driver) = (Arc::clone(&self.writes), self.driver.clone());
-        let client = client(attacher(), move |request| {
+        let see = move |request: &http::Request<Body>| {
             if request.method() != http::Method::GET {
                 let calls = driver.calls("ControllerPublishVolume")
                     + driver.calls("ControllerUnpublishVolume");
                 let line = format!("{} {} after {calls} calls", request.method(), kind(request));
                 writes.lock().unwrap().push(line);
             }
-        })
-        .await;
-        let stop = CancellationToken::new();
+        };
+        client(attacher(), see).await
+    }
+
+    async fn setup(&self, client: Client, cluster: Cluster) -> Setup {
         let options = DriverOptions {
             endpoint: self.endpoint.clone(),
             timeout: SOON,
@@ -141,10 +152,11 @@ impl Scene {
             interest: Interest::Capabilities,
             check: Health::default().check("driver"),
         };
-        let (driver, _) = Driver::connect(options, &stop).await.unwrap().unwrap();
-        let setup = Setup {
+        let connected = Driver::connect(options, &CancellationToken::new()).await;
+        let (driver, _) = connected.unwrap().unwrap();
+        Setup {
             driver,
-            cluster: self.watch(&client, &stop).await,
+            cluster,
             client,
             metrics: self.metrics.clone(),
             settings: self.attach.clone(),
@@ -152,9 +164,20 @@ impl Scene {
             default_fs_type: String::new(),
             own_node: None,
             error_codes: false,
-        };
-        let running = tokio::spawn(run(setup, stop.clone()));
-        self.running = Some((stop, running));
+        }
+    }
+
+    /// A worker whose watches have stopped: it knows the cluster as it is now and hears of no change.
+    pub(super) async fn deaf_worker(&self) -> Arc<Worker> {
+        let (client, stop) = (self.client().await, CancellationToken::new());
+        let cluster = self.watch(&client, &stop).await;
+        stop.cancel();
+        Arc::new(Worker::new(&self.setup(client, cluster).await))
+    }
+
+    /// The name of an object, as queues have it.
+    pub(super) fn key(&self, name: &str) -> Key {
+        self.named(name).into()
     }
 
     async fn watch(&self, client: &Client, stop: &CancellationToken) -> Cluster {
