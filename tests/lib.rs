@@ -52,17 +52,34 @@ pub fn pod_in_phase(namespace: &Namespace, name: &str, phase: &str) -> Value {
 /// Waits until all containers of all pods with a label are ready; returns the pods.
 pub fn ready_pods(namespace: &Namespace, label: &str, count: usize) -> Vec<Value> {
     eventually(&format!("{count} ready pods of {label}"), || {
-        let text = namespace
-            .kubectl(&["get", "pods", "-l", label, "-o", "json"])
-            .ok()?;
-        let list: Value = serde_json::from_str(&text).ok()?;
-        let pods = list["items"].as_array()?.clone();
-        let all_ready = pods.iter().all(|pod| {
-            let containers = pod["status"]["containerStatuses"].as_array();
-            containers.is_some_and(|all| all.iter().all(|one| one["ready"] == true))
-        });
-        (pods.len() == count && all_ready).then_some(pods)
+        find_ready(namespace, &["-l", label]).filter(|pods| pods.len() == count)
     })
+}
+
+/// Waits until the one pod with a label on a node is ready; returns it.
+pub fn ready_pod_on(namespace: &Namespace, label: &str, node: &str) -> Value {
+    eventually(&format!("a ready pod of {label} on {node}"), || {
+        find_ready_on(namespace, label, node)
+    })
+}
+
+/// The one pod with a label on a node, if it is ready now.
+pub fn find_ready_on(namespace: &Namespace, label: &str, node: &str) -> Option<Value> {
+    let on_node = format!("--field-selector=spec.nodeName={node}");
+    let mut pods = find_ready(namespace, &["-l", label, &on_node])?;
+    pods.pop().filter(|_| pods.is_empty())
+}
+
+/// The pods that fit, if all containers of all of them are ready.
+fn find_ready(namespace: &Namespace, selectors: &[&str]) -> Option<Vec<Value>> {
+    let arguments = [&["get", "pods", "-o", "json"], selectors].concat();
+    let list: Value = serde_json::from_str(&namespace.kubectl(&arguments).ok()?).ok()?;
+    let pods = list["items"].as_array()?.clone();
+    let is_ready = |pod: &Value| {
+        let containers = pod["status"]["containerStatuses"].as_array();
+        containers.is_some_and(|all| all.iter().all(|one| one["ready"] == true))
+    };
+    pods.iter().all(is_ready).then_some(pods)
 }
 
 /// A name inside a JSON object.

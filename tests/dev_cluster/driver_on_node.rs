@@ -1,38 +1,51 @@
-//! A CSI driver in a pod on one node, registered with that node's kubelet by the test itself, and reached through its
-//! socket: what a sidecar will do later, in a few lines.
+//! A CSI driver in pods, known to the kubelet, and reached through its sockets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use devcluster::cluster::Cluster;
 use devcluster::testing::Namespace;
+use nix::unistd::Pid;
 use stowage_csi::client::{ClientOptions, Connection};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_csi::registration::{DriverRegistration, KubeletVerdict};
 use stowage_csi::server::{Shutdown, Socket, serve};
-use stowage_tests::{STOWAGE_IMAGE, eventually, ready_pods};
+use stowage_tests::{eventually, find_ready_on, ready_pod_on, text};
 use tokio::runtime::Runtime;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::service::Routes;
+
+use super::shape::Shape;
+
+/// What the samples make for the whole cluster.
+const KINDS: &str = "csidriver,storageclass,clusterrole,clusterrolebinding";
 
 /// A driver under test. Everything it made goes with it.
 pub struct DriverOnNode<'a> {
     pub name: String,
     pub node: &'static str,
+    shape: Shape,
     namespace: &'a Namespace<'a>,
     cluster: &'a Cluster,
     runtime: Runtime,
     /// Short paths to the node's kubelet directory: a socket's path may have 107 bytes.
     short: tempfile::TempDir,
-    _registration: DropGuard,
+    /// The socket of the controller service, below the kubelet's directory.
+    socket: PathBuf,
+    registration: Option<DropGuard>,
 }
 
 impl<'a> DriverOnNode<'a> {
-    /// Starts the embedded driver on `node` and waits until its kubelet knows it.
-    pub fn start(cluster: &'a Cluster, namespace: &'a Namespace<'a>, node: &'static str) -> Self {
-        let name = format!("{}.stowage.dev", namespace.name());
+    /// Starts the embedded driver in this shape and waits until the kubelet of `node` knows it.
+    pub fn start(
+        cluster: &'a Cluster,
+        namespace: &'a Namespace<'a>,
+        node: &'static str,
+        shape: Shape,
+    ) -> Self {
+        let name = shape.driver_name(namespace.name());
         let kubelet = cluster
             .directory()
             .join("nodes")
@@ -40,37 +53,69 @@ impl<'a> DriverOnNode<'a> {
             .join("lib/kubelet");
         let short = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(&kubelet, short.path().join("k")).unwrap();
-        namespace.apply(&manifest(&name, node)).unwrap();
-        ready_pods(namespace, "app=driver", 1);
-        let runtime = Runtime::new().unwrap();
-        let registration = register(&runtime, &name, &short.path().join("k/plugins_registry"));
-        let driver = Self {
+        // From here on it is taken away again however the test ends.
+        let mut driver = Self {
+            socket: Path::new("plugins").join(&name).join("csi.sock"),
             name,
             node,
+            shape,
             namespace,
             cluster,
-            runtime,
+            runtime: Runtime::new().unwrap(),
             short,
-            _registration: registration,
+            registration: None,
         };
+        driver.label_node(&format!("={}", driver.name)).unwrap();
+        let manifest = shape.manifest(&driver.name, namespace.name());
+        namespace.apply(&manifest).unwrap();
+        driver.wait_for_pods();
+        if !shape.has_sidecar() {
+            driver.register();
+        }
+        driver.wait_until_known(node);
+        driver
+    }
+
+    /// Waits for the node plugin and, where there is one, for the pod that only the controller has.
+    fn wait_for_pods(&mut self) {
+        ready_pod_on(self.namespace, self.shape.node_label(), self.node);
+        if let Some(label) = self.shape.controller_label() {
+            let pod = ready_pod_on(self.namespace, label, self.node);
+            let volumes = format!("pods/{}/volumes", text(&pod["metadata"]["uid"]));
+            self.socket = Path::new(&volumes).join("kubernetes.io~empty-dir/socket/csi.sock");
+        }
+    }
+
+    fn register(&mut self) {
+        let folder = self.short.path().join("k/plugins_registry");
+        self.registration = Some(register(&self.runtime, &self.name, &folder));
+    }
+
+    /// Waits until the kubelet of `node` knows the driver.
+    pub fn wait_until_known(&self, node: &str) {
         eventually("the kubelet knows the driver", || {
             let path = "jsonpath={.spec.drivers[*].name}";
-            let known = cluster
+            let known = self
+                .cluster
                 .kubectl(&["get", "csinode", node, "-o", path])
                 .ok()?;
-            known.contains(&driver.name).then_some(())
+            known.contains(&self.name).then_some(())
         });
-        driver
+    }
+
+    /// `=value` or `-`, for shapes that choose their node by a label.
+    fn label_node(&self, change: &str) -> devcluster::error::Result<()> {
+        let Some(label) = self.shape.node_selector() else {
+            return Ok(());
+        };
+        let change = format!("{label}{change}");
+        let labelled = self.cluster.kubectl(&["label", "node", self.node, &change]);
+        labelled.map(|_| ())
     }
 
     /// Calls the driver's controller service.
     pub fn controller<T>(&self, call: impl AsyncFnOnce(ControllerClient<Connection>) -> T) -> T {
-        let socket = self
-            .short
-            .path()
-            .join("k/plugins")
-            .join(&self.name)
-            .join("csi.sock");
+        let socket = self.short.path().join("k").join(&self.socket);
         let endpoint = Endpoint::try_from(socket.as_path()).unwrap();
         self.runtime.block_on(async {
             // Inside the runtime: a connection is made on it.
@@ -79,37 +124,61 @@ impl<'a> DriverOnNode<'a> {
         })
     }
 
-    /// The driver's process, as the machine sees it.
-    pub fn pid(&self) -> Option<nix::unistd::Pid> {
-        let wanted = format!("--drivername={}", self.name);
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let mut ours = numbers.filter(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.split(|byte| *byte == 0)
-                .any(|argument| argument == wanted.as_bytes())
-        });
-        ours.next().map(nix::unistd::Pid::from_raw)
+    /// The node plugin's process, as the machine sees it.
+    pub fn node_process(&self) -> Option<Pid> {
+        self.process(self.shape.node_label())
     }
 
-    /// Files of its state directory.
+    /// The process of the driver in the pod with this label. By its container: on a machine with several clusters
+    /// there may be many with the same arguments.
+    pub fn process(&self, label: &str) -> Option<Pid> {
+        let pod = find_ready_on(self.namespace, label, self.node)?;
+        let container = text(&pod["status"]["containerStatuses"][0]["containerID"]);
+        let (_, id) = container.split_once("://")?;
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let mut ours = numbers.filter(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|at| at.contains(id))
+        });
+        ours.next().map(Pid::from_raw)
+    }
+
+    /// Its state directory, as this machine sees it.
     pub fn state(&self) -> PathBuf {
-        let library = self
-            .cluster
-            .directory()
-            .join("nodes")
-            .join(self.node)
-            .join("lib");
-        library.join("stowage").join(&self.name)
+        self.state_on(self.node)
+    }
+
+    fn state_on(&self, node: &str) -> PathBuf {
+        let node = self.cluster.directory().join("nodes").join(node);
+        node.join(self.shape.state_directory(&self.name))
+    }
+
+    /// What the state directory holds of volumes and snapshots.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.files_on(self.node)
+    }
+
+    /// What the state directory of another node holds.
+    pub fn files_on(&self, node: &str) -> Vec<PathBuf> {
+        let list = |directory: PathBuf| {
+            let entries = std::fs::read_dir(directory).unwrap();
+            entries.map(|entry| entry.unwrap().path())
+        };
+        // The nodes that use the directory stay noted.
+        let areas = list(self.state_on(node)).filter(|area| !area.ends_with("nodes"));
+        let mut files: Vec<_> = areas.flat_map(list).collect();
+        files.sort();
+        files
     }
 }
 
 impl Drop for DriverOnNode<'_> {
     fn drop(&mut self) {
-        // The namespace of the test goes by itself; this object belongs to the whole cluster.
+        // The namespace of the test goes by itself; these belong to the whole cluster.
         let _ = self
             .namespace
-            .kubectl(&["delete", "csidriver", &self.name, "--ignore-not-found"]);
+            .kubectl(&["delete", KINDS, &self.name, "--ignore-not-found"]);
+        let _ = self.label_node("-");
     }
 }
 
@@ -122,7 +191,7 @@ fn options() -> ClientOptions {
     }
 }
 
-fn register(runtime: &Runtime, driver: &str, folder: &std::path::Path) -> DropGuard {
+fn register(runtime: &Runtime, driver: &str, folder: &Path) -> DropGuard {
     let socket = format!("/var/lib/kubelet/plugins/{driver}/csi.sock");
     let registration = DriverRegistration::new(driver, &socket);
     let mut verdict = registration.verdict();
@@ -148,55 +217,4 @@ fn register(runtime: &Runtime, driver: &str, folder: &std::path::Path) -> DropGu
         );
     });
     token.drop_guard()
-}
-
-fn manifest(name: &str, node: &str) -> String {
-    format!(
-        r"
-apiVersion: storage.k8s.io/v1
-kind: CSIDriver
-metadata: {{name: {name}}}
-spec:
-  attachRequired: false
-  podInfoOnMount: true
-  fsGroupPolicy: File
-  volumeLifecycleModes: [Persistent, Ephemeral]
----
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {{name: driver}}
-spec:
-  selector: {{matchLabels: {{app: driver}}}}
-  template:
-    metadata: {{labels: {{app: driver}}}}
-    spec:
-      nodeSelector: {{kubernetes.io/hostname: {node}}}
-      terminationGracePeriodSeconds: 5
-      containers:
-        - name: driver
-          image: {STOWAGE_IMAGE}
-          imagePullPolicy: IfNotPresent
-          args:
-            - driver
-            - hostpath
-            - --drivername={name}
-            - --endpoint=unix:///csi/csi.sock
-            - --nodeid=$(NODE_NAME)
-            - --statedir=/state
-            - --v=5
-          env: [{{name: NODE_NAME, valueFrom: {{fieldRef: {{fieldPath: spec.nodeName}}}}}}]
-          terminationMessagePath: /tmp/termination-log
-          securityContext: {{privileged: true}}
-          volumeMounts:
-            - {{name: socket, mountPath: /csi}}
-            - {{name: state, mountPath: /state}}
-            - {{name: kubelet, mountPath: /var/lib/kubelet, mountPropagation: Bidirectional}}
-            - {{name: dev, mountPath: /dev}}
-      volumes:
-        - {{name: socket, hostPath: {{path: /var/lib/kubelet/plugins/{name}, type: DirectoryOrCreate}}}}
-        - {{name: state, hostPath: {{path: /var/lib/stowage/{name}, type: DirectoryOrCreate}}}}
-        - {{name: kubelet, hostPath: {{path: /var/lib/kubelet}}}}
-        - {{name: dev, hostPath: {{path: /dev}}}}
-"
-    )
 }

@@ -3,184 +3,19 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use devcluster::testing::Namespace;
 use nix::sys::signal::{Signal, kill};
-use stowage_csi::proto::csi::volume_capability::{
-    AccessMode, AccessType, BlockVolume, MountVolume, access_mode,
-};
-use stowage_csi::proto::csi::{
-    CapacityRange, CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest,
-    DeleteVolumeRequest, ListVolumesRequest, VolumeCapability,
-};
-use stowage_tests::{cluster, eventually, get, pod_in_phase};
+use stowage_csi::proto::csi::{CreateSnapshotRequest, DeleteSnapshotRequest};
+use stowage_tests::{cluster, eventually, pod_in_phase};
 
+use super::claims::{MIB, NODE, Pod, claim, remove};
 use super::driver_on_node::DriverOnNode;
-
-const NODE: &str = "node-a";
-const MIB: i64 = 1 << 20;
-
-/// Makes a volume on the driver, and a claim that is bound to it.
-fn claim(
-    driver: &DriverOnNode,
-    namespace: &Namespace,
-    name: &str,
-    size: i64,
-    block: bool,
-) -> String {
-    let access = if block {
-        AccessType::Block(BlockVolume {})
-    } else {
-        AccessType::Mount(MountVolume::default())
-    };
-    let request = CreateVolumeRequest {
-        name: format!("{}-{name}", namespace.name()),
-        capacity_range: Some(CapacityRange {
-            required_bytes: size,
-            limit_bytes: 0,
-        }),
-        volume_capabilities: vec![VolumeCapability {
-            access_type: Some(access),
-            access_mode: Some(AccessMode {
-                mode: access_mode::Mode::SingleNodeWriter.into(),
-            }),
-        }],
-        ..CreateVolumeRequest::default()
-    };
-    let volume = driver.controller(async |mut controller| controller.create_volume(request).await);
-    let volume = volume.unwrap().into_inner().volume.unwrap();
-    assert_eq!(volume.capacity_bytes, size);
-    let (pv, mode) = (
-        format!("{}-{name}", namespace.name()),
-        if block { "Block" } else { "Filesystem" },
-    );
-    let manifest = format!(
-        r#"
-apiVersion: v1
-kind: PersistentVolume
-metadata: {{name: {pv}}}
-spec:
-  capacity: {{storage: "{size}"}}
-  accessModes: [ReadWriteOnce]
-  volumeMode: {mode}
-  persistentVolumeReclaimPolicy: Retain
-  storageClassName: ""
-  csi: {{driver: {}, volumeHandle: "{}"}}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {{name: {name}, namespace: {}}}
-spec:
-  accessModes: [ReadWriteOnce]
-  volumeMode: {mode}
-  storageClassName: ""
-  volumeName: {pv}
-  resources: {{requests: {{storage: "{size}"}}}}
-"#,
-        driver.name,
-        volume.volume_id,
-        namespace.name()
-    );
-    namespace.apply(&manifest).unwrap();
-    eventually(&format!("claim {name} is bound"), || {
-        get(namespace, "pvc", name).filter(|claim| claim["status"]["phase"] == "Bound")
-    });
-    volume.volume_id
-}
-
-/// Deletes the claim and its volume, which must then be gone from the driver.
-fn remove(driver: &DriverOnNode, namespace: &Namespace, name: &str, volume_id: &str) {
-    namespace.kubectl(&["delete", "pvc", name]).unwrap();
-    let pv = format!("{}-{name}", namespace.name());
-    namespace.kubectl(&["delete", "pv", &pv]).unwrap();
-    // The kubelet may still be taking the last mount away.
-    eventually("the volume can be deleted", || {
-        let request = DeleteVolumeRequest {
-            volume_id: volume_id.to_owned(),
-            ..DeleteVolumeRequest::default()
-        };
-        driver
-            .controller(async |mut controller| controller.delete_volume(request).await)
-            .ok()
-    });
-    let list = ListVolumesRequest::default();
-    let left = driver.controller(async |mut controller| controller.list_volumes(list).await);
-    assert_eq!(left.unwrap().into_inner().entries, Vec::new());
-}
-
-/// A pod with one volume `data`.
-struct Pod<'a> {
-    name: &'a str,
-    /// Source of the volume.
-    volume: String,
-    /// How the container sees it.
-    mount: &'a str,
-    /// The pod's securityContext.
-    security: &'a str,
-    script: &'a str,
-}
-
-const MOUNTED: &str = "volumeMounts: [{name: data, mountPath: /data}]";
-
-impl<'a> Pod<'a> {
-    fn new(name: &'a str, claim: &str, script: &'a str) -> Self {
-        Self {
-            name,
-            volume: format!("persistentVolumeClaim: {{claimName: {claim}}}"),
-            mount: MOUNTED,
-            security: "{}",
-            script,
-        }
-    }
-
-    fn start(&self, namespace: &Namespace) {
-        let Self {
-            name,
-            volume,
-            mount,
-            security,
-            script,
-        } = self;
-        let manifest = format!(
-            r"
-apiVersion: v1
-kind: Pod
-metadata: {{name: {name}}}
-spec:
-  nodeName: {NODE}
-  restartPolicy: Never
-  terminationGracePeriodSeconds: 0
-  securityContext: {security}
-  volumes: [{{name: data, {volume}}}]
-  containers:
-    - name: main
-      image: busybox
-      command: [sh, -c, {script:?}]
-      {mount}
-"
-        );
-        namespace.apply(&manifest).unwrap();
-    }
-
-    /// Runs it to its end; returns what it printed.
-    fn run(&self, namespace: &Namespace) -> String {
-        self.start(namespace);
-        eventually(&format!("pod {} ends", self.name), || {
-            let phase = get(namespace, "pod", self.name)?["status"]["phase"]
-                .as_str()?
-                .to_owned();
-            (phase == "Succeeded" || phase == "Failed").then_some(())
-        });
-        let log = namespace.kubectl(&["logs", self.name]).unwrap();
-        namespace.kubectl(&["delete", "pod", self.name]).unwrap();
-        log
-    }
-}
+use super::shape::Shape;
 
 #[test]
 fn a_filesystem_volume_keeps_its_data_and_its_size() {
     let cluster = cluster();
     let namespace = cluster.namespace("filesystem").unwrap();
-    let driver = DriverOnNode::start(cluster.dev().unwrap(), &namespace, NODE);
+    let driver = DriverOnNode::start(cluster.dev().unwrap(), &namespace, NODE, Shape::EveryNode);
     let disk = claim(&driver, &namespace, "disk", 32 * MIB, false);
 
     // A write beyond the size fails; the next pod finds what the first one wrote.
@@ -215,18 +50,17 @@ fn a_filesystem_volume_keeps_its_data_and_its_size() {
 fn a_block_volume_is_a_device_and_an_inline_volume_lives_as_long_as_its_pod() {
     let cluster = cluster();
     let namespace = cluster.namespace("block").unwrap();
-    let driver = DriverOnNode::start(cluster.dev().unwrap(), &namespace, NODE);
+    let driver = DriverOnNode::start(cluster.dev().unwrap(), &namespace, NODE, Shape::EveryNode);
 
     let raw = claim(&driver, &namespace, "raw", 16 * MIB, true);
-    let device = |name, script| Pod {
-        mount: "volumeDevices: [{name: data, devicePath: /dev/data}]",
-        ..Pod::new(name, "raw", script)
-    };
     let script =
         "blockdev --getsize64 /dev/data; echo block | dd of=/dev/data conv=fsync 2>/dev/null";
-    assert_eq!(device("writer", script).run(&namespace), "16777216\n");
     assert_eq!(
-        device("reader", "head -n 1 /dev/data").run(&namespace),
+        Pod::with_device("writer", "raw", script).run(&namespace),
+        "16777216\n"
+    );
+    assert_eq!(
+        Pod::with_device("reader", "raw", "head -n 1 /dev/data").run(&namespace),
         "block\n"
     );
 
@@ -251,7 +85,7 @@ fn a_block_volume_is_a_device_and_an_inline_volume_lives_as_long_as_its_pod() {
 fn a_driver_killed_in_the_middle_of_a_frozen_snapshot_leaves_no_pod_frozen() {
     let cluster = cluster();
     let namespace = cluster.namespace("frozen").unwrap();
-    let driver = DriverOnNode::start(cluster.dev().unwrap(), &namespace, NODE);
+    let driver = DriverOnNode::start(cluster.dev().unwrap(), &namespace, NODE, Shape::EveryNode);
     let volume = claim(&driver, &namespace, "disk", 1024 * MIB, false);
     let script = "dd if=/dev/urandom of=/data/much bs=1M count=700 2>/dev/null; sync; \
                   while true; do date +%s > /data/now; sync; echo wrote; usleep 100000; done";
@@ -264,7 +98,7 @@ fn a_driver_killed_in_the_middle_of_a_frozen_snapshot_leaves_no_pod_frozen() {
     };
     eventually("the pod writes", || (writes() > 0).then_some(()));
 
-    let killed = driver.pid().expect("the driver runs");
+    let killed = driver.node_process().expect("the driver runs");
     let snapshot = CreateSnapshotRequest {
         source_volume_id: volume.clone(),
         name: format!("{}-snapshot", namespace.name()),
@@ -283,7 +117,7 @@ fn a_driver_killed_in_the_middle_of_a_frozen_snapshot_leaves_no_pod_frozen() {
     );
 
     eventually("the driver is back", || {
-        driver.pid().filter(|pid| *pid != killed)
+        driver.node_process().filter(|pid| *pid != killed)
     });
     let before = writes();
     eventually("the pod writes again", || {

@@ -8,10 +8,14 @@
 #[path = "."]
 mod dev_cluster {
     mod bad_input;
+    mod claims;
     mod driver_on_node;
     mod hostpath;
+    mod hostpath_shapes;
     mod isolation;
     mod lifecycle;
     mod node_loss;
+    mod shape;
+    mod sidecar;
     mod traces;
 }

@@ -2,26 +2,17 @@
 
 use std::time::Duration;
 
-/// Units of sizes, as Kubernetes writes them.
-const SIZES: [(&str, i64); 8] = [
-    ("Ki", 1 << 10),
-    ("Mi", 1 << 20),
-    ("Gi", 1 << 30),
-    ("Ti", 1 << 40),
-    ("k", 1_000),
-    ("M", 1_000_000),
-    ("G", 1_000_000_000),
-    ("T", 1_000_000_000_000),
-];
+use stowage_csi::quantity::{self, Quantity};
 
 /// Why a size or a time cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum QuantityError {
-    /// No number, an unknown unit, or zero.
-    #[error(
-        "a size is a whole number above zero, with or without one of Ki, Mi, Gi, Ti, k, M, G, T"
-    )]
-    NoSize,
+    /// Not a size at all.
+    #[error(transparent)]
+    NoSize(#[from] quantity::QuantityError),
+    /// Nothing can be made with it.
+    #[error("a size of 0 bytes is no size to test with: write one above zero")]
+    Zero,
     /// More than the protocol's numbers hold.
     #[error("this is more bytes than the protocol can express")]
     TooLarge,
@@ -30,17 +21,14 @@ pub enum QuantityError {
     NoTime,
 }
 
-/// Bytes: `1073741824`, `10Gi`, `500M`.
+/// Bytes, above zero and not more than the protocol has numbers for: `1073741824`, `10Gi`, `500M`.
 pub(crate) fn size(text: &str) -> Result<i64, QuantityError> {
-    let (number, unit) = SIZES
-        .iter()
-        .find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)))
-        .unwrap_or((text, 1));
-    let number = whole(number).ok_or(QuantityError::NoSize)?;
-    i64::try_from(number)
-        .ok()
-        .and_then(|number| number.checked_mul(unit))
-        .ok_or(QuantityError::TooLarge)
+    let Quantity(bytes) = text.parse()?;
+    match i64::try_from(bytes) {
+        Ok(0) => Err(QuantityError::Zero),
+        Ok(bytes) => Ok(bytes),
+        Err(_) => Err(QuantityError::TooLarge),
+    }
 }
 
 /// A time: `500ms`, `30s`, `2m`.
@@ -69,20 +57,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_the_units_of_kubernetes() {
-        assert_eq!(size("1"), Ok(1));
+    fn a_size_is_above_zero_and_fits_the_protocol() {
         assert_eq!(size("10Gi"), Ok(10 << 30));
-        assert_eq!(size("3k"), Ok(3_000));
-        assert_eq!(size("2T"), Ok(2_000_000_000_000));
-    }
-
-    #[test]
-    fn what_is_no_size_is_refused() {
-        for text in ["", "Gi", "0", "-1", "+1", "1.5Gi", "10 Gi", "10GB", "10gi"] {
-            assert_eq!(size(text), Err(QuantityError::NoSize), "{text}");
-        }
-        assert_eq!(size("9000000Ti"), Err(QuantityError::TooLarge));
+        assert_eq!(size("9223372036854775807"), Ok(i64::MAX));
+        assert_eq!(size("0"), Err(QuantityError::Zero));
+        assert_eq!(size("0Gi"), Err(QuantityError::Zero));
         assert_eq!(size("9223372036854775808"), Err(QuantityError::TooLarge));
+        assert!(matches!(size("ten"), Err(QuantityError::NoSize(_))));
     }
 
     #[test]

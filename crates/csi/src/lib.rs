@@ -7,9 +7,10 @@
 //! - [`metrics`]: what is counted, on both sides; [`waiting`] tells the machine's part of a call from ours.
 //! - [`check`]: is a request complete and within limits; each RPC asks this first.
 //! - [`locks`]: one operation per volume at a time; each RPC asks this second.
+//! - [`quantity`]: sizes as people and manifests write them.
 //! - [`registration`]: how the kubelet gets to know a driver.
 //! - [`host`]: what a driver does to the machine: tools, mounts, loop devices, filesystems, files.
-//! - `testing` (a feature): a whole driver in memory, for tests of its callers.
+//! - `testing` (a feature): what tests of drivers share, and a whole driver in memory for tests of its callers.
 
 mod call;
 pub mod check;
@@ -21,6 +22,7 @@ pub mod layer;
 pub mod locks;
 pub mod metrics;
 pub mod proto;
+pub mod quantity;
 pub mod registration;
 pub mod server;
 #[cfg(feature = "testing")]

@@ -15,6 +15,8 @@
 //!
 //! For tests that kill processes there is the program `stowage-memory-driver`, the same driver with a [`control`]
 //! socket; [`DriverProcess`] starts, kills and commands it.
+//!
+//! [`isolated`] is for tests of drivers instead: tests that mount, each in a process of its own.
 
 mod calls;
 pub mod control;
@@ -22,6 +24,7 @@ mod controller;
 mod driver;
 mod fault;
 mod identity;
+pub mod isolated;
 mod journal;
 mod mishap;
 mod node;

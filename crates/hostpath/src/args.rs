@@ -6,12 +6,15 @@ use std::path::PathBuf;
 use clap::{ArgAction, ValueEnum};
 use stowage_csi::endpoint::{Endpoint, EndpointError};
 use stowage_csi::host::filesystem::{FsError, FsKind};
+use stowage_csi::quantity::Quantity;
 
 use crate::id::{NodeId, NodeIdError};
-use crate::quantity::Quantity;
 
 /// Longest name of a driver.
 const LONGEST_NAME: usize = 63;
+
+/// Sizes are signed on the wire, so no volume can be larger, whatever the flag allows.
+const LARGEST_VOLUME: u64 = i64::MAX.unsigned_abs();
 
 /// Flags of `stowage driver hostpath`.
 #[derive(clap::Args, Clone, Debug)]
@@ -142,7 +145,7 @@ impl TryFrom<Args> for Config {
             attach: args.enable_attach,
             topology: args.enable_topology,
             max_volumes: args.max_volumes_per_node,
-            max_volume_bytes: args.max_volume_size.0,
+            max_volume_bytes: args.max_volume_size.0.min(LARGEST_VOLUME),
             capacity: args.capacity.map(|capacity| capacity.0),
             default_filesystem: args.default_filesystem,
             shared: args.shared_state_directory,
@@ -212,11 +215,13 @@ mod tests {
             "--enable-topology=false",
             "--maxvolumespernode=7",
             "--capacity=10Gi",
+            "--max-volume-size=15Ei",
         ])
         .unwrap();
         assert_eq!(config.driver_name, "hostpath.csi.k8s.io");
         assert!(config.attach && !config.topology);
         assert_eq!((config.max_volumes, config.capacity), (7, Some(10 << 30)));
+        assert_eq!(config.max_volume_bytes, LARGEST_VOLUME);
     }
 
     #[test]

@@ -58,7 +58,9 @@ impl Range {
 
     /// The smallest whole number of sectors in the range.
     fn smallest(self, at_least: u64) -> Result<u64, SizeError> {
-        let bytes = self.required.max(at_least).div_ceil(SECTOR) * SECTOR;
+        // What does not fit into the number is too large for every volume.
+        let sectors = self.required.max(at_least).div_ceil(SECTOR);
+        let bytes = sectors.saturating_mul(SECTOR);
         if self.limit != 0 && bytes > self.limit {
             return Err(SizeError::BetweenSectors {
                 required: self.required.max(at_least),
@@ -159,11 +161,13 @@ mod tests {
         assert_eq!(sized(100_000_000, 0, block), Ok(100_000_256));
         assert!(sized(1000, 1001, block).is_err());
         assert!(sized(0, 1, block).is_err());
-        assert!(matches!(
-            sized(TIB + 1, 0, block),
-            Err(SizeError::AboveMaximum { .. })
-        ));
-        assert!(sized(u64::MAX >> 1, 0, block).is_err());
+        for bytes in [TIB + 1, u64::MAX >> 1, u64::MAX] {
+            let refused = sized(bytes, 0, block);
+            assert!(
+                matches!(refused, Err(SizeError::AboveMaximum { .. })),
+                "{bytes}: {refused:?}"
+            );
+        }
     }
 
     #[test]

@@ -13,11 +13,11 @@ use stowage_csi::host::loopdev::LoopError;
 use stowage_csi::host::mount::MountError;
 use stowage_csi::host::stat::StatError;
 use stowage_csi::locks::VolumeBusy;
+use stowage_csi::quantity::QuantityError;
 use tonic::{Code, Status};
 
 use crate::capacity::SizeError;
 use crate::id::NodeId;
-use crate::quantity::QuantityError;
 use crate::state::StateError;
 use crate::usage::UsageError;
 

@@ -4,7 +4,7 @@
 //! and mounted, or raw. Data is local to its node, and the topology says so.
 //!
 //! - [`args`]: the command line; [`run`] is the whole driver.
-//! - `id`, `usage`, `capacity`, `quantity`, `topology`: what callers send, parsed once.
+//! - `id`, `usage`, `capacity`, `topology`: what callers send, parsed once.
 //! - `state`: the state directory, the only memory there is.
 //! - `ledger`: sums that limits are compared with.
 //! - `driver`: what all services share, and how a call finds its volume.
@@ -23,7 +23,6 @@ mod id;
 mod identity;
 mod ledger;
 mod node;
-pub mod quantity;
 mod state;
 mod topology;
 mod usage;

@@ -1,7 +1,8 @@
 //! The Node service: what can be done with a volume on the node where it is. Each RPC checks its arguments here and
 //! does its work in a module of its own.
 //!
-//! What is staged and published is known from the kernel's table of mounts and of loop devices and from nowhere else.
+//! What is staged and published is known from the kernel's table of mounts and of loop devices and from nowhere else;
+//! only nodes that share a machine leave each other notes (`sharing`), as none sees the others' mounts.
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::topology;
 mod expand;
 mod inline;
 mod publish;
+mod sharing;
 mod stage;
 mod stats;
 mod target;

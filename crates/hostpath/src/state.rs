@@ -8,6 +8,7 @@
 //! frozen/<key>         written before a filesystem is frozen, removed after it is thawed
 //! scratch/<key>/       where a filesystem is mounted for a moment
 //! nodes/<node>         nodes that use this directory
+//! staged/<key>.<node>  nodes that have a raw block volume, if several of one machine share it
 //! ```
 //!
 //! A key is the hash of a name, so everything is found by one look, however much there is, and whoever else changes
@@ -32,6 +33,7 @@ mod list;
 mod lock;
 mod record;
 mod repair;
+mod staged;
 
 pub(crate) use lock::{Image, Stage};
 pub(crate) use record::{Attachment, Record, SnapshotRecord, Source, VolumeRecord, now_unix_ms};
@@ -95,6 +97,7 @@ impl Area {
 const FROZEN: &str = "frozen";
 const SCRATCH: &str = "scratch";
 const NODES: &str = "nodes";
+const STAGED: &str = "staged";
 
 /// The state directory.
 #[derive(Debug, Clone)]
@@ -108,7 +111,7 @@ impl Store {
     /// Called twice: finds what the first call made.
     pub(crate) fn open(root: &Path, node: &NodeId) -> Result<Self, StateError> {
         let areas = Area::ALL.map(Area::directory);
-        for name in areas.into_iter().chain([FROZEN, SCRATCH, NODES]) {
+        for name in areas.into_iter().chain([FROZEN, SCRATCH, NODES, STAGED]) {
             make_directory(&root.join(name))?;
         }
         let store = Self { root: root.into() };

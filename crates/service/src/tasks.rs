@@ -29,7 +29,7 @@ struct Names {
 
 impl Tasks {
     /// No tasks yet. A panic in a task cancels `stop`.
-    pub(crate) fn new(stop: CancellationToken) -> Self {
+    pub fn new(stop: CancellationToken) -> Self {
         Self {
             tracker: TaskTracker::new(),
             stop,

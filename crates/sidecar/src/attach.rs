@@ -37,13 +37,13 @@ use crate::{
     cluster::{Cluster, Kinds},
     driver::{Capabilities, Driver},
     queue::Backoff,
-    role::{Context, Role, lease_name},
+    role::{Context, Role, sanitised},
 };
 
 /// What the Go attacher does.
 pub(crate) const ROLE: Role = Role {
     name: "attach",
-    lease: |driver| lease_name(&format!("external-attacher-leader-{driver}")),
+    lease: |driver| sanitised(&format!("external-attacher-leader-{driver}")),
     needs,
     run: |context, stop| Box::pin(run(context.into(), stop)),
 };

@@ -25,7 +25,7 @@ use crate::{
     journal::{Journal, JournalError, Sharing, journal_name},
     liveness::{Liveness, LivenessArgs, LivenessError, some_time},
     provision,
-    role::{Context, ROLES, Role, lease_name},
+    role::{Context, ROLES, Role, sanitised},
     server::{Server, ServerError},
     termination::TerminationArgs,
 };
@@ -198,7 +198,7 @@ impl Controller {
             let Some(server) = self.discover().await? else {
                 return Ok(());
             };
-            let lease = lease_name(self.driver.name().as_str());
+            let lease = sanitised(self.driver.name().as_str());
             let shutdown = &self.process.shutdown;
             let work = |lost| self.work(server, lost, resolve_only);
             if self.settings.own_node.is_some() {
@@ -270,11 +270,8 @@ impl Controller {
         // The journal and the events outlive the roles, which write to them to the last.
         let last = CancellationToken::new();
         let _guards = (stop.clone().drop_guard(), last.clone().drop_guard());
-        let events = Events::new(
-            client.clone(),
-            self.driver.name().as_str(),
-            &self.process.metrics,
-        );
+        let component = format!("external-provisioner {}", self.driver.name());
+        let events = Events::new(client.clone(), &component, &self.process.metrics);
         let (writer, recorder) = (journal.clone(), events.clone());
         let (until, and_until) = (last.clone(), last.clone());
         self.process
@@ -358,7 +355,7 @@ impl Controller {
             tracing::info!(role = role.name, "The role begins.");
             (role.run)(context, token)
         };
-        if self.settings.own_node.is_some() || lease == lease_name(driver) {
+        if self.settings.own_node.is_some() || lease == sanitised(driver) {
             start(stop.clone()).await;
             return Ok(());
         }

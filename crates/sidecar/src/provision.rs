@@ -47,13 +47,13 @@ use crate::{
     driver_call,
     intent::Segment,
     queue::Queue,
-    role::{Context, Role, lease_name},
+    role::{Context, Role, sanitised},
 };
 
 /// The provisioner's part.
 pub(crate) const ROLE: Role = Role {
     name: "provisioning",
-    lease: |driver| lease_name(driver),
+    lease: |driver| sanitised(driver),
     needs,
     run: |context, stop| run(context, stop).boxed(),
 };

@@ -57,14 +57,10 @@ impl Context {
     }
 }
 
-/// A name as it may stand in a Lease or a finalizer: what is neither letter, digit nor dash becomes a dash, and a dash
-/// at the end gets an `X` behind it. Exactly upstream's rule, because both must find the same lease.
-pub(crate) fn lease_name(name: &str) -> String {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let mut name: String = name
-        .chars()
-        .map(|c| if allowed(c) { c } else { '-' })
-        .collect();
+/// A driver's name in the names of leases and finalizers, as upstream writes it.
+pub(crate) fn sanitised(driver: &str) -> String {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    let mut name = driver.replace(|letter| !allowed(letter), "-");
     if name.ends_with('-') {
         name.push('X');
     }
@@ -76,9 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lease_names_are_upstreams() {
-        assert_eq!(lease_name("csi-hostpath"), "csi-hostpath");
-        assert_eq!(lease_name("csi.weka.io"), "csi-weka-io");
-        assert_eq!(lease_name("odd_name."), "odd-name-X");
+    fn names_of_drivers_are_written_as_upstream_does() {
+        for (driver, written) in [
+            ("hostpath.csi.k8s.io", "hostpath-csi-k8s-io"),
+            ("plain", "plain"),
+            ("ends.", "ends-X"),
+            ("A_b", "A-b"),
+        ] {
+            assert_eq!(sanitised(driver), written);
+        }
     }
 }

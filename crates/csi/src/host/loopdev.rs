@@ -88,7 +88,7 @@ pub enum LoopError {
     #[error("the backing file cannot be examined")]
     Backing(#[source] io::Error),
     /// The kernel has no loop devices, or the container does not see them.
-    #[error("{} cannot be opened: loop devices need the host's /dev", path.display())]
+    #[error("{} cannot be opened: loop devices need a privileged container or the host's /dev", path.display())]
     Control {
         /// What should be there.
         path: PathBuf,

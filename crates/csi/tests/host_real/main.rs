@@ -1,6 +1,6 @@
 //! The host side against the real kernel and the real tools. Needs root.
 //!
-//! Each test runs in a process with mounts of its own ([`support::run_isolated`]), so that nothing stays mounted however
+//! Each test runs in a process with mounts of its own ([`stowage_csi::isolated`]), so that nothing stays mounted however
 //! it ends.
 //!
 //! - `binds`, `unmounts`, `mount_table`: the mounts of this machine.

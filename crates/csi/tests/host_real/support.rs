@@ -1,9 +1,8 @@
-//! A process of its own for each test, and what tests mount in it.
+//! What tests mount and attach.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,93 +13,7 @@ use stowage_csi::host::loopdev::{LoopDevice, LoopOptions, Loops};
 use stowage_csi::host::mount::{Bind, BindSource, FsMount, HostMounter};
 use stowage_csi::host::stat::Stats;
 
-/// The directory of a test, told to the process it runs in.
-const DIRECTORY: &str = "STOWAGE_TEST_DIRECTORY";
-
-/// Declares tests that run in a process with mounts of their own; each is given an empty directory.
-macro_rules! isolated {
-    ($($(#[$attribute:meta])* async fn $name:ident($directory:ident: &Path) $body:block)*) => {$(
-        $(#[$attribute])*
-        #[test]
-        fn $name() {
-            $crate::support::run_isolated(concat!(module_path!(), "::", stringify!($name)), async |$directory: &Path| $body);
-        }
-    )*};
-}
-pub(crate) use isolated;
-
-pub fn run_isolated(path: &str, body: impl AsyncFnOnce(&Path)) {
-    if let Some(directory) = std::env::var_os(DIRECTORY) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(body(Path::new(&directory)));
-        // A thread that hangs in the kernel, as some tests want it, must not keep the process.
-        runtime.shutdown_timeout(Duration::from_secs(1));
-        return;
-    }
-    assert!(
-        rustix::process::geteuid().is_root(),
-        "these tests mount: run them as root"
-    );
-    let (_, name) = path.split_once("::").unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let output = Command::new("timeout")
-        .args([
-            "--kill-after=5",
-            "120",
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "--",
-        ])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .env(DIRECTORY, directory.path().canonicalize().unwrap())
-        .output()
-        .unwrap();
-    let said = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    println!("{said}");
-    let left = detach_all(directory.path());
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{name} failed, see above"
-    );
-    assert_eq!(left, 0, "{name} left loop devices behind");
-}
-
-/// Detaches the loop devices of all files in a directory; a test that was killed could not. Tells how many there were
-/// that did not go by themselves: a parallel test may have looked at one that was being closed.
-fn detach_all(directory: &Path) -> usize {
-    let loops = Loops::default();
-    let find = || -> Vec<LoopDevice> {
-        let paths = fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
-        let files = paths
-            .filter(|path| path.is_file())
-            .map(|path| File::open(path).unwrap());
-        files.flat_map(|file| loops.find(&file).unwrap()).collect()
-    };
-    for _ in 0..50 {
-        if find().is_empty() {
-            return 0;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let left = find();
-    let found = left.len();
-    for device in left {
-        device.detach(&loops).unwrap();
-    }
-    found
-}
+pub use stowage_csi::isolated;
 
 /// A loop device that is detached when the test is over.
 pub struct Attached {

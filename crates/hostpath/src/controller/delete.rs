@@ -41,7 +41,11 @@ pub(super) async fn delete_volume(
     };
     if removable {
         let store = driver.store.clone();
-        blocking(move || store.remove(Area::Volumes, image)).await?;
+        blocking(move || {
+            store.forget_staged(image.key())?;
+            store.remove(Area::Volumes, image)
+        })
+        .await?;
         driver
             .ledger
             .release(record.map_or(0, |record| record.bytes));

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use stowage_csi::host::blocking;
 use stowage_csi::host::filesystem::FsKind;
 use stowage_csi::proto::csi::{NodePublishVolumeRequest, NodePublishVolumeResponse};
+use stowage_csi::quantity::{Quantity, QuantityError};
 
 use super::stage::mount;
 use super::target::{Found, Place};
 use crate::capacity::{self, Content, Range};
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::quantity::{Quantity, QuantityError};
 use crate::state::{Area, Image};
 use crate::usage::{Access, Usage, UsageError};
 

@@ -44,6 +44,7 @@ pub(super) async fn stage(
             };
             let device = driver.host.attach(&image, options).await?;
             blocking(move || device.refresh_size()).await?;
+            driver.keep_devices(&image).await?;
         }
         Access::Filesystem => {
             let target = Path::new(&request.staging_target_path);
@@ -196,6 +197,10 @@ pub(super) async fn unstage(
     }
     // Devices of filesystems go by themselves; those of raw block volumes go here.
     check_unpublished(&driver, &image, &request.volume_id).await?;
+    driver.leave_devices(&image).await?;
+    if driver.others_need_devices(&image).await? {
+        return Ok(NodeUnstageVolumeResponse {});
+    }
     let blocks = |device: &LoopDevice| {
         let status = device.status().ok().flatten();
         status.is_some_and(|status| !status.autoclear)

@@ -75,7 +75,7 @@ async fn release_read_only(driver: &Driver, image: &Image, number: u32) -> Resul
             crate::device::bound_loop(&mount) == Some(number) && host.shows(&mount, backing)
         })
     });
-    if used.await {
+    if used.await || driver.others_need_devices(image).await? {
         return Ok(());
     }
     let devices = driver.host.devices(image).await?;

@@ -16,11 +16,11 @@ use crate::id::Key;
 ///
 /// Called twice: there is nothing left to repair.
 pub(crate) fn repair(store: &Store, loops: &Loops) -> Result<(), StateError> {
-    for directory in Area::ALL
-        .map(Area::directory)
-        .into_iter()
-        .chain([super::FROZEN, super::NODES])
-    {
+    for directory in Area::ALL.map(Area::directory).into_iter().chain([
+        super::FROZEN,
+        super::NODES,
+        super::STAGED,
+    ]) {
         let path = store.root.join(directory);
         let swept = sweep_unfinished(&path).map_err(StateError::io("sweeping", &path))?;
         if swept > 0 {
@@ -66,7 +66,7 @@ impl Store {
     }
 }
 
-fn names(store: &Store, directory: &str) -> Result<Vec<String>, StateError> {
+pub(super) fn names(store: &Store, directory: &str) -> Result<Vec<String>, StateError> {
     let path = store.root.join(directory);
     let failed = |error| StateError::io("listing", &path)(error);
     let mut names = Vec::new();

@@ -200,3 +200,34 @@ fn a_state_directory_that_cannot_be_written_is_named() {
         "{text}"
     );
 }
+
+#[test]
+fn a_volume_is_staged_elsewhere_until_the_other_node_or_the_machine_ends_it() {
+    let (_directory, store) = store();
+    let [key, other] = ["pvc-1", "pvc-2"].map(Key::of_name);
+    let [here, there]: [NodeId; 2] = ["n1", "n2.example"].map(|node| node.parse().unwrap());
+    let elsewhere = || store.staged_elsewhere(&key, &here).unwrap();
+    store.note_staged(&key, &here).unwrap();
+    store.note_staged(&other, &there).unwrap();
+    assert!(
+        !elsewhere(),
+        "its own note and another volume's do not count"
+    );
+    for _ in 0..2 {
+        store.note_staged(&key, &there).unwrap();
+        assert!(elsewhere());
+    }
+    for _ in 0..2 {
+        store.note_unstaged(&key, &there).unwrap();
+        assert!(!elsewhere());
+    }
+    store.note_staged(&key, &there).unwrap();
+    let note = store.root().join(format!("staged/{key}.{there}"));
+    fs::write(note, "an earlier run").unwrap();
+    assert!(!elsewhere());
+    store.forget_staged(&key).unwrap();
+    assert_eq!(
+        fs::read_dir(store.root().join("staged")).unwrap().count(),
+        1
+    );
+}

@@ -56,7 +56,7 @@ pub fn start_with(directory: &Path, more: &[&str]) -> Child {
 }
 
 /// A driver that can be killed and has none of the pods' mounts, as in a pod without the kubelet's directory.
-fn start_apart(directory: &Path, more: &[&str]) -> Child {
+pub fn start_apart(directory: &Path, more: &[&str]) -> Child {
     const FORGET_AND_RUN: &str = r#"
         for place in "$PODS"/pods/* "$PODS"/staging/*; do
             umount "$place" 2> /dev/null
@@ -86,7 +86,7 @@ pub fn kill(child: &mut Child) {
     child.wait().unwrap();
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(
@@ -97,7 +97,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn entries(directory: &Path) -> Vec<PathBuf> {
+pub fn entries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
 }

@@ -1,6 +1,6 @@
 //! The driver over a real socket, with real loop devices, filesystems and mounts. Needs root.
 //!
-//! Each test runs in a process with mounts of its own ([`support::run_isolated`]), so that nothing stays mounted
+//! Each test runs in a process with mounts of its own ([`stowage_csi::isolated`]), so that nothing stays mounted
 //! however it ends, and fails if a loop device is left.
 //!
 //! - `lifecycle`: a volume from its creation to its end, for each filesystem and for raw block.
@@ -11,6 +11,7 @@
 //! - `publish`: which second call is fine and which is not.
 //! - `trouble`: damaged state, full disks, missing tools, foreign mounts.
 //! - `crash`: `kill -9` in the middle.
+//! - `shared`: two processes on one state directory.
 //! - `hostile`: names and ids that nobody should send.
 //! - `model`: random sequences of calls against a simple model, and the same call many times at once.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -39,5 +40,6 @@ mod lifecycle;
 mod model;
 mod publish;
 mod rig;
+mod shared;
 mod support;
 mod trouble;

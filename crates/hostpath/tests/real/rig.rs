@@ -314,7 +314,14 @@ impl Rig {
     /// All files in the state directory that belong to volumes and snapshots.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
-        for area in ["volumes", "snapshots", "inline", "frozen", "scratch"] {
+        for area in [
+            "volumes",
+            "snapshots",
+            "inline",
+            "frozen",
+            "scratch",
+            "staged",
+        ] {
             let entries = fs::read_dir(self.state.join(area)).unwrap();
             files.extend(entries.map(|entry| entry.unwrap().path()));
         }

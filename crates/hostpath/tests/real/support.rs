@@ -1,92 +1,13 @@
-//! A process of its own for each test, and disks to put a state directory on.
+//! Tools, and disks to put a state directory on.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use stowage_csi::host::loopdev::{LoopDevice, LoopOptions, Loops};
+pub use stowage_csi::isolated;
 
 pub const MIB: u64 = 1 << 20;
-
-/// The directory of a test, told to the process it runs in.
-const DIRECTORY: &str = "STOWAGE_TEST_DIRECTORY";
-
-/// Declares tests that run in a process with mounts of their own; each is given an empty directory.
-macro_rules! isolated {
-    ($($(#[$attribute:meta])* async fn $name:ident($directory:ident: &Path) $body:block)*) => {$(
-        $(#[$attribute])*
-        #[test]
-        fn $name() {
-            let path = concat!(module_path!(), "::", stringify!($name));
-            $crate::support::run_isolated(path, async |$directory: &Path| $body);
-        }
-    )*};
-}
-pub(crate) use isolated;
-
-pub fn run_isolated(path: &str, body: impl AsyncFnOnce(&Path)) {
-    if let Some(directory) = std::env::var_os(DIRECTORY) {
-        let _ = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::INFO)
-            .with_ansi(false)
-            .try_init();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(body(Path::new(&directory)));
-        runtime.shutdown_timeout(Duration::from_secs(1));
-        return;
-    }
-    assert!(
-        rustix::process::geteuid().is_root(),
-        "these tests mount: run them as root"
-    );
-    let (_, name) = path.split_once("::").unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let output = Command::new("timeout")
-        .args(["--kill-after=5", "120", "unshare", "--mount"])
-        .args(["--propagation", "private", "--"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .env(DIRECTORY, directory.path().canonicalize().unwrap())
-        .output()
-        .unwrap();
-    let said =
-        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
-    println!("{}", said.concat());
-    let left = detach_all(directory.path());
-    assert!(
-        output.status.success() && said[0].contains("1 passed"),
-        "{name} failed, see above"
-    );
-    assert_eq!(
-        left,
-        Vec::<PathBuf>::new(),
-        "{name} left loop devices behind"
-    );
-}
-
-/// Detaches the loop devices of all files below a directory; a test that failed could not.
-fn detach_all(directory: &Path) -> Vec<PathBuf> {
-    let mut left = Vec::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let kind = fs::symlink_metadata(&path).unwrap().file_type();
-        if kind.is_dir() {
-            left.extend(detach_all(&path));
-        } else if kind.is_file() {
-            let loops = Loops::default();
-            for device in loops.find(&File::open(&path).unwrap()).unwrap() {
-                left.push(path.clone());
-                let _ = device.detach(&loops);
-            }
-        }
-    }
-    left
-}
 
 /// Runs a tool that must succeed.
 pub fn tool(name: &str, args: &[&str]) -> String {

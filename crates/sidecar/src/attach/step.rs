@@ -16,7 +16,7 @@ use crate::{
         volume::Volume,
     },
     driver::Driver,
-    role::lease_name,
+    role::sanitised,
 };
 
 /// What is the same for all attachments of a driver.
@@ -135,7 +135,7 @@ impl Rules {
 
 /// The finalizer of a driver's attacher, Go's or ours.
 pub(super) fn finalizer(driver: &str) -> String {
-    format!("external-attacher/{}", lease_name(driver))
+    format!("external-attacher/{}", sanitised(driver))
 }
 
 /// Decides. `doubted`: the driver says that what we think is attached is not; then it is attached once more, if it

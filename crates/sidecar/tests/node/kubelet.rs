@@ -6,13 +6,15 @@ use clap::Parser;
 use stowage_csi::{
     client::{ClientOptions, Connection},
     endpoint::Endpoint,
-    metrics::ClientMetrics,
     proto::registration::{
         InfoRequest, PluginInfo, RegistrationStatus, registration_client::RegistrationClient,
     },
 };
-use stowage_service::Health;
-use stowage_sidecar::node::{self, NodeArgs, NodeError};
+use stowage_service::{Health, Metrics, Tasks};
+use stowage_sidecar::{
+    controller::Process,
+    node::{self, NodeArgs, NodeError},
+};
 use tempfile::TempDir;
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -70,11 +72,13 @@ impl Node {
 
     pub fn start(&self, more: &[&str]) -> Sidecar {
         let (health, shutdown) = (Health::default(), CancellationToken::new());
-        let (args, stop, shown) = (self.args(more), shutdown.clone(), health.clone());
-        let running =
-            tokio::spawn(
-                async move { node::run(args, &shown, ClientMetrics::default(), stop).await },
-            );
+        let process = Process {
+            health: health.clone(),
+            metrics: Metrics::new(),
+            tasks: Tasks::new(shutdown.clone()),
+            shutdown: shutdown.clone(),
+        };
+        let running = tokio::spawn(node::run(self.args(more), process));
         Sidecar {
             health,
             shutdown,

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Dev, FileType, Mode, makedev, mknodat};
@@ -13,14 +13,21 @@ use rustix::io::Errno;
 
 use super::{BackingFile, LoopDevice, LoopError, Loops};
 
+/// Major and minor number of `/dev/loop-control`, the same on every Linux.
+const CONTROL: (u32, u32) = (10, 237);
+
 impl Loops {
     pub(super) fn control_path(&self) -> PathBuf {
         self.dev.join("loop-control")
     }
 
+    /// Opens the node by which devices are asked for, which is made if it is missing. That is enough for a kernel that
+    /// has not loaded its loop devices yet: the open makes it do so.
     pub(super) fn open_control(&self) -> Result<File, LoopError> {
         let path = self.control_path();
-        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        let (major, minor) = CONTROL;
+        let opened = ensure_node(&path, FileType::CharacterDevice, makedev(major, minor))
+            .and_then(|()| OpenOptions::new().read(true).write(true).open(&path));
         opened.map_err(|source| LoopError::Control { path, source })
     }
 
@@ -48,17 +55,7 @@ impl Loops {
     fn open_node(&self, path: &Path, number: u32, write: bool) -> io::Result<File> {
         // To open the node of a device that does not exist would make one.
         let device = self.device_number(number).ok_or(Errno::NXIO)?;
-        let kind = match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_node(path, device)?;
-                fs::symlink_metadata(path)?
-            }
-            kind => kind?,
-        };
-        // A file of this name in a container's /dev must not be taken for a disk.
-        if !kind.file_type().is_block_device() || kind.rdev() != device {
-            return Err(Errno::NOTBLK.into());
-        }
+        ensure_node(path, FileType::BlockDevice, device)?;
         OpenOptions::new().read(true).write(write).open(path)
     }
 
@@ -70,14 +67,26 @@ impl Loops {
     }
 }
 
-fn make_node(path: &Path, device: Dev) -> io::Result<()> {
-    match mknodat(
-        CWD,
-        path,
-        FileType::BlockDevice,
-        Mode::RUSR | Mode::WUSR,
-        device,
-    ) {
+/// Makes a node that is missing; an error if something else has its name.
+///
+/// Called twice: it is there.
+fn ensure_node(path: &Path, kind: FileType, device: Dev) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_node(path, kind, device)?;
+            fs::symlink_metadata(path)?
+        }
+        found => found?,
+    };
+    // A file of this name in a container's /dev must not be taken for a disk.
+    if FileType::from_raw_mode(found.mode()) != kind || found.rdev() != device {
+        return Err(io::Error::other("something else has this name"));
+    }
+    Ok(())
+}
+
+fn make_node(path: &Path, kind: FileType, device: Dev) -> io::Result<()> {
+    match mknodat(CWD, path, kind, Mode::RUSR | Mode::WUSR, device) {
         // The kernel, or another process like this one, was faster.
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(refused) => Err(refused.into()),

@@ -1,0 +1,240 @@
+//! The intents that are under way, durable in one Lease.
+//!
+//! An intent is in the journal before the driver hears of it, and leaves it when its volume has an object or is known
+//! not to exist. So a process that dies at any line leaves behind either a volume nobody was asked for, or an entry
+//! that the next process resolves. Secrets are never in it, only references to them.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `document` | the text that is stored, and back |
+//! | `book` | the entries, what they share, and their size: no I/O |
+//! | `state` | who waits for what, and what to write next: no I/O |
+//! | `lease` | the Lease: read, created, updated |
+//! | `writer` | the one task that writes |
+//!
+//! Guarantees:
+//! - One task writes, and one write serves everything that waits.
+//! - Each write is an update of what was last seen. Of two processes on one exclusive journal exactly one goes on
+//!   recording: the one that opened it last. The other one learns it at its next write, or
+//!   within ten seconds.
+//! - What cannot be read is never overwritten.
+
+mod book;
+mod document;
+mod error;
+mod lease;
+mod metrics;
+mod name;
+mod state;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use kube::Client;
+use stowage_service::Metrics;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::{book::Kept, lease::IntentLease, metrics::JournalMetrics, state::Desk, writer::Writer};
+use crate::intent::Intent;
+
+pub use self::{error::JournalError, name::journal_name};
+
+/// The journal's size at most. A server takes 256 KiB of annotations.
+pub const LIMIT: usize = 200_000;
+/// How long the last write may take once the process is to end.
+const LAST_WRITE: Duration = Duration::from_secs(5);
+/// Between two attempts to open a journal that somebody else writes to.
+const OPEN_AGAIN: Duration = Duration::from_millis(20);
+
+/// Who else may write to the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nobody: whoever opens it takes it over, and the process that had it must end.
+    Exclusive,
+    /// The processes of one node, of which there are two while one replaces the other: their entries are merged.
+    PerNode,
+}
+
+/// A journal. Clones are the same journal.
+#[derive(Clone)]
+pub struct Journal {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    desk: Mutex<Desk>,
+    changed: Notify,
+    lost: CancellationToken,
+    metrics: JournalMetrics,
+    /// As `namespace/name`, for people.
+    lease: String,
+    /// Held by the task that writes.
+    writer: tokio::sync::Mutex<Writer>,
+}
+
+impl Journal {
+    /// Opens the journal in the Lease `name`, and takes it over; makes the Lease where there is none.
+    ///
+    /// `identity` must be this process's own, not shared with the one before it on the same host.
+    pub async fn open(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        identity: &str,
+        sharing: Sharing,
+        metrics: &Metrics,
+    ) -> Result<Self, JournalError> {
+        let mut lease = IntentLease::new(client, namespace, name, identity);
+        let (book, previous) = loop {
+            lease.read().await?;
+            let (book, previous) = (lease.book()?, lease.other_holder());
+            if lease.write(&book.text()).await?.is_some() {
+                break (book, previous);
+            }
+            sleep(OPEN_AGAIN).await;
+        };
+        if let Some(previous) = previous {
+            tracing::info!(lease = %lease, %previous, intents = book.len(), "The intent journal is taken over.");
+        }
+        let metrics = JournalMetrics::register(metrics);
+        metrics.writes.inc();
+        let shared = Shared {
+            desk: Mutex::new(Desk::new(book, LIMIT)),
+            changed: Notify::new(),
+            lost: CancellationToken::new(),
+            metrics,
+            lease: lease.to_string(),
+            writer: tokio::sync::Mutex::new(Writer::new(lease, sharing)),
+        };
+        shared.show(&shared.desk());
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// Writes what is to be written, until `stop`; then once more, within a few seconds.
+    ///
+    /// Cancel `stop` only after those who record have ended: records that still wait then fail. Called twice: the
+    /// second call waits for the first to end.
+    pub async fn run(&self, stop: CancellationToken) {
+        let mut writer = self.shared.writer.lock().await;
+        let too_late = async {
+            stop.cancelled().await;
+            sleep(LAST_WRITE).await;
+        };
+        tokio::select! {
+            () = writer.work(&self.shared, &stop) => {}
+            () = too_late => tracing::warn!(
+                lease = %self.shared.lease,
+                "The intent journal could not be written at the end; the next process looks at its entries again.",
+            ),
+        }
+        self.shared.desk().end(JournalError::Stopped);
+    }
+
+    /// Makes an intent durable; returns when it is.
+    ///
+    /// Waits, in order, while the journal is full or the API server does not answer. A call that is given up before
+    /// its entry was sent leaves nothing behind. After that the entry stays: [`Journal::get`] finds it, and it is
+    /// harmless, because the driver was not asked for anything yet. Called twice: the same intent is there already;
+    /// another one for the same claim replaces it.
+    pub async fn record(&self, intent: Intent) -> Result<(), JournalError> {
+        let entry = Kept::ours(intent).map_err(JournalError::Unwritable)?;
+        let Some(answer) = self.shared.desk().ask(entry)? else {
+            return Ok(());
+        };
+        // Also wakes the writer when this call is given up: those behind it may fit where this one did not.
+        let _wake = WakeWhenDone(&self.shared.changed);
+        self.shared.changed.notify_one();
+        answer.await.unwrap_or(Err(JournalError::Stopped))
+    }
+
+    /// Nothing is under way any more for the claim with this uid. Written with the next entry, or a little later.
+    ///
+    /// Called twice, or for an entry that does not exist: nothing happens.
+    pub fn forget(&self, uid: &str) {
+        let mut desk = self.shared.desk();
+        desk.forget(uid, Instant::now());
+        self.shared.show(&desk);
+        drop(desk);
+        self.shared.changed.notify_one();
+    }
+
+    /// Returns when everything forgotten so far, and everything that waits and has room, is written.
+    pub async fn flush(&self) -> Result<(), JournalError> {
+        let answer = self.shared.desk().ask_for_flush()?;
+        self.shared.changed.notify_one();
+        answer.await.unwrap_or(Err(JournalError::Stopped))
+    }
+
+    /// The intent for the claim with this uid, if it is durable.
+    pub fn get(&self, uid: &str) -> Option<Intent> {
+        self.shared
+            .desk()
+            .book()
+            .get(uid)
+            .map(|kept| kept.intent.clone())
+    }
+
+    /// All durable intents.
+    pub fn all(&self) -> Vec<Intent> {
+        let desk = self.shared.desk();
+        desk.book().iter().map(|kept| kept.intent.clone()).collect()
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.shared.desk().book().len() == 0
+    }
+
+    /// Cancelled when another process took the journal over: all calls must stop, and this process must end.
+    pub fn lost(&self) -> CancellationToken {
+        self.shared.lost.clone()
+    }
+
+    /// Why the journal is lost, to end the process with.
+    pub fn loss(&self) -> Option<JournalError> {
+        let ended = self.shared.desk().ended().cloned();
+        ended.filter(|_| self.shared.lost.is_cancelled())
+    }
+}
+
+impl Shared {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings the metrics up to date.
+    fn show(&self, desk: &Desk) {
+        self.metrics.show(desk.book(), desk.is_full());
+    }
+
+    /// Another process has the journal: nothing of ours is written from now on.
+    fn lose(&self, holder: String) {
+        let loss = JournalError::TakenOver {
+            lease: self.lease.clone(),
+            holder,
+        };
+        tracing::error!(error = %loss, "The intent journal is lost.");
+        self.desk().end(loss);
+        self.lost.cancel();
+    }
+}
+
+/// Wakes the writer when dropped.
+struct WakeWhenDone<'a>(&'a Notify);
+
+impl Drop for WakeWhenDone<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}

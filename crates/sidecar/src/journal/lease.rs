@@ -1,0 +1,189 @@
+//! The Lease that holds a journal: read, created, updated. Never patched: upstream's roles allow no more.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use tokio::time::timeout;
+
+use super::{JournalError, book::Book, document::Unreadable, error::plain};
+
+/// Where the journal is in the Lease.
+const CONTENT: &str = "stowage.dev/intents";
+/// After this a request is given up. It may have had its effect: the next one finds out.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The Lease, as last seen.
+pub(super) struct IntentLease {
+    api: Api<Lease>,
+    namespace: String,
+    name: String,
+    identity: String,
+    seen: Option<Lease>,
+}
+
+impl fmt::Display for IntentLease {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl IntentLease {
+    pub(super) fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            seen: None,
+        }
+    }
+
+    /// Looks at it; says whether it is another one than before.
+    pub(super) async fn read(&mut self) -> Result<bool, JournalError> {
+        let before = self.version();
+        let answer = patiently(self.api.get_opt(&self.name)).await;
+        self.seen = answer.map_err(|failure| self.explain("get", failure))?;
+        Ok(self.version() != before)
+    }
+
+    /// Writes the content with us as the holder, to the Lease as last seen. `None`: it is another one by now, or
+    /// none at all.
+    pub(super) async fn write(&mut self, content: &str) -> Result<Option<()>, JournalError> {
+        let lease = self.with(content);
+        let parameters = PostParams::default();
+        let (verb, answer) = if self.seen.is_some() {
+            let replacing = self.api.replace(&self.name, &parameters, &lease);
+            ("update", patiently(replacing).await)
+        } else {
+            let creating = self.api.create(&parameters, &lease);
+            ("create", patiently(creating).await)
+        };
+        match answer {
+            Ok(written) => {
+                self.seen = Some(written);
+                Ok(Some(()))
+            }
+            Err(failure) if failure.code() == Some(409) => Ok(None),
+            // Where a Lease cannot be made, it is the namespace that is not found.
+            Err(failure) if failure.code() == Some(404) && verb == "update" => Ok(None),
+            Err(failure) => Err(self.explain(verb, failure)),
+        }
+    }
+
+    fn with(&self, content: &str) -> Lease {
+        let now = MicroTime(Timestamp::now());
+        let mut lease = self.seen.clone().unwrap_or_else(|| Lease {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: None,
+        });
+        let annotations = lease.metadata.annotations.get_or_insert_default();
+        annotations.insert(CONTENT.to_owned(), content.to_owned());
+        lease.metadata.managed_fields = None;
+        let taken = self.holder() != Some(&self.identity);
+        let spec = lease.spec.get_or_insert_default();
+        if taken {
+            spec.acquire_time = Some(now.clone());
+            spec.holder_identity = Some(self.identity.clone());
+        }
+        spec.renew_time = Some(now);
+        lease
+    }
+
+    /// The content as last seen.
+    pub(super) fn content(&self) -> Option<&str> {
+        let annotations = self.seen.as_ref()?.metadata.annotations.as_ref()?;
+        annotations.get(CONTENT).map(String::as_str)
+    }
+
+    /// The content as last seen, read.
+    pub(super) fn book(&self) -> Result<Book, JournalError> {
+        Book::read(self.content()).map_err(|error| self.unreadable(error))
+    }
+
+    /// Who has it, if that is not us.
+    pub(super) fn other_holder(&self) -> Option<String> {
+        let holder = self.holder().filter(|holder| *holder != self.identity);
+        holder.map(str::to_owned)
+    }
+
+    fn holder(&self) -> Option<&str> {
+        let spec: &LeaseSpec = self.seen.as_ref()?.spec.as_ref()?;
+        let holder = spec.holder_identity.as_deref();
+        holder.filter(|holder| !holder.is_empty())
+    }
+
+    fn version(&self) -> Option<String> {
+        self.seen.as_ref()?.metadata.resource_version.clone()
+    }
+
+    fn unreadable(&self, error: Unreadable) -> JournalError {
+        let Self {
+            namespace, name, ..
+        } = self;
+        let remedy = match &error {
+            Unreadable::Version(_) => {
+                "Run the program that wrote it with --resolve-intents-and-exit first".to_owned()
+            }
+            _ => format!(
+                "Save it with `kubectl -n {namespace} get lease {name} -o yaml`, repair the annotation {CONTENT}, or \
+                 compare the driver's volumes with the cluster's by hand and then delete the Lease"
+            ),
+        };
+        JournalError::Unreadable {
+            lease: self.to_string(),
+            remedy,
+            source: Arc::new(error),
+        }
+    }
+
+    fn explain(&self, verb: &'static str, failure: Failure) -> JournalError {
+        let forbidden = failure.code() == Some(403);
+        match failure {
+            Failure::Answer(error) if forbidden => JournalError::Forbidden {
+                verb,
+                namespace: self.namespace.clone(),
+                said: plain(&error),
+            },
+            Failure::Answer(error) => JournalError::Unreachable {
+                lease: self.to_string(),
+                said: plain(&error),
+            },
+            Failure::Silence => JournalError::Unreachable {
+                lease: self.to_string(),
+                said: "the API server does not answer".to_owned(),
+            },
+        }
+    }
+}
+
+enum Failure {
+    Answer(kube::Error),
+    Silence,
+}
+
+impl Failure {
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Answer(kube::Error::Api(status)) => Some(status.code),
+            Self::Answer(_) | Self::Silence => None,
+        }
+    }
+}
+
+async fn patiently<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    match timeout(PATIENCE, request).await {
+        Ok(answer) => answer.map_err(Failure::Answer),
+        Err(_) => Err(Failure::Silence),
+    }
+}

@@ -1,0 +1,188 @@
+//! The one task that writes the journal.
+
+use std::{error::Error as _, time::Duration};
+
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::{JournalError, Shared, Sharing, lease::IntentLease, state::Due};
+
+/// Between the beginnings of two writes: under load each write serves more entries, and a single claim waits for none.
+const PACE: Duration = Duration::from_millis(10);
+/// How often the Lease is looked at when nothing is written: it may be gone, or another process's.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
+/// After a failure; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// A full journal has room for a moment whenever a volume is done: that is not worth a line each time.
+const FULL_SAID_EVERY: Duration = Duration::from_secs(600);
+
+/// The task's own memory.
+pub(super) struct Writer {
+    lease: IntentLease,
+    sharing: Sharing,
+    /// No request is sent before.
+    rest_until: Instant,
+    check_at: Instant,
+    pause: Duration,
+    /// What was said of a failure that lasts; empty when all is well.
+    said: String,
+    full_said: Option<Instant>,
+}
+
+/// What the writer is to do.
+enum Call {
+    Look,
+    Write,
+    Check,
+}
+
+impl Writer {
+    pub(super) fn new(lease: IntentLease, sharing: Sharing) -> Self {
+        let now = Instant::now();
+        Self {
+            lease,
+            sharing,
+            rest_until: now,
+            check_at: now + CHECK_EVERY,
+            pause: FIRST_PAUSE,
+            said: String::new(),
+            full_said: None,
+        }
+    }
+
+    /// Writes whatever is due, until `stop` and nothing is left, or the journal is lost.
+    pub(super) async fn work(&mut self, shared: &Shared, stop: &CancellationToken) {
+        while !shared.lost.is_cancelled() {
+            let ending = stop.is_cancelled();
+            let due = self.look(shared, ending);
+            if ending && due == Due::Idle {
+                return;
+            }
+            let outcome = match self.wait(shared, due, stop).await {
+                Call::Look => continue,
+                Call::Write => self.write(shared).await,
+                Call::Check => self.check(shared).await,
+            };
+            match outcome {
+                Ok(()) => self.all_is_well(),
+                Err(error) => self.fail(&error),
+            }
+        }
+    }
+
+    fn look(&mut self, shared: &Shared, ending: bool) -> Due {
+        let mut desk = shared.desk();
+        let due = desk.due(ending);
+        shared.show(&desk);
+        let full = desk.is_full();
+        drop(desk);
+        let recently = |said: Instant| said.elapsed() < FULL_SAID_EVERY;
+        if full && !self.full_said.is_some_and(recently) {
+            self.full_said = Some(Instant::now());
+            tracing::warn!(
+                lease = %self.lease,
+                "The intent journal is full: claims wait until volumes that are being made are done. See why the driver \
+                 does not finish them.",
+            );
+        }
+        due
+    }
+
+    async fn wait(&self, shared: &Shared, due: Due, stop: &CancellationToken) -> Call {
+        let write_at = match due {
+            Due::Now => Some(self.rest_until),
+            Due::At(at) => Some(at.max(self.rest_until)),
+            Due::Idle => None,
+        };
+        let write = async {
+            match write_at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = write => Call::Write,
+            () = shared.changed.notified() => Call::Look,
+            () = stop.cancelled(), if !stop.is_cancelled() => Call::Look,
+            () = sleep_until(self.check_at.max(self.rest_until)) => Call::Check,
+        }
+    }
+
+    async fn write(&mut self, shared: &Shared) -> Result<(), JournalError> {
+        self.rest_until = Instant::now() + PACE;
+        let draft = shared.desk().draft();
+        match self.lease.write(&draft.text).await {
+            Ok(Some(())) => {
+                let mut desk = shared.desk();
+                desk.settle(draft);
+                shared.metrics.writes.inc();
+                shared.show(&desk);
+                self.check_at = Instant::now() + CHECK_EVERY;
+                Ok(())
+            }
+            Ok(None) => {
+                shared.desk().retreat();
+                self.check(shared).await
+            }
+            Err(error) => {
+                shared.desk().retreat();
+                Err(error)
+            }
+        }
+    }
+
+    /// Looks at the Lease. Whoever else wrote to it decides what becomes of what we have.
+    async fn check(&mut self, shared: &Shared) -> Result<(), JournalError> {
+        self.check_at = Instant::now() + CHECK_EVERY;
+        if !self.lease.read().await? {
+            return Ok(());
+        }
+        match (self.sharing, self.lease.other_holder()) {
+            (Sharing::Exclusive, Some(holder)) => {
+                shared.lose(holder);
+                return Ok(());
+            }
+            (Sharing::PerNode, _) if self.lease.content().is_some() => {
+                let theirs = self.lease.book()?;
+                shared.desk().merge(theirs);
+            }
+            // Somebody edited or deleted it, or it was us and the answer got lost: what is in memory counts.
+            (Sharing::Exclusive | Sharing::PerNode, _) => {}
+        }
+        let mut desk = shared.desk();
+        desk.compare(self.lease.content());
+        shared.show(&desk);
+        Ok(())
+    }
+
+    fn all_is_well(&mut self) {
+        self.pause = FIRST_PAUSE;
+        if !self.said.is_empty() {
+            self.said.clear();
+            tracing::info!(lease = %self.lease, "The intent journal can be used again.");
+        }
+    }
+
+    /// Says what is wrong, once per kind, and pauses.
+    fn fail(&mut self, error: &JournalError) {
+        self.rest_until = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        let text = error.to_string();
+        if text == self.said {
+            return;
+        }
+        let cause = error.source().map(tracing::field::display);
+        match error {
+            JournalError::Forbidden { .. } | JournalError::Unreadable { .. } => {
+                tracing::error!(lease = %self.lease, %error, cause, "The intent journal is not written: claims wait.");
+            }
+            _ => {
+                tracing::warn!(lease = %self.lease, %error, cause, "The intent journal was not written; trying again.");
+            }
+        }
+        self.said = text;
+    }
+}

@@ -1,0 +1,4 @@
+//! The controller's roles beside a driver in memory, against a real API server and its controllers.
+
+mod lifecycle;
+mod rig;
