@@ -1,15 +1,266 @@
-#![allow(missing_docs, unused)]
-use k8s_openapi::api::core::v1::ObjectReference;
+//! What people read under `kubectl describe`: Events on claims, volumes and attachments.
+//!
+//! Telling never waits and never fails: what cannot be written in time is dropped and counted. The same thing said
+//! again raises the count of the Event that is there, ever less often, so that an object that fails for hours costs
+//! a handful of writes. Few requests are under way at a time: work comes first.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `series` | what was said how often, and what to write next: no I/O |
+//! | `write` | an Event made or raised on the API server |
+
+mod series;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use kube::Client;
+use prometheus_client::metrics::counter::Counter;
+use stowage_service::Metrics;
+use tokio::{
+    sync::{Mutex, mpsc},
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until, timeout},
+};
 use tokio_util::sync::CancellationToken;
+
+use self::{
+    series::{Key, Outcome, Series},
+    write::Forbidden,
+};
+
+/// How many things can be said before the first of them is looked at.
+const BACKLOG: usize = 1024;
+/// How many requests are under way at a time.
+const AT_ONCE: usize = 4;
+/// How long the last Events may take once the process is to end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The longest message, in bytes: what client-go's recorder and the newer Events agree on.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// Whether something is as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mood {
+    Normal,
+    Warning,
+}
+
+/// One thing said about one object.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    object: ObjectReference,
+    component: Arc<str>,
+    mood: Mood,
+    reason: &'static str,
+    message: String,
+    at: Timestamp,
+}
+
+/// Says things about objects. Clones share one backlog.
 #[derive(Clone)]
-pub struct Events;
+pub struct Events {
+    component: Arc<str>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    backlog: mpsc::Sender<Note>,
+    /// Held by the task that writes.
+    notes: Mutex<mpsc::Receiver<Note>>,
+    written: Counter,
+    dropped: Counter,
+}
+
 impl Events {
-    pub fn new(_: kube::Client, _: &str, _: &stowage_service::Metrics) -> Self {
-        Self
+    /// Nothing is written before [`Events::run`]. `component` is who speaks, such as `external-provisioner DRIVER`.
+    pub fn new(client: Client, component: &str, metrics: &Metrics) -> Self {
+        let (backlog, notes) = mpsc::channel(BACKLOG);
+        let (written, dropped) = (Counter::default(), Counter::default());
+        metrics.register(
+            "stowage_sidecar_events_written",
+            "Writes of Events",
+            written.clone(),
+        );
+        metrics.register(
+            "stowage_sidecar_events_dropped",
+            "Events that were not written: too many at once, or refused by the API server",
+            dropped.clone(),
+        );
+        let notes = Mutex::new(notes);
+        let shared = Shared {
+            client,
+            backlog,
+            notes,
+            written,
+            dropped,
+        };
+        Self {
+            component: component.into(),
+            shared: Arc::new(shared),
+        }
     }
-    pub fn normal(&self, _: ObjectReference, _: &'static str, _: impl Into<String>) {}
-    pub fn warning(&self, _: ObjectReference, _: &'static str, _: impl Into<String>) {}
+
+    /// The same, with another component speaking.
+    pub fn speaking_as(&self, component: &str) -> Self {
+        Self {
+            component: component.into(),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Something happened as it should. The message must not hold secrets.
+    pub fn normal(
+        &self,
+        object: ObjectReference,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        self.say(object, Mood::Normal, reason, message.into());
+    }
+
+    /// Something is wrong, and somebody may have to act. The message must not hold secrets.
+    pub fn warning(
+        &self,
+        object: ObjectReference,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        self.say(object, Mood::Warning, reason, message.into());
+    }
+
+    fn say(&self, object: ObjectReference, mood: Mood, reason: &'static str, mut message: String) {
+        cut(&mut message, LONGEST_MESSAGE);
+        let note = Note {
+            object,
+            component: Arc::clone(&self.component),
+            mood,
+            reason,
+            message,
+            at: Timestamp::now(),
+        };
+        if self.shared.backlog.try_send(note).is_err() {
+            self.shared.dropped.inc();
+        }
+    }
+
+    /// Writes what was said, until `stop`; then the rest, for a moment. Called twice: the second call waits for the
+    /// first to end.
     pub async fn run(&self, stop: CancellationToken) {
-        stop.cancelled().await
+        let mut notes = self.shared.notes.lock().await;
+        let mut scribe = Scribe::new(&self.shared);
+        scribe.write_until(&mut notes, &stop).await;
+        if timeout(LAST_WORDS, scribe.finish(&mut notes))
+            .await
+            .is_err()
+        {
+            tracing::warn!("Some Events could not be written before the end.");
+        }
+    }
+}
+
+/// Shortens a text to at most so many bytes, between two characters.
+fn cut(text: &mut String, most: usize) {
+    let fits = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=most.min(text.len())).rev().find(fits);
+    text.truncate(end.unwrap_or(0));
+}
+
+/// The task that writes.
+struct Scribe<'a> {
+    shared: &'a Shared,
+    series: Series,
+    writing: JoinSet<(Key, Result<Outcome, Forbidden>)>,
+    said_forbidden: bool,
+}
+
+impl<'a> Scribe<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        Self {
+            shared,
+            series: Series::default(),
+            writing: JoinSet::new(),
+            said_forbidden: false,
+        }
+    }
+
+    async fn write_until(&mut self, notes: &mut mpsc::Receiver<Note>, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            let next = self.start_what_is_due(Instant::now());
+            let due = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(note) = notes.recv() => self.hear(note),
+                Some(ended) = self.writing.join_next() => self.settle(ended),
+                () = due, if self.writing.len() < AT_ONCE => {}
+                () = sleep(series::WINDOW) => self.series.tidy(Instant::now()),
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// Writes all that is known, at once, each thing once.
+    async fn finish(&mut self, notes: &mut mpsc::Receiver<Note>) {
+        while let Ok(note) = notes.try_recv() {
+            self.hear(note);
+        }
+        self.series.end();
+        loop {
+            self.start_what_is_due(Instant::now());
+            match self.writing.join_next().await {
+                Some(ended) => self.settle(ended),
+                None => return,
+            }
+        }
+    }
+
+    fn hear(&mut self, note: Note) {
+        if !self.series.add(note, Instant::now()) {
+            self.shared.dropped.inc();
+        }
+    }
+
+    /// Says when there will be more to start.
+    fn start_what_is_due(&mut self, now: Instant) -> Option<Instant> {
+        while self.writing.len() < AT_ONCE {
+            let Some(job) = self.series.take_due(now) else {
+                break;
+            };
+            let client = self.shared.client.clone();
+            let written = self.shared.written.clone();
+            self.writing.spawn(async move {
+                let outcome = write::send(client, &job).await;
+                if let Ok(Outcome::Written) = outcome {
+                    written.inc();
+                }
+                (job.key, outcome)
+            });
+        }
+        self.series.next_due()
+    }
+
+    fn settle(&mut self, ended: Result<(Key, Result<Outcome, Forbidden>), tokio::task::JoinError>) {
+        // A write that panicked leaves its thing unsaid, and the log says where.
+        let Ok((key, outcome)) = ended else {
+            return;
+        };
+        let outcome = outcome.unwrap_or_else(|forbidden| {
+            if !self.said_forbidden {
+                self.said_forbidden = true;
+                tracing::error!(error = %forbidden, "Events are not written; nothing else suffers.");
+            }
+            Outcome::Failed
+        });
+        if !self.series.settle(key, outcome, Instant::now()) {
+            self.shared.dropped.inc();
+        }
     }
 }

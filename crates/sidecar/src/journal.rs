@@ -15,8 +15,8 @@
 //! Guarantees:
 //! - One task writes, and one write serves everything that waits.
 //! - Each write is an update of what was last seen. Of two processes on one exclusive journal exactly one goes on
-//!   recording: the one that opened it last. The other one learns it at its next write, or within
-//!   [`CHECK_EVERY`](writer::CHECK_EVERY).
+//!   recording: the one that opened it last. The other one learns it at its next write, or
+//!   within ten seconds.
 //! - What cannot be read is never overwritten.
 
 mod book;

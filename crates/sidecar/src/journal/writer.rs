@@ -10,7 +10,7 @@ use super::{JournalError, Shared, Sharing, lease::IntentLease, state::Due};
 /// Between the beginnings of two writes: under load each write serves more entries, and a single claim waits for none.
 const PACE: Duration = Duration::from_millis(10);
 /// How often the Lease is looked at when nothing is written: it may be gone, or another process's.
-pub(super) const CHECK_EVERY: Duration = Duration::from_secs(10);
+const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// After a failure; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);

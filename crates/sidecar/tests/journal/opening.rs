@@ -126,7 +126,7 @@ async fn a_missing_rule_is_named() {
                     (Ok(process), Some(_)) => process.stop().await,
                     (Err(error), Some(wanted)) if error.to_string().contains(wanted) => return,
                     (Err(error), _) => {
-                        assert!(matches!(error, JournalError::Forbidden { .. }), "{error}")
+                        assert!(matches!(error, JournalError::Forbidden { .. }), "{error}");
                     }
                 }
                 sleep(Duration::from_millis(100)).await;

@@ -1,0 +1,139 @@
+//! An Event made, or its count raised. Core group, because upstream's roles grant no other.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::core::v1::{Event, EventSource},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::{
+    Mood, Note,
+    series::{Job, Outcome},
+};
+
+/// After this a request is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A rule is missing.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "Events need `{verb}` on `events` of the core group in all namespaces: add the rule to the ClusterRole of this process ({said})"
+)]
+pub(super) struct Forbidden {
+    verb: &'static str,
+    said: String,
+}
+
+/// Sends a write. Called twice: the Event is there already, and that is success.
+pub(super) async fn send(client: Client, job: &Job) -> Result<Outcome, Forbidden> {
+    let api: Api<Event> = Api::namespaced(client, &job.namespace);
+    let request = async {
+        match &job.create {
+            Some(note) => api.create(&PostParams::default(), &event(note, job)).await,
+            None => {
+                let raise = Patch::Merge(raise(job));
+                api.patch(&job.name, &PatchParams::default(), &raise).await
+            }
+        }
+    };
+    let error = match timeout(PATIENCE, request).await {
+        Ok(Ok(_)) => return Ok(Outcome::Written),
+        Ok(Err(error)) => error,
+        Err(_) => return Ok(Outcome::Failed),
+    };
+    tracing::debug!(event = %job.name, namespace = %job.namespace, %error, "An Event was not written.");
+    judge(&error, job.create.is_some())
+}
+
+/// What an error means for the Event.
+fn judge(error: &kube::Error, create: bool) -> Result<Outcome, Forbidden> {
+    let kube::Error::Api(status) = error else {
+        return Ok(Outcome::Failed);
+    };
+    Ok(match status.code {
+        403 if status.message.contains("being terminated") => Outcome::Refused,
+        403 => {
+            return Err(Forbidden {
+                verb: if create { "create" } else { "patch" },
+                said: status.message.clone(),
+            });
+        }
+        404 if create => Outcome::Refused,
+        404 => Outcome::Gone,
+        // The first answer got lost.
+        409 if create => Outcome::Written,
+        400 | 413 | 422 => Outcome::Refused,
+        _ => Outcome::Failed,
+    })
+}
+
+fn event(note: &Note, job: &Job) -> Event {
+    let mood = match note.mood {
+        Mood::Normal => "Normal",
+        Mood::Warning => "Warning",
+    };
+    Event {
+        metadata: ObjectMeta {
+            name: Some(job.name.clone()),
+            namespace: Some(job.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        involved_object: note.object.clone(),
+        type_: Some(mood.to_owned()),
+        reason: Some(note.reason.to_owned()),
+        message: Some(note.message.clone()),
+        source: Some(EventSource {
+            component: Some(note.component.to_string()),
+            host: None,
+        }),
+        first_timestamp: Some(Time(note.at)),
+        last_timestamp: Some(Time(job.last)),
+        count: Some(job.count),
+        ..Event::default()
+    }
+}
+
+fn raise(job: &Job) -> serde_json::Value {
+    json!({"count": job.count, "lastTimestamp": Time(job.last)})
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn judged(code: u16, message: &str, create: bool) -> Result<Outcome, Forbidden> {
+        let status = Status::failure(message, "").with_code(code);
+        judge(&kube::Error::Api(Box::new(status)), create)
+    }
+
+    #[test]
+    fn errors_are_told_apart() {
+        let outcome = |code, create| judged(code, "", create).unwrap();
+        assert_eq!(outcome(409, true), Outcome::Written);
+        assert_eq!(outcome(404, true), Outcome::Refused);
+        assert_eq!(outcome(404, false), Outcome::Gone);
+        assert_eq!(outcome(422, true), Outcome::Refused);
+        assert_eq!(outcome(500, true), Outcome::Failed);
+        let ending = "namespace shop is being terminated";
+        assert_eq!(judged(403, ending, true).unwrap(), Outcome::Refused);
+    }
+
+    #[test]
+    fn a_missing_rule_is_named() {
+        let error = judged(403, "user sidecar cannot", false).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("`patch` on `events`") && text.contains("user sidecar"),
+            "{text}"
+        );
+    }
+}
