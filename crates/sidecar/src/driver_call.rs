@@ -19,11 +19,11 @@ pub(crate) fn status(status: &Status) -> String {
 }
 
 /// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = plain(error);
     let mut cause = error.source();
     while let Some(error) = cause {
-        let next = error.to_string();
+        let next = plain(error);
         // Some errors quote their cause already.
         if !text.contains(&next) {
             text = format!("{text}: {next}");
@@ -31,4 +31,20 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// One error. What the API server says is told in its own words: they name object and verb. The client's text repeats
+/// them with every field of the answer.
+fn plain(error: &(dyn Error + 'static)) -> String {
+    let boxed = || error.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref);
+    match error.downcast_ref().or_else(boxed) {
+        Some(kube::Error::Api(status)) if status.code == 403 => {
+            format!(
+                "{}: add this rule to the role of the sidecar",
+                status.message
+            )
+        }
+        Some(kube::Error::Api(status)) => status.message.clone(),
+        _ => error.to_string(),
+    }
 }
