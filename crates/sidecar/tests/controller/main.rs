@@ -1,4 +1,6 @@
 //! The controller's roles beside a driver in memory, against a real API server and its controllers.
 
 mod lifecycle;
+mod request;
 mod rig;
+mod sidecar;
