@@ -294,6 +294,11 @@ impl Rig {
         let object = json!({"metadata": {"name": name}, "stringData": {key: value}});
         create(&api, object).await;
     }
+
+    pub async fn delete_secret(&self, name: &str) {
+        let api = Api::<Secret>::namespaced(self.client.clone(), &self.namespace);
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
 }
 
 async fn connect(plane: &ControlPlane) -> Client {
