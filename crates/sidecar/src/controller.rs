@@ -412,6 +412,7 @@ impl Controller {
             None => Sharing::Exclusive,
         };
         let mut told = String::new();
+        let check = self.process.health.check("intent journal");
         loop {
             let opened = Journal::open(
                 client.clone(),
@@ -422,7 +423,10 @@ impl Controller {
                 &self.process.metrics,
             );
             let error = match opened.await {
-                Ok(journal) => return Ok(Some(journal)),
+                Ok(journal) => {
+                    check.ready();
+                    return Ok(Some(journal));
+                }
                 Err(
                     error @ (JournalError::Unreachable { .. } | JournalError::Forbidden { .. }),
                 ) => error.to_string(),
@@ -433,6 +437,7 @@ impl Controller {
                     reason = error,
                     "The intent journal cannot be opened; trying again."
                 );
+                check.not_ready(error.as_str());
                 told = error;
             }
             let pause = tokio::time::sleep(ASK_AGAIN);

@@ -46,6 +46,10 @@ use crate::{
     role::{Context, Role, sanitised},
 };
 
+/// Workers on claims beyond those who may begin something: they finish what was begun when all others wait for room in
+/// the journal.
+const SPARE_WORKERS: usize = 10;
+
 /// The provisioner's part.
 pub(crate) const ROLE: Role = Role {
     name: "provisioning",
@@ -94,7 +98,7 @@ async fn run(context: Context, stop: CancellationToken) {
     });
 
     let workers = context.settings.provision.workers;
-    let making = claims.run(workers, stop.clone(), |uid| {
+    let making = claims.run(workers + SPARE_WORKERS, stop.clone(), |uid| {
         let provisioner = Arc::clone(&provisioner);
         async move { provisioner.work(&uid).await }
     });

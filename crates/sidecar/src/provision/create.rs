@@ -5,8 +5,9 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeSpec};
@@ -15,6 +16,7 @@ use stowage_csi::{
     client::Connection,
     proto::csi::{DeleteVolumeRequest, Volume as MadeVolume, controller_client::ControllerClient},
 };
+use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
@@ -33,10 +35,14 @@ use crate::{
     },
     driver_call,
     intent::{Intent, Source},
+    journal::JournalError,
     queue::Verdict,
     role::Context,
     secrets,
 };
+
+/// How long a claim waits for the journal before it says so.
+const PATIENCE_WITH_JOURNAL: Duration = Duration::from_secs(5);
 
 /// The worker on claims.
 pub(crate) struct Provisioner {
@@ -49,6 +55,10 @@ pub(crate) struct Provisioner {
     metrics: ProvisionMetrics,
     /// Take up nothing new.
     only_intents: bool,
+    /// Plan volumes and wait for the journal.
+    beginners: Semaphore,
+    /// Wait for the driver.
+    callers: Semaphore,
     /// The process is to end: nothing that has not begun begins.
     stop: CancellationToken,
 }
@@ -65,6 +75,7 @@ impl Provisioner {
         only_intents: bool,
         stop: CancellationToken,
     ) -> Self {
+        let workers = context.settings.provision.workers;
         let planner = Planner {
             context: context.clone(),
             places,
@@ -76,6 +87,8 @@ impl Provisioner {
             identity,
             metrics,
             only_intents,
+            beginners: Semaphore::new(workers),
+            callers: Semaphore::new(workers),
             stop,
         }
     }
@@ -110,7 +123,13 @@ impl Provisioner {
         if self.only_intents || !self.wants(&claim) || self.written().contains(uid) {
             return Verdict::Done;
         }
-        match self.begin(&claim).await {
+        // Whoever waits for the journal must not keep all workers: those who free it need some.
+        let Ok(beginning) = self.beginners.try_acquire() else {
+            return Verdict::After(self.context.settings.retry_first, None);
+        };
+        let begun = self.begin(&claim).await;
+        drop(beginning);
+        match begun {
             Ok(Some((intent, secrets))) => self.carry_out(&intent, secrets).await,
             Ok(None) => Verdict::Done,
             Err(refusal) => self.refuse(&claim, refusal).await,
@@ -141,14 +160,27 @@ impl Provisioner {
         let intent = self.planner.plan(claim, &class).await?;
         // Before it is written down: an intent that was never sent must not need a secret that nobody ever made.
         let secrets = secrets::read(client, intent.secrets.provisioner.as_ref()).await?;
-        let recorded = self.context.journal.record(intent.clone());
-        match self.stop.run_until_cancelled(recorded).await {
+        match self.stop.run_until_cancelled(self.record(&intent)).await {
             Some(recorded) => recorded
                 .map(|()| Some((intent, secrets)))
                 .map_err(Refusal::from),
             // A journal that is full, or a server that is away, must not hold up the end of the process.
             None => Ok(None),
         }
+    }
+
+    /// Makes an intent durable, and says so on the claim if that takes long.
+    async fn record(&self, intent: &Intent) -> Result<(), JournalError> {
+        let mut recorded = pin!(self.context.journal.record(intent.clone()));
+        if let Ok(recorded) = timeout(PATIENCE_WITH_JOURNAL, &mut recorded).await {
+            return recorded;
+        }
+        self.complain(
+            reference(intent),
+            "the intent journal takes no entry: it is full of volumes that the driver does not finish, or its Lease \
+             cannot be written (are `create` and `update` on `leases` allowed?); the log of the sidecar says which",
+        );
+        recorded.await
     }
 
     fn class_of(&self, claim: &Claim) -> Result<Arc<Class>, Refusal> {
@@ -208,7 +240,9 @@ impl Provisioner {
     async fn carry_out(&self, intent: &Intent, secrets: SecretContent) -> Verdict {
         let started = Instant::now();
         let request = object::create_request(intent, secrets);
+        let calling = self.callers.acquire().await;
         let answer = self.driver().create_volume(request).await;
+        drop(calling);
         match answer.map(|answer| object::check_answer(intent, answer.into_inner().volume)) {
             Ok(Ok(volume)) if self.is_wanted(intent) => self.save(intent, volume, started).await,
             Ok(Ok(volume)) => self.undo(intent, &volume.volume_id).await,
