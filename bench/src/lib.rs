@@ -1,0 +1,45 @@
+//! Benchmarks. What is measured is a release binary in a process of its own; what it is compared with is measured in
+//! the same run on the same machine. `./x bench` builds both.
+
+mod ceiling;
+pub mod driver;
+mod latency;
+mod process;
+pub mod sidecar;
+pub mod table;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Measure Stowage on this machine.
+#[derive(Parser)]
+pub struct Args {
+    /// The release binary
+    #[arg(long, value_name = "FILE")]
+    stowage: PathBuf,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Driver(driver::Args),
+    Sidecar(sidecar::Args),
+}
+
+impl Args {
+    /// Measures, and prints what is found.
+    pub async fn run(self) -> anyhow::Result<()> {
+        match self.what {
+            What::Driver(args) => driver::run(&self.stowage, &args).await,
+            What::Sidecar(args) => sidecar::run(&self.stowage, &args).await.map(drop),
+        }
+    }
+}
+
+/// Prints a line; a closed pipe is no reason to stop measuring.
+fn say(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
