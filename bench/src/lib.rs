@@ -18,6 +18,9 @@ pub struct Args {
     /// The release binary
     #[arg(long, value_name = "FILE")]
     stowage: PathBuf,
+    /// The driver that keeps its volumes in memory, `stowage-memory-driver` [default: built for this run]
+    #[arg(long, value_name = "FILE")]
+    memory_driver: Option<PathBuf>,
     #[command(subcommand)]
     what: What,
 }
@@ -33,7 +36,10 @@ impl Args {
     pub async fn run(self) -> anyhow::Result<()> {
         match self.what {
             What::Driver(args) => driver::run(&self.stowage, &args).await,
-            What::Sidecar(args) => sidecar::run(&self.stowage, &args).await.map(drop),
+            What::Sidecar(args) => {
+                let driver = self.memory_driver.as_deref();
+                sidecar::run(&self.stowage, driver, &args).await.map(drop)
+            }
         }
     }
 }

@@ -19,7 +19,8 @@ mod objects;
 mod requests;
 mod stage;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::ensure;
 
@@ -45,19 +46,16 @@ pub struct Args {
     /// Seconds of rest before memory is looked at
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub rest: u64,
-    /// The driver, `stowage-memory-driver` [default: built for this run]
-    #[arg(long, value_name = "FILE")]
-    pub driver: Option<PathBuf>,
 }
 
-/// Measures, and prints what is found.
-pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Vec<Table>> {
+/// Measures, prints what is found, and returns it. Without a `driver` one is built.
+pub async fn run(stowage: &Path, driver: Option<&Path>, args: &Args) -> anyhow::Result<Vec<Table>> {
     ensure!(args.claims > 0, "--claims must be at least 1");
     ensure!(
         args.attachments <= args.claims,
         "--attachments must be at most --claims: the volumes are attached that were made for the claims"
     );
-    let stage = Stage::set(stowage, args).await?;
+    let stage = Stage::set(stowage, driver, Duration::from_secs(args.rest)).await?;
     let mut tables = Vec::new();
     let mut show = |table: Table| {
         say(&format!("{table}\n"));

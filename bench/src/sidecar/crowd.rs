@@ -4,8 +4,8 @@
 //! through it all.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use kube::api::PostParams;
 use kube::Api;
+use kube::api::PostParams;
 use tokio::time::Instant;
 
 use super::arrival::{Arrivals, Seen};

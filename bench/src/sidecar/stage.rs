@@ -14,8 +14,8 @@ use stowage_csi::testing::DriverProcess;
 use stowage_service::client;
 use tempfile::TempDir;
 
+use super::objects;
 use super::requests::{AuditLog, USER};
-use super::{Args, objects};
 use crate::process::{Process, free_port};
 
 /// The driver's name, and that of its class.
@@ -48,7 +48,11 @@ pub struct Sidecar {
 
 impl Stage {
     /// Starts control plane and driver.
-    pub async fn set(stowage: &Path, args: &Args) -> anyhow::Result<Self> {
+    pub async fn set(
+        stowage: &Path,
+        driver: Option<&Path>,
+        rest: Duration,
+    ) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("stowage-bench-")
             .tempdir()?;
@@ -67,12 +71,12 @@ impl Stage {
             Ok((plane, measured))
         };
         let (plane, measured) = tokio::task::spawn_blocking(start).await??;
-        let driver = start_driver(args.driver.as_deref(), &directory.path().join("driver"))?;
+        let driver = start_driver(driver, &directory.path().join("driver"))?;
         let stage = Self {
             admin: connect(plane.kubeconfig()).await?,
             plane,
             audit,
-            rest: Duration::from_secs(args.rest),
+            rest,
             stowage: stowage.to_owned(),
             measured,
             driver,
