@@ -69,9 +69,9 @@ pub struct HostpathArgs {
 
 /// Print custom resource definitions as YAML
 ///
-/// For clusters that have none: where `kubectl get crd volumesnapshots.snapshot.storage.k8s.io` finds
-/// something, snapshots are set up already and nothing needs to be done. The definitions fit every
-/// Kubernetes from 1.20 on.
+/// Those of snapshots are for clusters that have none: where
+/// `kubectl get crd volumesnapshots.snapshot.storage.k8s.io` finds something, snapshots are set up already. The
+/// definitions fit every Kubernetes from 1.20 on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -86,6 +86,8 @@ pub struct CrdsArgs {
 /// Names of [`CrdGroup`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Group {
+    /// CSIDriverDeployment, which the operator turns into a running driver
+    DriverDeployments,
     /// VolumeSnapshot, its class and its content
     Snapshots,
     /// VolumeGroupSnapshot, its class and its content
@@ -95,6 +97,7 @@ pub enum Group {
 impl From<CrdGroup> for Group {
     fn from(group: CrdGroup) -> Self {
         match group {
+            CrdGroup::DriverDeployments => Self::DriverDeployments,
             CrdGroup::Snapshots => Self::Snapshots,
             CrdGroup::GroupSnapshots => Self::GroupSnapshots,
         }

@@ -57,7 +57,12 @@ mod tests {
 
     #[test]
     fn groups_are_printed_once_and_in_order() {
-        let asked = vec![Group::GroupSnapshots, Group::Snapshots, Group::Snapshots];
+        let asked = vec![
+            Group::GroupSnapshots,
+            Group::Snapshots,
+            Group::Snapshots,
+            Group::DriverDeployments,
+        ];
         assert_eq!(parsed(asked), stowage_api::crds());
         assert_eq!(
             parsed(vec![Group::GroupSnapshots]),

@@ -129,6 +129,7 @@ fn a_full_disk_is_an_error() {
 fn committed_definitions_are_those_that_the_binary_prints() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for (group, file) in [
+        ("driver-deployments", "csidriver.storage.openshift.io.yaml"),
         ("snapshots", "snapshot.storage.k8s.io.yaml"),
         ("group-snapshots", "groupsnapshot.storage.k8s.io.yaml"),
     ] {
