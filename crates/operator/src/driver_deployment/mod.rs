@@ -1,0 +1,4 @@
+//! `CSIDriverDeployment`: one driver from one resource.
+
+pub mod image;
+pub mod validate;
