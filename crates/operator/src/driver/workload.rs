@@ -80,7 +80,7 @@ fn deployment(driver: &ValidDriver, controller: &Controller) -> Object {
     let spec = json!({
         "replicas": controller.replicas,
         "selector": {"matchLabels": {DEPLOYMENT_LABEL: controller.name}},
-        "strategy": {"type": "RollingUpdate"},
+        "strategy": strategy(controller),
         "template": controller_pod(driver, controller),
     });
     object(
@@ -89,6 +89,16 @@ fn deployment(driver: &ValidDriver, controller: &Controller) -> Object {
         &controller.name,
         json!({"spec": spec}),
     )
+}
+
+/// On the network of a node a new pod cannot start beside an old one, whose ports it needs: on a cluster with as many
+/// nodes as pods an update would wait for ever.
+fn strategy(controller: &Controller) -> Value {
+    if controller.template.uses_host_network() {
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}})
+    } else {
+        json!({"type": "RollingUpdate"})
+    }
 }
 
 fn controller_pod(driver: &ValidDriver, controller: &Controller) -> Value {

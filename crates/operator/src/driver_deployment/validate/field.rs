@@ -54,6 +54,21 @@ pub enum Mistake {
     },
 }
 
+/// The order in which fields are reported; those of 2018 come first.
+const ORDER: [&str; 11] = [
+    "spec.driverName",
+    "spec.driverPerNodeTemplate",
+    "spec.driverControllerTemplate",
+    "spec.driverSocket",
+    "spec.storageClassTemplates",
+    "spec.nodeUpdateStrategy",
+    "spec.containerImages",
+    "spec.managementState",
+    "spec.probePeriodSeconds",
+    "spec.probeTimeoutSeconds",
+    "metadata",
+];
+
 /// How much of a value a message shows.
 const SHOWN: usize = 80;
 
@@ -166,7 +181,13 @@ impl Errors {
         self.0.is_empty()
     }
 
-    pub(super) fn into_vec(self) -> Vec<FieldError> {
+    /// The mistakes in the order of the fields, not in the order in which checks happen to need each other.
+    pub(super) fn into_vec(mut self) -> Vec<FieldError> {
+        let place = |error: &FieldError| {
+            let is_field = |field: &&str| error.path.starts_with(*field);
+            ORDER.iter().position(is_field).unwrap_or(ORDER.len())
+        };
+        self.0.sort_by_key(place);
         self.0
     }
 }

@@ -621,8 +621,8 @@ fn unknown_fields_are_found_everywhere() {
     refused(
         &instance,
         &[
-            "spec.sidecars.colour: Forbidden: unknown field",
             "spec.containerImages.colour: Forbidden: unknown field",
+            "spec.sidecars.colour: Forbidden: unknown field",
             "spec.sidecars.containers[node].colour: Forbidden: unknown field",
             "spec.volumeSnapshotClassTemplates[0].colour: Forbidden: unknown field",
             "spec.csiDriver.colour: Forbidden: unknown field",
@@ -650,12 +650,12 @@ fn every_mistake_is_listed_at_once() {
         fields,
         [
             "spec.driverName",
-            "spec.probePeriodSeconds",
-            "spec.driverSocket",
             "spec.driverPerNodeTemplate",
             "spec.driverControllerTemplate",
+            "spec.driverSocket",
             "spec.nodeUpdateStrategy",
             "spec.managementState",
+            "spec.probePeriodSeconds",
         ]
     );
 }
