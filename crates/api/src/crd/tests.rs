@@ -49,7 +49,7 @@ fn names_scopes_and_short_names_are_those_of_the_projects_that_made_them() {
     assert_eq!(
         found,
         [
-            r#"csidriverdeployments.csidriver.storage.openshift.io CSIDriverDeployment Namespaced [] status=true"#,
+            "csidriverdeployments.csidriver.storage.openshift.io CSIDriverDeployment Namespaced [] status=true",
             r#"volumesnapshotclasses.snapshot.storage.k8s.io VolumeSnapshotClass Cluster ["vsclass", "vsclasses"] status=false"#,
             r#"volumesnapshotcontents.snapshot.storage.k8s.io VolumeSnapshotContent Cluster ["vsc", "vscs"] status=true"#,
             r#"volumesnapshots.snapshot.storage.k8s.io VolumeSnapshot Namespaced ["vs"] status=true"#,
@@ -140,7 +140,7 @@ fn required_fields_are_those_of_the_projects_that_made_them() {
         [
             "csidriverdeployments: spec",
             "csidriverdeployments.spec: driverName driverPerNodeTemplate driverSocket nodeUpdateStrategy",
-            "csidriverdeployments.status.children.items: group lastGeneration name namespace resource",
+            "csidriverdeployments.status.children.items: lastGeneration name resource",
             "csidriverdeployments.status.conditions.items: status type",
             "volumesnapshotclasses: deletionPolicy driver",
             "volumesnapshotcontents: spec",

@@ -26,6 +26,10 @@ pub struct CSIDriverDeploymentStatus {
     /// The most important thing to know, for the table that `kubectl get` prints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The driver that the objects were last made for. Of two instances that name one driver the one that runs it
+    /// keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_name: Option<String>,
     /// First of the ports that are this driver's alone, where its pods use the network of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_port: Option<i32>,
@@ -35,11 +39,14 @@ pub struct CSIDriverDeploymentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Child {
-    /// API group; empty for the core group.
+    /// API group; absent for the core group.
+    // Not an empty text: Kubernetes 1.20 takes one for null, which a required field must not be.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The kind: the name of this field is older than its use.
     pub resource: String,
-    /// Namespace; empty for cluster-scoped objects.
+    /// Namespace; absent for cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Name.
     pub name: String,

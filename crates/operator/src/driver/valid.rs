@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::object::Kind;
 use super::template::PodTemplate;
 
 /// Everything there is to know about a driver. Whoever makes one has checked it: the generator trusts it.
@@ -37,6 +38,22 @@ pub struct ValidDriver {
     pub storage_classes: Vec<StorageClass>,
     /// Classes of snapshots.
     pub snapshot_classes: Vec<SnapshotClass>,
+}
+
+impl ValidDriver {
+    /// What happens when an immutable field of this object changes.
+    pub fn update_policy(&self, kind: Kind, name: &str) -> UpdatePolicy {
+        let mut storage = self.storage_classes.iter().map(|class| &class.base);
+        let mut snapshot = self.snapshot_classes.iter().map(|class| &class.base);
+        let named = |base: &&ClassBase| base.name == name;
+        let found = match (kind, &self.csi_driver) {
+            (Kind::StorageClass, _) => storage.find(named).map(|base| base.update),
+            (Kind::VolumeSnapshotClass, _) => snapshot.find(named).map(|base| base.update),
+            (Kind::CsiDriver, CsiDriver::Wanted { update, .. }) => Some(*update),
+            _ => None,
+        };
+        found.unwrap_or(UpdatePolicy::Report)
+    }
 }
 
 /// The instance that a driver's objects belong to.
