@@ -80,12 +80,12 @@ Examples:
 pub struct CrdsArgs {
     /// Print only this group; may be given several times [default: all groups]
     #[arg(long = "group", value_name = "GROUP")]
-    pub groups: Vec<Group>,
+    pub groups: Vec<CrdsGroup>,
 }
 
 /// Names of [`CrdGroup`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Group {
+pub enum CrdsGroup {
     /// CSIDriverDeployment, which the operator turns into a running driver
     DriverDeployments,
     /// VolumeSnapshot, its class and its content
@@ -94,7 +94,7 @@ pub enum Group {
     GroupSnapshots,
 }
 
-impl From<CrdGroup> for Group {
+impl From<CrdGroup> for CrdsGroup {
     fn from(group: CrdGroup) -> Self {
         match group {
             CrdGroup::DriverDeployments => Self::DriverDeployments,

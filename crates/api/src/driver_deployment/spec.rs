@@ -7,7 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::schema::{any_object, optional_object, optional_objects};
+use super::schema::{
+    any_object, optional_object, optional_objects, optional_text_map, optional_texts, read_text,
+    read_text_map, read_texts, text,
+};
 use super::status::CSIDriverDeploymentStatus;
 
 /// Fields that this version does not know.
@@ -39,6 +42,8 @@ pub struct CSIDriverDeploymentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub management_state: Option<String>,
     /// Name of the driver, as the driver itself reports it and as storage classes name it.
+    #[serde(deserialize_with = "read_text")]
+    #[schemars(schema_with = "text")]
     pub driver_name: String,
     /// Pod template of the driver on each node. The first container is the driver.
     #[schemars(schema_with = "any_object")]
@@ -48,6 +53,8 @@ pub struct CSIDriverDeploymentSpec {
     #[schemars(schema_with = "optional_object")]
     pub driver_controller_template: Option<Value>,
     /// Path of the CSI socket inside the first container of both templates, such as `/run/csi/csi.sock`.
+    #[serde(deserialize_with = "read_text")]
+    #[schemars(schema_with = "text")]
     pub driver_socket: String,
     /// How often the driver is asked whether it is well; absent: never. Three failures restart its container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,6 +66,8 @@ pub struct CSIDriverDeploymentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_class_templates: Option<Vec<StorageClassTemplate>>,
     /// How node pods are replaced: `Rolling`, or `OnDelete` for drivers whose restart breaks mounts.
+    #[serde(deserialize_with = "read_text")]
+    #[schemars(schema_with = "text")]
     pub node_update_strategy: String,
     /// Images of the Kubernetes project's sidecars. Setting one selects them (`sidecars.mode: Upstream`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,7 +133,12 @@ pub struct Sidecars {
     pub image: Option<String>,
     /// Upstream only: which sidecars serve the controller, of `Provisioner`, `Attacher` (both by default),
     /// `Resizer` and `Snapshotter`. The built-in one finds out what the driver can do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_texts"
+    )]
+    #[schemars(schema_with = "optional_texts")]
     pub run: Option<Vec<String>>,
     /// Built-in only: no controller pod; the sidecar of each node serves the volumes of its node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,7 +165,12 @@ pub struct SidecarContainer {
     #[schemars(schema_with = "optional_object")]
     pub resources: Option<Value>,
     /// Arguments after the operator's own, so that they win.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_texts"
+    )]
+    #[schemars(schema_with = "optional_texts")]
     pub extra_args: Option<Vec<String>>,
     /// What this version does not know.
     #[serde(flatten)]
@@ -183,10 +202,20 @@ pub struct ClassMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Labels of the class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_text_map"
+    )]
+    #[schemars(schema_with = "optional_text_map")]
     pub labels: Option<BTreeMap<String, String>>,
     /// Annotations of the class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_text_map"
+    )]
+    #[schemars(schema_with = "optional_text_map")]
     pub annotations: Option<BTreeMap<String, String>>,
     /// What this version does not know.
     #[serde(flatten)]
@@ -204,13 +233,23 @@ pub struct StorageClassTemplate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<bool>,
     /// Settings for the driver.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_text_map"
+    )]
+    #[schemars(schema_with = "optional_text_map")]
     pub parameters: Option<BTreeMap<String, String>>,
     /// `Delete` or `Retain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaim_policy: Option<String>,
     /// Mount options of the volumes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_texts"
+    )]
+    #[schemars(schema_with = "optional_texts")]
     pub mount_options: Option<Vec<String>>,
     /// Whether claims may grow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -242,7 +281,12 @@ pub struct VolumeSnapshotClassTemplate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<bool>,
     /// Settings for the driver.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_text_map"
+    )]
+    #[schemars(schema_with = "optional_text_map")]
     pub parameters: Option<BTreeMap<String, String>>,
     /// `Delete` (default) or `Retain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::Resource;
-use kube::runtime::events::EventType;
 use kube::{Api, Error, ResourceExt};
 use serde_json::json;
 use stowage_api::driver_deployment::{
@@ -51,7 +50,7 @@ pub(super) async fn cleanup(
     match state {
         ManagementState::Unmanaged => {
             let note = "The instance is unmanaged: its objects stay, and nobody looks after them any more.";
-            event::publish(context, instance, EventType::Normal, "ObjectsKept", note).await;
+            event::publish(context, instance, event::Kind::Normal, "ObjectsKept", note).await;
         }
         ManagementState::Managed => {
             let problems = remove_all(instance, context).await;

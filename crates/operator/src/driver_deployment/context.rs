@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
-use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::reflector::Store;
 use tokio::sync::watch;
 
@@ -27,7 +26,6 @@ pub struct Context {
     pub(super) config: watch::Receiver<OperatorConfig>,
     /// All instances, for what they claim.
     pub(super) instances: Store<Guarded>,
-    pub(super) recorder: Recorder,
     pub(super) metrics: OperatorMetrics,
     /// Ports given to instances whose status does not say so yet, by uid.
     pub(super) ports: Mutex<HashMap<String, u16>>,
@@ -44,12 +42,7 @@ impl Context {
         instances: Store<Guarded>,
         metrics: OperatorMetrics,
     ) -> Self {
-        let reporter = Reporter {
-            controller: "csi-operator".to_owned(),
-            instance: None,
-        };
         Self {
-            recorder: Recorder::new(client.clone(), reporter),
             client,
             applier,
             cluster,

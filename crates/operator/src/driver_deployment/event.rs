@@ -1,7 +1,10 @@
 //! Events: what changed and why, for people who look at an instance.
 
-use kube::core::Resource;
-use kube::runtime::events::{Event, EventType};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::PostParams;
+use kube::{Api, Resource, ResourceExt};
 use stowage_api::driver_deployment::{CSIDriverDeployment, DriverCondition};
 
 use super::apply::Applied;
@@ -11,6 +14,13 @@ use crate::apply::{Change, Key};
 
 /// Longest text of an event.
 const LONGEST: usize = 1000;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Normal,
+    Warning,
+}
 
 /// Tells what a sync changed, and which problems are new.
 pub(super) async fn tell(
@@ -42,7 +52,7 @@ pub(super) async fn tell(
             publish(
                 context,
                 instance,
-                EventType::Normal,
+                Kind::Normal,
                 reason,
                 &format!("{verb} {list}"),
             )
@@ -51,14 +61,7 @@ pub(super) async fn tell(
     }
     if let Some(list) = list(applied.removed.iter()) {
         let note = format!("Deleted, because the instance no longer asks for it: {list}");
-        publish(
-            context,
-            instance,
-            EventType::Normal,
-            "ObjectsDeleted",
-            &note,
-        )
-        .await;
+        publish(context, instance, Kind::Normal, "ObjectsDeleted", &note).await;
     }
     let known = before.iter().find(|it| it.type_ == SYNC_SUCCESSFUL);
     let known = known
@@ -69,7 +72,7 @@ pub(super) async fn tell(
             publish(
                 context,
                 instance,
-                EventType::Warning,
+                Kind::Warning,
                 "SyncError",
                 &problem.message,
             )
@@ -84,23 +87,39 @@ fn list<'a>(keys: impl Iterator<Item = &'a Key>) -> Option<String> {
 }
 
 /// Publishes one event. An event that gets lost is no reason to fail.
+///
+/// Not with the client library's recorder, which counts an event with another text as a repetition of the first.
+/// Repetitions need no counting here: only news is published.
 pub(super) async fn publish(
     context: &Context,
     instance: &CSIDriverDeployment,
-    type_: EventType,
+    kind: Kind,
     reason: &str,
     note: &str,
 ) {
-    let note: String = note.chars().take(LONGEST).collect();
+    let now = Timestamp::now();
+    let namespace = instance.namespace().unwrap_or_default();
     let event = Event {
-        type_,
-        reason: reason.to_owned(),
-        note: Some(note),
-        action: "Sync".to_owned(),
-        secondary: None,
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{:x}", instance.name_any(), now.as_nanosecond())),
+            namespace: Some(namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        involved_object: instance.object_ref(&()),
+        type_: Some(format!("{kind:?}")),
+        reason: Some(reason.to_owned()),
+        message: Some(note.chars().take(LONGEST).collect()),
+        count: Some(1),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        source: Some(EventSource {
+            component: Some("csi-operator".to_owned()),
+            host: None,
+        }),
+        ..Event::default()
     };
-    let reference = instance.object_ref(&());
-    if let Err(error) = context.recorder.publish(&event, &reference).await {
+    let api = Api::<Event>::namespaced(context.client.clone(), &namespace);
+    if let Err(error) = api.create(&PostParams::default(), &event).await {
         tracing::debug!(reason, %error, "An event was not published.");
     }
 }

@@ -200,11 +200,11 @@ async fn step(rig: &mut Rig, scenario: &str, step: usize) -> bool {
         }
         ("invalid", 1) => {
             rig.edit(json!({"spec": {"driverSocket": "/csi.sock"}}))
-                .await
+                .await;
         }
         ("unmanaged", 1) => {
             rig.edit(json!({"spec": {"managementState": "Unmanaged"}}))
-                .await
+                .await;
         }
         _ => return false,
     }

@@ -47,7 +47,10 @@ pub(crate) fn start_server() -> ApiServer {
 pub(crate) async fn client_of(server: &ApiServer, faults: &Faults) -> Client {
     stowage_service::client::install_crypto_provider();
     // Shown for tests that fail.
-    let _ = tracing_subscriber::fmt().with_test_writer().with_env_filter("warn,stowage=debug").try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_test_writer()
+        .with_env_filter("warn,stowage=debug")
+        .try_init();
     let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options)
@@ -162,7 +165,10 @@ impl Rig {
                 return round;
             }
         }
-        panic!("100 reconciles were not enough: {:#}", self.instance_named(name).await);
+        panic!(
+            "100 reconciles were not enough: {:#}",
+            self.instance_named(name).await
+        );
     }
 
     /// One reconcile, as the controller would call it.
@@ -284,6 +290,22 @@ impl Rig {
         let owned = self.owned().await;
         let title = |title: &String| title.replace(&uid, "UID").replace(&self.namespace, "NS");
         owned.keys().map(title).collect()
+    }
+
+    /// Events about instances of this namespace: reason and text.
+    pub(crate) async fn events(&self) -> Vec<String> {
+        let resource = resource("", "v1", "Event", "events");
+        let api =
+            Api::<DynamicObject>::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        let events = api.list(&ListParams::default()).await.unwrap();
+        let text = |it: &DynamicObject| {
+            format!(
+                "{} {}",
+                it.data["reason"].as_str().unwrap(),
+                it.data["message"]
+            )
+        };
+        events.iter().map(text).collect()
     }
 
     /// Versions of the instance and of all its objects: what a write would change.
