@@ -4,6 +4,7 @@
 //! - `conformance`: checks a CSI driver.
 //! - [`crds`]: prints custom resource definitions.
 //! - [`driver`]: runs a CSI driver.
+//! - [`operator`]: runs the operator; `original` reads the command line of the one it replaces.
 //! - [`status`]: draws CSI drivers x nodes of a cluster.
 //! - [`cluster`]: how the commands for a person's shell reach a cluster, and what they say if they cannot.
 //! - [`output`]: the only place that writes to the terminal.
@@ -12,9 +13,12 @@ mod args;
 mod cluster;
 mod crds;
 mod driver;
+mod operator;
+mod original;
 mod output;
 mod status;
 
+use std::env;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -24,9 +28,12 @@ use crate::args::{Args, Command, Driver};
 /// A driver waits for the kernel and for tools, not for processors: two threads keep its memory small.
 const DRIVER_THREADS: usize = 2;
 
+/// The operator waits for the API server.
+const OPERATOR_THREADS: usize = 2;
+
 /// Exit codes: 0 done, 1 failed with a sentence on stderr, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
-    match run(Args::parse().command) {
+    match run(Args::parse_from(original::arguments(env::args_os())).command) {
         Ok(code) => code,
         Err(error) => {
             output::complain(&error);
@@ -51,6 +58,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 .enable_all()
                 .build()?
                 .block_on(driver::hostpath(args))
+        }
+        Command::Operator(args) => {
+            stowage_service::arenas::limit();
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(OPERATOR_THREADS)
+                .enable_all()
+                .build()?
+                .block_on(operator::run(*args))
         }
         Command::Status(args) => {
             stowage_service::client::install_crypto_provider();

@@ -44,7 +44,14 @@ fn help_is_the_map_of_the_product() {
         .collect();
     assert_eq!(
         commands,
-        ["conformance", "crds", "driver", "status", "help"]
+        [
+            "conformance",
+            "crds",
+            "driver",
+            "operator",
+            "status",
+            "help"
+        ]
     );
     let (_, end) = help.split_once("\nExamples:\n").unwrap();
     assert!(end.contains("stowage crds | kubectl apply -f -"), "{end}");
@@ -56,6 +63,7 @@ fn every_command_explains_itself_with_examples() {
         &["conformance"][..],
         &["crds"],
         &["driver", "hostpath"],
+        &["operator"],
         &["status"],
     ] {
         let output = run(&[command, &["--help"]].concat());

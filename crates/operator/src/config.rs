@@ -3,14 +3,21 @@
 //! The fields of 2018 keep their names. Missing fields have defaults, unknown ones are errors: a mistyped field that
 //! is ignored looks as if it worked.
 
+mod source;
+
 use std::collections::BTreeMap;
+use std::env;
 
 use serde::Deserialize;
 
 use crate::driver_deployment::image;
 
+pub use source::{ConfigSource, LoadError};
+
 /// The image that the built-in sidecar runs from unless something else is configured.
-pub const OWN_IMAGE: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION"));
+const OWN_IMAGE: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION"));
+/// The image that the operator itself runs from, where its manifest says so: drivers get the same.
+const OWN_IMAGE_VARIABLE: &str = "STOWAGE_IMAGE";
 
 /// The configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -59,7 +66,7 @@ impl Default for DefaultImages {
     fn default() -> Self {
         let upstream = |name| format!("registry.k8s.io/sig-storage/{name}");
         Self {
-            sidecar_image: OWN_IMAGE.to_owned(),
+            sidecar_image: own_image(),
             attacher_image: upstream("csi-attacher:v4.12.0"),
             provisioner_image: upstream("csi-provisioner:v6.3.0"),
             resizer_image: upstream("csi-resizer:v2.2.0"),
@@ -68,6 +75,13 @@ impl Default for DefaultImages {
             liveness_probe_image: upstream("livenessprobe:v2.19.0"),
         }
     }
+}
+
+fn own_image() -> String {
+    let given = env::var(OWN_IMAGE_VARIABLE).ok();
+    given
+        .filter(|image| !image.is_empty())
+        .unwrap_or_else(|| OWN_IMAGE.to_owned())
 }
 
 impl DefaultImages {

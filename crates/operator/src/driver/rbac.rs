@@ -109,12 +109,43 @@ const fn namespace_rules(role: ControllerRole) -> &'static [Rule] {
 /// In the whole cluster when secrets cannot be named.
 const ANY_SECRET: Rule = (CORE, "secrets", "get");
 
-/// Every rule that a driver may be given. The operator must hold them all: nobody can grant what he has not.
-pub fn all_rules() -> Vec<Value> {
+const WRITE: &str = "get list watch create update patch delete";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const INSTANCES: &str = "csidriver.storage.openshift.io";
+
+/// What the operator itself does.
+const OPERATOR: [Rule; 17] = [
+    (
+        INSTANCES,
+        "csidriverdeployments",
+        "get list watch update patch",
+    ),
+    (INSTANCES, "csidriverdeployments/status", "get update patch"),
+    (CORE, "serviceaccounts", WRITE),
+    (CORE, "events", "list create"),
+    (CORE, "namespaces", READ),
+    (CORE, "persistentvolumes", READ),
+    (CORE, "pods", READ),
+    (RBAC, "clusterroles", WRITE),
+    (RBAC, "clusterrolebindings", WRITE),
+    (RBAC, "roles", WRITE),
+    (RBAC, "rolebindings", WRITE),
+    (STORAGE, "csidrivers", WRITE),
+    (STORAGE, "storageclasses", WRITE),
+    (SNAPSHOT, "volumesnapshotclasses", WRITE),
+    ("apps", "daemonsets", WRITE),
+    ("apps", "deployments", WRITE),
+    ("policy", "poddisruptionbudgets", WRITE),
+];
+
+/// What the operator must be allowed: what it does itself, and every rule that a driver may be given, because nobody
+/// can grant what he has not. It never has `escalate` or `bind`.
+pub fn operator_rules() -> Vec<Value> {
     let tables = ControllerRole::ALL
         .into_iter()
         .flat_map(|role| [cluster_rules(role), namespace_rules(role)]);
-    merged(tables.flatten().chain([&ANY_SECRET]))
+    let given = tables.flatten().chain([&ANY_SECRET]);
+    merged(given.chain(&OPERATOR))
 }
 
 /// One rule for each resource, with the verbs of all.

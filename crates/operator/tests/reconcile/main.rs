@@ -9,6 +9,7 @@ mod collisions;
 mod deletion;
 mod drift;
 mod faults;
+mod installed;
 mod refusals;
 mod rig;
 mod running;

@@ -94,23 +94,23 @@ pub(crate) struct Rig {
 impl Rig {
     /// A namespace of its own, and an operator that has just started.
     pub(crate) async fn new() -> Self {
-        let namespace = unique();
-        let client = client_of(server(), &Faults::default()).await;
-        let document = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
-        let resource = resource("", "v1", "Namespace", "namespaces");
-        let api = Api::<DynamicObject>::all_with(client, &resource);
-        api.create(&PostParams::default(), &document).await.unwrap();
-        Self::in_namespace(namespace).await
+        Self::in_namespace(new_namespace().await, None).await
+    }
+
+    /// The same with an operator that is somebody else than the administrator.
+    pub(crate) async fn with_client(operator: Client) -> Self {
+        Self::in_namespace(new_namespace().await, Some(operator)).await
     }
 
     /// Another operator on the same namespace: what a restart looks like.
     pub(crate) async fn restarted(&self) -> Self {
-        Self::in_namespace(self.namespace.clone()).await
+        Self::in_namespace(self.namespace.clone(), None).await
     }
 
-    async fn in_namespace(namespace: String) -> Self {
+    async fn in_namespace(namespace: String, operator: Option<Client>) -> Self {
         let faults = Faults::default();
-        let client = client_of(server(), &faults).await;
+        let administrator = client_of(server(), &faults).await;
+        let client = operator.unwrap_or_else(|| administrator.clone());
         let cluster = Cluster::default();
         let (watched, watching) = (cluster.clone(), client.clone());
         let watching = tokio::spawn(async move { watched.watch(watching).await });
@@ -119,16 +119,9 @@ impl Rig {
         let (config, configured) = watch::channel(OperatorConfig::default());
         let applier = Applier::connect(client.clone()).await.unwrap();
         let metrics = OperatorMetrics::register(&stowage_service::Metrics::new());
-        let context = Context::new(
-            client.clone(),
-            applier,
-            cluster,
-            configured,
-            reader,
-            metrics,
-        );
+        let context = Context::new(client, applier, cluster, configured, reader, metrics);
         Self {
-            client,
+            client: administrator,
             namespace,
             faults,
             config,
@@ -374,6 +367,16 @@ impl Rig {
         }
         panic!("not {what}: {:#}", self.instance().await["status"]);
     }
+}
+
+async fn new_namespace() -> String {
+    let namespace = unique();
+    let client = client_of(server(), &Faults::default()).await;
+    let document = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
+    let resource = resource("", "v1", "Namespace", "namespaces");
+    let api = Api::<DynamicObject>::all_with(client, &resource);
+    api.create(&PostParams::default(), &document).await.unwrap();
+    namespace
 }
 
 pub(crate) fn condition_of(instance: &Value, about: &str) -> Value {
