@@ -119,7 +119,7 @@ fn volumes(expected: &Expected, seen: &Snapshot, storage: &Storage) -> Vec<Wrong
             continue;
         }
         let claim = seen.claims.get(&volume.claim);
-        if !claim.is_some_and(|claim| claim.bound_to.as_ref() == Some(name)) {
+        if claim.is_none_or(|claim| claim.bound_to.as_ref() != Some(name)) {
             complain("is not the one its claim is bound to".to_owned());
         }
         if !storage.volumes.contains_key(&volume.handle) {
@@ -258,7 +258,7 @@ mod tests {
                 seen.claims.get_mut("a").unwrap().deleting = true;
             }),
             ("claim a () should be gone; nobody", |expected, _, _| {
-                expected.clear()
+                expected.clear();
             }),
             (
                 "PersistentVolume pvc-1 of claim a should be gone",
@@ -267,10 +267,10 @@ mod tests {
                 },
             ),
             ("has no volume on the driver", |_, _, storage| {
-                storage.volumes.clear()
+                storage.volumes.clear();
             }),
             ("volume `h` (pvc-1) is lost", |_, seen, _| {
-                seen.volumes.clear()
+                seen.volumes.clear();
             }),
             (
                 "VolumeAttachment at of claim `a` is not attached",
@@ -285,10 +285,10 @@ mod tests {
                 },
             ),
             ("claim a has no VolumeAttachment to node", |_, seen, _| {
-                seen.attachments.clear()
+                seen.attachments.clear();
             }),
             ("the driver does not publish it", |_, _, storage| {
-                storage.publications.clear()
+                storage.publications.clear();
             }),
         ];
         let (expected, seen, storage) = all_is_well();

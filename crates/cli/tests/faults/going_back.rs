@@ -36,10 +36,9 @@ async fn another_provisioner_takes_over_and_loses_nothing() {
     println!("{name}: seed {}", scale.seed);
     let mut scene = Scene::set(shared().await, name, 1, scale.seed).await;
     let size = Size {
-        claims: scale.claims / 4,
-        faults: 2,
         // Nobody would detach.
         attach: false,
+        ..scale.size(4, 2)
     };
     let rounds = rounds(size, &mut scene.random);
     let mut cast = Cast::new(&scene);
@@ -63,7 +62,10 @@ async fn another_provisioner_takes_over_and_loses_nothing() {
     scene.settle(&expected).await;
     tear_down(&mut scene).await;
     upstream.0.abort();
-    println!("{name}: {half_made} volumes were half made; nothing lost, nothing left");
+    println!(
+        "{name}: over: {} claims, {half_made} volumes half made: nothing lost, nothing left",
+        size.claims
+    );
     scene.clear();
 }
 
@@ -138,8 +140,10 @@ async fn provision(cluster: &Cluster, mut driver: ControllerClient<Connection>, 
             }],
             ..CreateVolumeRequest::default()
         };
-        let made = driver.create_volume(request).await.unwrap().into_inner();
-        let handle = made.volume.unwrap().volume_id;
+        let Ok(answer) = driver.create_volume(request).await else {
+            continue;
+        };
+        let handle = answer.into_inner().volume.unwrap().volume_id;
         let object = json!({
             "metadata": {
                 "name": volume,
@@ -174,7 +178,9 @@ async fn reclaim(cluster: &Cluster, mut driver: ControllerClient<Connection>, se
             volume_id: volume.handle.clone(),
             secrets: BTreeMap::new(),
         };
-        driver.delete_volume(request).await.unwrap();
+        if driver.delete_volume(request).await.is_err() {
+            continue;
+        }
         delete(&cluster.volumes(), name).await;
         // The one that is set by ours and by theirs; nobody else guards these.
         let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));

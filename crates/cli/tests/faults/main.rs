@@ -10,12 +10,13 @@
 //! | `scenario` | plays the plan |
 //! | `lives` | what becomes of one claim |
 //! | `scene`, `sidecar`, `cluster` | driver, sidecars, their part of a cluster, and what can happen to them |
-//! | `account` | what is wrong afterwards |
+//! | `account`, `logs` | what is wrong afterwards, and what the processes wrote about it |
 //! | `going_back` | another provisioner takes over |
 //! | `size` | how much of it |
 
 #![expect(
     clippy::unwrap_used,
+    clippy::print_stdout,
     reason = "clippy exempts tests, but not the functions they share"
 )]
 
@@ -23,17 +24,16 @@ mod account;
 mod cluster;
 mod going_back;
 mod lives;
+mod logs;
 mod plan;
 mod scenario;
 mod scene;
 mod sidecar;
 mod size;
 
-use std::time::Duration;
-
 use devcluster::testing::ControlPlane;
 
-use crate::{plan::Size, scenario::Scenario, scene::Fault, size::Scale};
+use crate::{scenario::Scenario, scene::Fault, size::Scale};
 
 /// One for all scenarios but the one that stops it.
 async fn shared() -> &'static ControlPlane {
@@ -46,16 +46,9 @@ async fn shared() -> &'static ControlPlane {
 async fn a_killed_sidecar_loses_nothing() {
     let scale = Scale::get();
     let scenario = Scenario {
-        name: "killed-sidecar",
-        fault: Fault::SidecarKilled,
-        replicas: 1,
-        size: Size {
-            claims: scale.claims,
-            faults: scale.kills,
-            attach: true,
-        },
-        lasts: Duration::ZERO,
-        seed: scale.seed,
+        faults: &[Fault::SidecarKilled],
+        size: scale.size(1, scale.kills),
+        ..scale.scenario("killed-sidecar")
     };
     let outcome = scenario.play(shared().await).await;
     assert!(
@@ -68,16 +61,20 @@ async fn a_killed_sidecar_loses_nothing() {
 async fn a_killed_driver_loses_nothing() {
     let scale = Scale::get();
     let scenario = Scenario {
-        name: "killed-driver",
-        fault: Fault::DriverKilled,
-        replicas: 1,
-        size: Size {
-            claims: scale.claims / 2,
-            faults: scale.driver_kills,
-            attach: true,
-        },
-        lasts: Duration::ZERO,
-        seed: scale.seed,
+        faults: &[Fault::DriverKilled],
+        size: scale.size(2, scale.driver_kills),
+        ..scale.scenario("killed-driver")
+    };
+    scenario.play(shared().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sidecar_that_comes_back_before_its_driver_waits_for_it() {
+    let scale = Scale::get();
+    let scenario = Scenario {
+        faults: &[Fault::DriverKilled, Fault::SidecarKilled],
+        size: scale.size(4, scale.driver_kills / 2),
+        ..scale.scenario("killed-both")
     };
     scenario.play(shared().await).await;
 }
@@ -86,16 +83,10 @@ async fn a_killed_driver_loses_nothing() {
 async fn an_api_server_that_was_away_is_served_again() {
     let scale = Scale::get();
     let scenario = Scenario {
-        name: "stopped-api-server",
-        fault: Fault::ApiServerStopped,
-        replicas: 1,
-        size: Size {
-            claims: scale.claims / 4,
-            faults: 1,
-            attach: true,
-        },
+        faults: &[Fault::ApiServerStopped],
+        size: scale.size(4, 1),
         lasts: scale.outage,
-        seed: scale.seed,
+        ..scale.scenario("stopped-api-server")
     };
     let plane = tokio::task::spawn_blocking(ControlPlane::start);
     let plane = plane.await.unwrap().unwrap();
@@ -106,16 +97,10 @@ async fn an_api_server_that_was_away_is_served_again() {
 async fn a_killed_leader_is_replaced_and_loses_nothing() {
     let scale = Scale::get();
     let scenario = Scenario {
-        name: "killed-leader",
-        fault: Fault::LeaderKilled,
+        faults: &[Fault::LeaderKilled],
         replicas: 2,
-        size: Size {
-            claims: scale.claims / 4,
-            faults: (scale.kills / 5).max(1),
-            attach: true,
-        },
-        lasts: Duration::ZERO,
-        seed: scale.seed,
+        size: scale.size(4, scale.kills / 5),
+        ..scale.scenario("killed-leader")
     };
     scenario.play(shared().await).await;
 }

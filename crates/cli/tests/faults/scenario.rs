@@ -17,11 +17,12 @@ use crate::{
     scene::{Fault, Scene},
 };
 
-/// One kind of fault, so many times.
+/// The same faults, so many times.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     pub name: &'static str,
-    pub fault: Fault,
+    /// All strike at once; the last one is mended first.
+    pub faults: &'static [Fault],
     pub replicas: usize,
     pub size: Size,
     /// How long each fault lasts at least.
@@ -55,7 +56,7 @@ impl Scenario {
         tear_down(&mut scene).await;
         leave(&mut scene).await;
         println!(
-            "{}: {} claims, {} faults, {} volumes half made: nothing lost, nothing left ({:.0} s)",
+            "{}: over: {} claims, {} faults, {} volumes half made: nothing lost, nothing left ({:.0} s)",
             self.name,
             self.size.claims,
             self.size.faults,
@@ -75,15 +76,20 @@ impl Scenario {
         };
         cast.enter(&round.lives);
         scene.wait_for(round.moment, begun).await;
-        let gone = scene.strike(self.fault).await;
+        for fault in self.faults {
+            scene.strike(*fault).await;
+        }
         cast.tell_of_fault();
-        let half_made = match self.fault {
+        let half_made = if self.faults.contains(&Fault::ApiServerStopped) {
             // Nobody can be asked.
-            Fault::ApiServerStopped => 0,
-            _ => half_made(scene).await,
+            0
+        } else {
+            half_made(scene).await
         };
-        sleep(self.lasts + round.lasts).await;
-        scene.mend(self.fault, gone);
+        for fault in self.faults.iter().rev() {
+            sleep(self.lasts + round.lasts).await;
+            scene.mend(*fault);
+        }
         half_made
     }
 }

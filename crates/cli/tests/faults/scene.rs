@@ -14,8 +14,9 @@ use tokio::time::sleep;
 use crate::{
     account::{Expected, Storage, Wrong, wrong},
     cluster::{Cluster, PATIENCE},
+    logs::lines_about,
     plan::{Moment, NODES, Random},
-    sidecar::{Sidecar, lines_about},
+    sidecar::Sidecar,
 };
 
 /// A fault waits so long for the call that it is to interrupt.
@@ -69,7 +70,8 @@ impl<'a> Scene<'a> {
         let state = tempfile::tempdir().unwrap();
         let own_name = format!("--name={}", cluster.driver);
         let without = "--without=VOLUME_ACCESSIBILITY_CONSTRAINTS";
-        let driver = DriverProcess::start(state.path(), &[&own_name, without]).unwrap();
+        let log = format!("--log={}", logs.join("driver.log").display());
+        let driver = DriverProcess::start(state.path(), &[&own_name, without, &log]).unwrap();
         let mut arguments = vec![
             format!("--csi-address={}", driver.endpoint()),
             format!("--kubeconfig={}", plane.kubeconfig().display()),
@@ -141,29 +143,25 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Lets something go wrong; returns which sidecar is gone, if one is.
-    pub async fn strike(&mut self, fault: Fault) -> Option<usize> {
+    /// Lets something go wrong.
+    pub async fn strike(&mut self, fault: Fault) {
         match fault {
-            Fault::SidecarKilled => {
-                self.sidecars[0].kill();
-                return Some(0);
-            }
+            Fault::SidecarKilled => self.sidecars[0].kill(),
             Fault::LeaderKilled => {
                 let leader = self.leader().await;
                 self.sidecars[leader].kill();
-                return Some(leader);
             }
             Fault::DriverKilled => self.driver.kill(),
             Fault::ApiServerStopped => self.plane.stop().unwrap(),
         }
-        None
     }
 
     /// Ends a fault.
-    pub fn mend(&mut self, fault: Fault, gone: Option<usize>) {
+    pub fn mend(&mut self, fault: Fault) {
         match fault {
             Fault::SidecarKilled | Fault::LeaderKilled => {
-                self.sidecars[gone.unwrap_or_default()].start(&[]);
+                let gone = self.sidecars.iter_mut().filter(|sidecar| !sidecar.runs());
+                gone.for_each(|sidecar| sidecar.start(&[]));
             }
             Fault::DriverKilled => {
                 self.driver.start_again().unwrap();

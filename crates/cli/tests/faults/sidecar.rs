@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, OpenOptions},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
@@ -97,26 +97,4 @@ impl Drop for Sidecar {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// The last lines of all logs in a directory that mention one of these words.
-pub fn lines_about(directory: &Path, words: &[String], most: usize) -> Vec<String> {
-    let mut files: Vec<_> = fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|end| end == "log"))
-        .collect();
-    files.sort();
-    let mut found = Vec::new();
-    for file in files {
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        let about = text
-            .lines()
-            .filter(|line| words.iter().any(|word| line.contains(word.as_str())));
-        let about: Vec<_> = about.map(ToOwned::to_owned).collect();
-        found.extend_from_slice(&about[about.len().saturating_sub(most)..]);
-    }
-    found
 }

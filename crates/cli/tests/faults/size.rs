@@ -2,6 +2,8 @@
 
 use std::{env, str::FromStr, sync::OnceLock, time::Duration};
 
+use crate::{plan::Size, scenario::Scenario};
+
 /// The size of all scenarios.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
@@ -15,6 +17,27 @@ pub struct Scale {
 }
 
 impl Scale {
+    /// One part in `part` of the claims, and so many faults.
+    pub fn size(&self, part: usize, faults: usize) -> Size {
+        Size {
+            claims: self.claims / part,
+            faults: faults.max(1),
+            attach: true,
+        }
+    }
+
+    /// One replica, and nothing happens to it.
+    pub fn scenario(&self, name: &'static str) -> Scenario {
+        Scenario {
+            name,
+            faults: &[],
+            replicas: 1,
+            size: self.size(1, 1),
+            lasts: Duration::ZERO,
+            seed: self.seed,
+        }
+    }
+
     /// What the environment says.
     pub fn get() -> Self {
         Self {
@@ -30,10 +53,10 @@ impl Scale {
 fn variable<T: FromStr>(name: &str, otherwise: T) -> T {
     match env::var(name) {
         Err(_) => otherwise,
-        Ok(text) => match text.parse() {
-            Ok(value) => value,
-            Err(_) => panic!("{name} is `{text}`, which is no number"),
-        },
+        Ok(text) => {
+            let number = text.parse().ok();
+            number.unwrap_or_else(|| panic!("{name} is `{text}`, which is no number"))
+        }
     }
 }
 
