@@ -1,5 +1,6 @@
 //! `./x soak`: the fault tests at full size. The same code as in `./x test`, told by variables to do more of it.
 
+use std::mem;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -67,11 +68,13 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
 fn play(options: &Options, seed: u64, report: &Report) -> anyhow::Result<()> {
     report.say(&format!("... Seed {seed}"));
     let mut shown: Option<Step> = None;
-    let mut wrong = Vec::new();
-    let outcome = logged(
-        &mut tests(options, seed),
-        report.log(),
-        |line| match News::of(line) {
+    let mut panicked = false;
+    let mut why = String::new();
+    let outcome = logged(&mut tests(options, seed), report.log(), |line| {
+        if mem::take(&mut panicked) {
+            line.clone_into(&mut why);
+        }
+        match News::of(line) {
             Some(News::Begins(scenario)) => shown = Some(report.step(scenario)),
             Some(News::Faults(done, total)) => {
                 if let Some(step) = &shown {
@@ -83,17 +86,18 @@ fn play(options: &Options, seed: u64, report: &Report) -> anyhow::Result<()> {
                     step.done(how);
                 }
             }
-            Some(News::Wrong(what)) => wrong.push(what.to_owned()),
+            // The next line says why.
+            Some(News::Panics) => panicked = true,
             None => {}
-        },
-    );
+        }
+    });
     drop(shown);
-    if outcome.is_ok() {
-        return Ok(());
+    let Err(error) = outcome else { return Ok(()) };
+    if why.is_empty() {
+        why = error.to_string();
     }
     bail!(
-        "seed {seed} went wrong: {}; the same again: ./x soak --claims {} --kills {} --driver-kills {} --outage {} --seed {seed}",
-        wrong.join("; "),
+        "{why}\nThe same again: ./x soak --claims {} --kills {} --driver-kills {} --outage {} --seed {seed}",
         options.claims,
         options.kills,
         options.driver_kills,
@@ -128,15 +132,17 @@ enum News<'a> {
     Faults(u64, u64),
     /// `killed-sidecar: over: 500 claims, ...`
     Ends(&'a str),
-    /// `killed-sidecar: 2 things are not as they should be; ...`, and `test NAME ... FAILED`
-    Wrong(&'a str),
+    /// `thread 'a_killed_sidecar_loses_nothing' panicked at ...:`
+    Panics,
 }
 
 impl<'a> News<'a> {
     fn of(line: &'a str) -> Option<Self> {
-        if line.ends_with(" ... FAILED") || line.contains(" not as they should be;") {
-            return Some(Self::Wrong(line));
+        if line.starts_with("thread ") && line.contains(" panicked at ") {
+            return Some(Self::Panics);
         }
+        // The first words of a test stand behind its name.
+        let line = line.rsplit(" ... ").next()?;
         let (scenario, news) = line.split_once(": ")?;
         if news.starts_with("seed ") {
             return Some(Self::Begins(scenario));
@@ -162,24 +168,21 @@ mod tests {
     #[test]
     fn the_lines_of_the_tests_are_understood() {
         for (line, expected) in [
-            ("killed-driver: seed 7", Some(News::Begins("killed-driver"))),
+            (
+                "test a_killed_driver_loses_nothing ... killed-driver: seed 7",
+                Some(News::Begins("killed-driver")),
+            ),
             ("killed-driver: 3 of 20 faults", Some(News::Faults(3, 20))),
             (
                 "killed-driver: over: 250 claims, 20 faults",
                 Some(News::Ends("250 claims, 20 faults")),
             ),
             (
-                "killed-driver: 2 things are not as they should be; logs are in x",
-                Some(News::Wrong(
-                    "killed-driver: 2 things are not as they should be; logs are in x",
-                )),
+                "thread 'a_killed_driver_loses_nothing' (7) panicked at scene.rs:1:2:",
+                Some(News::Panics),
             ),
-            (
-                "test a_killed_driver_loses_nothing ... FAILED",
-                Some(News::Wrong("test a_killed_driver_loses_nothing ... FAILED")),
-            ),
-            ("test a_killed_driver_loses_nothing ... ok", None),
-            ("thread 'main' panicked at x: y", None),
+            ("test plan::the_same_seed_makes_the_same_plan ... ok", None),
+            ("ok", None),
         ] {
             assert_eq!(News::of(line), expected, "{line}");
         }
