@@ -175,7 +175,9 @@ fn moment(round: usize, random: &mut Random) -> Moment {
     match round % 4 {
         0 => Moment::InCall("CreateVolume"),
         2 => Moment::InCall(OTHERS[random.below(OTHERS.len())]),
-        _ => Moment::After(random.milliseconds(0..1000)),
+        1 => Moment::After(random.milliseconds(0..1000)),
+        // Time to get something done.
+        _ => Moment::After(random.milliseconds(500..3000)),
     }
 }
 
