@@ -63,7 +63,7 @@ async fn another_provisioner_takes_over_and_loses_nothing() {
     tear_down(&mut scene).await;
     upstream.0.abort();
     println!(
-        "{name}: over: {} claims, {half_made} volumes half made: nothing lost, nothing left",
+        "{name}: over: {} claims, volumes half made {half_made} times: nothing lost, nothing left",
         size.claims
     );
     scene.clear();
