@@ -4,15 +4,14 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, ResourceExt as _};
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
-use super::claim_write;
+use super::protection;
 use crate::{
-    cluster::claim::{CLONING_PROTECTION, Claim, DataSource},
+    cluster::claim::{Claim, DataSource, SNAPSHOT_GROUP},
     intent::Source,
     quantity,
     role::Context,
 };
 
-const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
 /// Set by an administrator who knows that the content can be read in the other mode.
 const ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
 
@@ -36,7 +35,7 @@ pub(crate) enum SourceError {
         name: String,
         reason: String,
     },
-    #[error("{what} `{name}` cannot be read")]
+    #[error("{what} `{name}` cannot be read or kept")]
     Unreadable {
         what: &'static str,
         name: String,
@@ -120,6 +119,8 @@ async fn snapshot(
     let handle = content.status.and_then(|status| status.snapshot_handle);
     let handle =
         handle.ok_or_else(|| unusable(format!("its content `{name}` has no handle yet")))?;
+    let kept = protection::keep_snapshot(context, claim, source, snapshot.uid().as_deref()).await;
+    kept.map_err(|error| unreadable(what, &source.name, error))?;
     Ok(Source::Snapshot(handle))
 }
 
@@ -160,31 +161,9 @@ async fn volume(
     let size = capacity.and_then(|capacity| quantity::bytes(&capacity.0).ok());
     check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
     check_mode(claim, spec.volume_mode.as_deref()).map_err(unusable)?;
-    let protected = protect(context, claim, source, original.uid().as_deref()).await;
-    protected.map_err(|error| SourceError::Unreadable {
-        what,
-        name: source.name.clone(),
-        source: Box::new(error),
-    })?;
+    let kept = protection::keep_claim(context, claim, source, original.uid().as_deref()).await;
+    kept.map_err(|error| unreadable(what, &source.name, error))?;
     Ok(Source::Volume(volume.csi.volume_handle.clone()))
-}
-
-/// Keeps the original until its copies are made. Called twice: the finalizer is there once.
-async fn protect(
-    context: &Context,
-    claim: &Claim,
-    source: &DataSource,
-    uid: Option<&str>,
-) -> kube::Result<()> {
-    let keep = |original: &mut PersistentVolumeClaim| {
-        let finalizers = original.finalizers_mut();
-        let kept = finalizers.iter().any(|known| known == CLONING_PROTECTION);
-        if !kept {
-            finalizers.push(CLONING_PROTECTION.to_owned());
-        }
-        !kept
-    };
-    claim_write::change(&context.client, &claim.namespace, &source.name, uid, keep).await
 }
 
 fn check_size(asked: i64, source: i64) -> Result<(), String> {
@@ -216,11 +195,7 @@ fn read<K>(
     match result {
         Ok(Some(object)) => Ok(object),
         Ok(None) => Err(unusable(what, name, "it does not exist".to_owned())),
-        Err(source) => Err(SourceError::Unreadable {
-            what,
-            name: name.to_owned(),
-            source: Box::new(source),
-        }),
+        Err(error) => Err(unreadable(what, name, error)),
     }
 }
 
@@ -229,5 +204,13 @@ fn unusable(what: &'static str, name: &str, reason: String) -> SourceError {
         what,
         name: name.to_owned(),
         reason,
+    }
+}
+
+fn unreadable(what: &'static str, name: &str, error: kube::Error) -> SourceError {
+    SourceError::Unreadable {
+        what,
+        name: name.to_owned(),
+        source: Box::new(error),
     }
 }

@@ -13,4 +13,5 @@ mod rbac;
 mod request;
 mod rig;
 mod sidecar;
+mod sources;
 mod topology;

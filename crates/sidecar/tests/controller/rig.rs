@@ -316,7 +316,7 @@ where
     api.create(&PostParams::default(), &object).await.unwrap()
 }
 
-fn merge(object: &mut Value, more: Value) {
+pub fn merge(object: &mut Value, more: Value) {
     match (object, more) {
         (Value::Object(object), Value::Object(more)) => {
             for (key, value) in more {
