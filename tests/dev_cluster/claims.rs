@@ -109,6 +109,24 @@ pub fn remove(driver: &DriverOnNode, namespace: &Namespace, name: &str, volume_i
     assert!(!volumes.any(|volume| volume.volume_id == volume_id));
 }
 
+/// A claim for which the driver's sidecar is to make a volume.
+pub fn ask(namespace: &Namespace, name: &str, class: &str, size: i64, block: bool) {
+    let mode = if block { "Block" } else { "Filesystem" };
+    let manifest = format!(
+        r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: {name}}}
+spec:
+  accessModes: [ReadWriteOnce]
+  volumeMode: {mode}
+  storageClassName: {class}
+  resources: {{requests: {{storage: "{size}"}}}}
+"#
+    );
+    namespace.apply(&manifest).unwrap();
+}
+
 /// A pod with one volume `data`.
 pub struct Pod<'a> {
     pub name: &'a str,
@@ -119,6 +137,8 @@ pub struct Pod<'a> {
     /// The pod's securityContext.
     pub security: &'a str,
     pub script: &'a str,
+    /// Where it runs.
+    pub place: String,
 }
 
 const MOUNTED: &str = "volumeMounts: [{name: data, mountPath: /data}]";
@@ -131,7 +151,14 @@ impl<'a> Pod<'a> {
             mount: MOUNTED,
             security: "{}",
             script,
+            place: format!("nodeName: {NODE}"),
         }
+    }
+
+    /// Lets the scheduler put it on `node`: volumes that wait for their first pod need the scheduler.
+    pub fn scheduled_to(mut self, node: &str) -> Self {
+        self.place = format!("nodeSelector: {{kubernetes.io/hostname: {node}}}");
+        self
     }
 
     /// Sees the volume as `/dev/data`.
@@ -149,6 +176,7 @@ impl<'a> Pod<'a> {
             mount,
             security,
             script,
+            place,
         } = self;
         let manifest = format!(
             r"
@@ -156,7 +184,7 @@ apiVersion: v1
 kind: Pod
 metadata: {{name: {name}}}
 spec:
-  nodeName: {NODE}
+  {place}
   restartPolicy: Never
   terminationGracePeriodSeconds: 0
   securityContext: {security}

@@ -1,5 +1,4 @@
-//! A CSI driver in pods on one node, registered with that node's kubelet by the test itself, and reached through its
-//! sockets: what a sidecar will do later, in a few lines.
+//! A CSI driver in pods, known to the kubelet, and reached through its sockets.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,6 +18,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::service::Routes;
 
 use super::shape::Shape;
+
+/// What the samples make for the whole cluster.
+const KINDS: &str = "csidriver,storageclass,clusterrole,clusterrolebinding";
 
 /// A driver under test. Everything it made goes with it.
 pub struct DriverOnNode<'a> {
@@ -64,9 +66,13 @@ impl<'a> DriverOnNode<'a> {
             registration: None,
         };
         driver.label_node(&format!("={}", driver.name)).unwrap();
-        namespace.apply(&shape.manifest(&driver.name)).unwrap();
+        let manifest = shape.manifest(&driver.name, namespace.name());
+        namespace.apply(&manifest).unwrap();
         driver.wait_for_pods();
-        driver.register();
+        if !shape.has_sidecar() {
+            driver.register();
+        }
+        driver.wait_until_known(node);
         driver
     }
 
@@ -83,11 +89,15 @@ impl<'a> DriverOnNode<'a> {
     fn register(&mut self) {
         let folder = self.short.path().join("k/plugins_registry");
         self.registration = Some(register(&self.runtime, &self.name, &folder));
+    }
+
+    /// Waits until the kubelet of `node` knows the driver.
+    pub fn wait_until_known(&self, node: &str) {
         eventually("the kubelet knows the driver", || {
             let path = "jsonpath={.spec.drivers[*].name}";
             let known = self
                 .cluster
-                .kubectl(&["get", "csinode", self.node, "-o", path])
+                .kubectl(&["get", "csinode", node, "-o", path])
                 .ok()?;
             known.contains(&self.name).then_some(())
         });
@@ -135,18 +145,27 @@ impl<'a> DriverOnNode<'a> {
 
     /// Its state directory, as this machine sees it.
     pub fn state(&self) -> PathBuf {
-        let node = self.cluster.directory().join("nodes").join(self.node);
+        self.state_on(self.node)
+    }
+
+    fn state_on(&self, node: &str) -> PathBuf {
+        let node = self.cluster.directory().join("nodes").join(node);
         node.join(self.shape.state_directory(&self.name))
     }
 
     /// What the state directory holds of volumes and snapshots.
     pub fn files(&self) -> Vec<PathBuf> {
+        self.files_on(self.node)
+    }
+
+    /// What the state directory of another node holds.
+    pub fn files_on(&self, node: &str) -> Vec<PathBuf> {
         let list = |directory: PathBuf| {
             let entries = std::fs::read_dir(directory).unwrap();
             entries.map(|entry| entry.unwrap().path())
         };
         // The nodes that use the directory stay noted.
-        let areas = list(self.state()).filter(|area| !area.ends_with("nodes"));
+        let areas = list(self.state_on(node)).filter(|area| !area.ends_with("nodes"));
         let mut files: Vec<_> = areas.flat_map(list).collect();
         files.sort();
         files
@@ -158,7 +177,7 @@ impl Drop for DriverOnNode<'_> {
         // The namespace of the test goes by itself; these belong to the whole cluster.
         let _ = self
             .namespace
-            .kubectl(&["delete", "csidriver", &self.name, "--ignore-not-found"]);
+            .kubectl(&["delete", KINDS, &self.name, "--ignore-not-found"]);
         let _ = self.label_node("-");
     }
 }

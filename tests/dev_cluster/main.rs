@@ -16,5 +16,6 @@ mod dev_cluster {
     mod lifecycle;
     mod node_loss;
     mod shape;
+    mod sidecar;
     mod traces;
 }

@@ -14,6 +14,9 @@ pub enum Shape {
     EveryNode,
     /// `--mode controller` and `--mode node` in two pods of one node.
     OneController,
+    /// A controller on one node, a node plugin on every node, and a state directory that all of them see: volumes are
+    /// attached to nodes and can move.
+    SharedDisk,
     /// The original operator's example: the whole driver twice, with its defaults and without the host's `/dev`.
     Original,
 }
@@ -22,22 +25,35 @@ impl Shape {
     /// What the driver is called in a test with this namespace.
     pub fn driver_name(self, namespace: &str) -> String {
         match self {
-            Self::EveryNode | Self::OneController => format!("{namespace}.stowage.dev"),
+            Self::EveryNode | Self::OneController | Self::SharedDisk => {
+                format!("{namespace}.stowage.dev")
+            }
             // Its arguments do not say, so it has the default.
             Self::Original => SAMPLE_NAME.to_owned(),
         }
     }
 
-    /// The objects, for a driver of this name.
-    pub fn manifest(self, driver: &str) -> String {
+    /// Whether it comes with its sidecar; otherwise the test registers the driver.
+    pub fn has_sidecar(self) -> bool {
+        self != Self::Original
+    }
+
+    /// The objects, for a driver of this name in this namespace.
+    pub fn manifest(self, driver: &str, namespace: &str) -> String {
         let sample = match self {
             Self::EveryNode => include_str!("../../deploy/samples/hostpath-every-node.yaml"),
-            Self::OneController => {
+            Self::OneController | Self::SharedDisk => {
                 include_str!("../../deploy/samples/hostpath-one-controller.yaml")
             }
             Self::Original => include_str!("hostpath_original.yaml"),
         };
         assert!(sample.contains(STOWAGE_IMAGE), "a sample of another image");
+        let sample = match self {
+            Self::SharedDisk => share_disk(sample, &shared_directory(driver)),
+            _ => sample.to_owned(),
+        };
+        let own_namespace = format!("namespace: {namespace}");
+        let sample = sample.replace("namespace: storage", &own_namespace);
         sample.replace(SAMPLE_NAME, driver)
     }
 
@@ -45,7 +61,7 @@ impl Shape {
     pub fn node_label(self) -> &'static str {
         match self {
             Self::EveryNode => "app=hostpath",
-            Self::OneController | Self::Original => "app=hostpath-node",
+            Self::OneController | Self::SharedDisk | Self::Original => "app=hostpath-node",
         }
     }
 
@@ -53,23 +69,67 @@ impl Shape {
     pub fn controller_label(self) -> Option<&'static str> {
         match self {
             Self::EveryNode => None,
-            Self::OneController | Self::Original => Some("app=hostpath-controller"),
+            Self::OneController | Self::SharedDisk | Self::Original => {
+                Some("app=hostpath-controller")
+            }
         }
     }
 
     /// The label by which it is told which node holds the data; its value is the driver's name.
     pub fn node_selector(self) -> Option<&'static str> {
         match self {
-            Self::OneController => Some("stowage.dev/hostpath"),
+            Self::OneController | Self::SharedDisk => Some("stowage.dev/hostpath"),
             Self::EveryNode | Self::Original => None,
         }
     }
 
-    /// Where the state directory is among a node's own.
+    /// Where the state directory is among a node's own; an absolute path is the machine's.
     pub fn state_directory(self, driver: &str) -> PathBuf {
         match self {
+            Self::SharedDisk => shared_directory(driver),
             Self::EveryNode | Self::OneController => PathBuf::from("lib/stowage").join(driver),
             Self::Original => PathBuf::from("tmp/csi-hostpath"),
         }
     }
+}
+
+/// A directory that all nodes of the machine see.
+fn shared_directory(driver: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(driver)
+}
+
+fn share_disk(sample: &str, directory: &std::path::Path) -> String {
+    let (controller, node) = sample.split_once("kind: DaemonSet").unwrap();
+    let selector = format!("      nodeSelector: {{stowage.dev/hostpath: {SAMPLE_NAME}}}\n");
+    assert!(
+        node.contains(&selector),
+        "the node plugins run on every node already"
+    );
+    let everywhere = format!("{controller}kind: DaemonSet{}", node.replace(&selector, ""));
+    let mut changed = everywhere;
+    for (from, to) in [
+        (
+            "attachRequired: false".to_owned(),
+            "attachRequired: true".to_owned(),
+        ),
+        (
+            "            - --statedir=/state\n".to_owned(),
+            [
+                "--statedir=/state",
+                "--shared-statedir",
+                "--enable-attach",
+                "--enable-topology=false",
+            ]
+            .map(|flag| format!("            - {flag}\n"))
+            .concat(),
+        ),
+        (
+            format!("/var/lib/stowage/{SAMPLE_NAME}"),
+            directory.display().to_string(),
+        ),
+    ] {
+        assert!(changed.contains(&from), "the sample has no `{from}`");
+        changed = changed.replace(&from, &to);
+    }
+    changed
 }

@@ -273,11 +273,8 @@ impl Controller {
         // The journal and the events outlive the roles, which write to them to the last.
         let last = CancellationToken::new();
         let _guards = (stop.clone().drop_guard(), last.clone().drop_guard());
-        let events = Events::new(
-            client.clone(),
-            self.driver.name().as_str(),
-            &self.process.metrics,
-        );
+        let component = format!("external-provisioner {}", self.driver.name());
+        let events = Events::new(client.clone(), &component, &self.process.metrics);
         let (writer, recorder) = (journal.clone(), events.clone());
         let (until, and_until) = (last.clone(), last.clone());
         self.process

@@ -24,6 +24,7 @@ impl Shape {
             nodes: ["node-1".to_owned()].into(),
             // Enough for cases that run at the same time.
             volumes_per_node: 8,
+            groups: true,
             ..Profile::default()
         };
         match self {

@@ -35,7 +35,7 @@ struct Args {
     #[arg(long, default_value = "memory.csi.test")]
     name: String,
     /// Capabilities it lacks, as the specification spells them: of the controller, for example
-    /// PUBLISH_UNPUBLISH_VOLUME, or VOLUME_ACCESSIBILITY_CONSTRAINTS, or GROUP_CONTROLLER_SERVICE
+    /// PUBLISH_UNPUBLISH_VOLUME, or VOLUME_ACCESSIBILITY_CONSTRAINTS
     #[arg(long, value_name = "CAPABILITY", value_delimiter = ',', value_parser = Lacking::named)]
     without: Vec<Lacking>,
     /// When volumes can grow
@@ -65,7 +65,6 @@ enum When {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lacking {
     Topology,
-    Groups,
     Controller(Can),
 }
 
@@ -73,7 +72,6 @@ impl Lacking {
     fn named(name: &str) -> Result<Self, String> {
         match name {
             "VOLUME_ACCESSIBILITY_CONSTRAINTS" => Ok(Self::Topology),
-            "GROUP_CONTROLLER_SERVICE" => Ok(Self::Groups),
             name => Can::from_str_name(name)
                 .map(Self::Controller)
                 .ok_or_else(|| "no capability of a driver".to_owned()),
@@ -96,7 +94,6 @@ impl Args {
         for lacking in &self.without {
             match *lacking {
                 Lacking::Topology => profile.topology = false,
-                Lacking::Groups => profile.groups = false,
                 Lacking::Controller(capability) => profile = profile.without(capability),
             }
         }

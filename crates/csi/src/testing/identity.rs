@@ -122,7 +122,7 @@ impl GroupController for MemoryDriver {
         .await
     }
 
-    /// No case makes a group: only requests that must be refused come here.
+    /// Bad requests are told apart from good ones, which are refused too.
     async fn create_volume_group_snapshot(
         &self,
         request: Request<CreateVolumeGroupSnapshotRequest>,

@@ -33,7 +33,8 @@ const NODE: &[NodeCan] = &[
     NodeCan::SingleNodeMultiWriter,
 ];
 
-/// Name and capabilities of a driver. What is not advertised answers UNIMPLEMENTED. The default can everything.
+/// Name and capabilities of a driver. What is not advertised answers UNIMPLEMENTED. The default can
+/// everything but groups of snapshots.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// What `GetPluginInfo` says.
@@ -44,7 +45,7 @@ pub struct Profile {
     pub node: Vec<NodeCan>,
     /// Whether volumes are somewhere (`VOLUME_ACCESSIBILITY_CONSTRAINTS`).
     pub topology: bool,
-    /// Whether there is a group controller.
+    /// Whether there is a group controller. It refuses to make groups, so it is there only on demand.
     pub groups: bool,
     /// When volumes can grow.
     pub expansion: Expansion,
@@ -74,7 +75,7 @@ impl Default for Profile {
             controller: CONTROLLER.to_vec(),
             node: NODE.to_vec(),
             topology: true,
-            groups: true,
+            groups: false,
             expansion: Expansion::Online,
             expands_on_node: true,
             nodes: BTreeSet::new(),
@@ -84,7 +85,7 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// A driver of this name that can everything.
+    /// A driver of this name, otherwise the default.
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),

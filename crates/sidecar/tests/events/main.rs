@@ -55,6 +55,11 @@ fn metric(metrics: &Metrics, name: &str) -> u64 {
 async fn connect_as(user: Option<&str>) -> Client {
     let kubeconfig = Some(ApiServer::shared().kubeconfig().into());
     let mut config = KubeArgs { kubeconfig }.config().await.unwrap();
+    // The server makes its own namespace a moment after it is ready.
+    let namespaces: Api<Namespace> = Api::all(client::connect(config.clone()).unwrap());
+    while namespaces.get_opt("default").await.unwrap().is_none() {
+        sleep(Duration::from_millis(50)).await;
+    }
     config.auth_info.impersonate = user.map(str::to_owned);
     client::connect(config).unwrap()
 }

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use devcluster::testing::ApiServer;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
 use kube::{Api, Client, Config};
 use stowage_service::{KubeArgs, Metrics, client};
 use stowage_sidecar::journal::{Journal, JournalError, Sharing};
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const NAMESPACE: &str = "default";
@@ -76,7 +79,13 @@ impl Process {
 
 pub(crate) async fn config() -> Config {
     let kubeconfig = Some(ApiServer::shared().kubeconfig().into());
-    KubeArgs { kubeconfig }.config().await.unwrap()
+    let config = KubeArgs { kubeconfig }.config().await.unwrap();
+    // The server makes the namespace a moment after it is ready.
+    let namespaces: Api<Namespace> = Api::all(client::connect(config.clone()).unwrap());
+    while namespaces.get_opt(NAMESPACE).await.unwrap().is_none() {
+        sleep(Duration::from_millis(50)).await;
+    }
+    config
 }
 
 pub(crate) async fn connect() -> Client {
@@ -105,7 +114,7 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
         if is_so() {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        sleep(Duration::from_millis(100)).await;
     }
     panic!("not in 30 s: {what}");
 }

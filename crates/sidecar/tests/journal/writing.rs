@@ -40,9 +40,30 @@ async fn a_hundred_workers_need_far_fewer_writes_than_claims() {
     };
     soon(join_all((0..100).map(worker))).await;
     let writes = process.writes();
-    assert!(writes < 100, "{writes} writes for 1000 claims");
+    assert!(writes < 50, "{writes} writes for 1000 claims");
     process.stop().await;
     assert!(content("busy").await.contains("\"entries\":[]"));
+}
+
+#[tokio::test]
+async fn under_a_steady_load_writes_gather() {
+    let process = Process::start("steady", "me", Sharing::Exclusive).await;
+    let (started, before) = (Instant::now(), process.writes());
+    let late = |number: u64| {
+        let journal = process.journal.clone();
+        async move {
+            sleep(Duration::from_millis(2 * number)).await;
+            journal.record(intent(&number.to_string())).await.unwrap();
+        }
+    };
+    soon(join_all((0..250).map(late))).await;
+    let most = started.elapsed().as_millis() / 10 + 2;
+    let writes = process.writes() - before;
+    assert!(
+        u128::from(writes) <= most,
+        "{writes} writes, {most} allowed"
+    );
+    process.stop().await;
 }
 
 #[tokio::test]
