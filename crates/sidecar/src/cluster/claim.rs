@@ -28,6 +28,10 @@ pub const CLONING_PROTECTION: &str = "provisioner.storage.kubernetes.io/cloning-
 
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about an object of somebody else's"
+)]
 pub struct Claim {
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -45,7 +49,6 @@ pub struct Claim {
     pub(crate) requested: String,
     pub(crate) source: Option<DataSource>,
     pub(crate) has_selector: bool,
-    pub(crate) bound: bool,
     pub(crate) deleting: bool,
     pub(crate) cloning_protected: bool,
 }
@@ -63,11 +66,7 @@ pub(crate) struct DataSource {
 impl Claim {
     /// Reads a claim; `driver` is the name that counts as ours.
     pub(crate) fn read(wire: WireClaim, driver: &str) -> Option<Self> {
-        let WireClaim {
-            metadata,
-            spec,
-            status,
-        } = wire;
+        let WireClaim { metadata, spec } = wire;
         let mut annotations = metadata.annotations.unwrap_or_default();
         let asked = PROVISIONER.iter().find_map(|key| annotations.get(*key));
         let ours = [asked, annotations.get(MIGRATED_TO)]
@@ -95,7 +94,6 @@ impl Claim {
             requested: spec.resources.requests.storage,
             source,
             has_selector: spec.selector.is_some(),
-            bound: status.phase == "Bound",
             deleting: metadata.deletion_timestamp.is_some(),
             cloning_protected: metadata
                 .finalizers
@@ -202,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    fn claim(annotations: Value, spec: Value) -> Claim {
+    fn claim(annotations: &Value, spec: &Value) -> Claim {
         let wire = json!({
             "metadata": {"name": "data", "namespace": "shop", "uid": "u", "annotations": annotations},
             "spec": spec,
@@ -228,11 +226,7 @@ mod tests {
             ),
             (json!(null), false),
         ] {
-            assert_eq!(
-                claim(annotations.clone(), json!({})).ours,
-                ours,
-                "{annotations}"
-            );
+            assert_eq!(claim(&annotations, &json!({})).ours, ours, "{annotations}");
         }
     }
 
@@ -242,7 +236,7 @@ mod tests {
             "volume.beta.kubernetes.io/storage-class": "old",
             "volume.alpha.kubernetes.io/selected-node": "n",
         });
-        let claim = claim(annotations, json!({"storageClassName": "new"}));
+        let claim = claim(&annotations, &json!({"storageClassName": "new"}));
         assert_eq!(claim.class.as_deref(), Some("old"));
         assert_eq!(claim.selected_node.as_deref(), Some("n"));
     }
@@ -260,7 +254,7 @@ mod tests {
             (json!({"dataSource": other}), None),
             (json!({}), None),
         ] {
-            let claim = claim(json!(null), spec.clone());
+            let claim = claim(&json!(null), &spec);
             assert_eq!(claim.group().as_deref(), group, "{spec}");
             let original = claim.copies();
             assert_eq!(group.and_then(Original::parse), original);

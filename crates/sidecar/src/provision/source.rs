@@ -95,33 +95,37 @@ async fn snapshot(
     let bound = status.bound_volume_snapshot_content_name;
     let name = bound.ok_or_else(|| unusable("it has no content yet".to_owned()))?;
     let contents = Api::<VolumeSnapshotContent>::all(context.client.clone());
-    let content = read(contents.get_opt(&name).await, "snapshot content", &name)?;
-    if content.spec.volume_snapshot_ref.uid != snapshot.uid() {
-        return Err(unusable(format!(
-            "its content `{name}` belongs to another snapshot"
-        )));
-    }
-    if content.spec.driver != context.driver.name().as_str() {
-        return Err(unusable(format!(
-            "it is of driver `{}`",
-            content.spec.driver
-        )));
-    }
-    let size = content
-        .status
-        .as_ref()
-        .and_then(|status| status.restore_size);
-    check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
-    if context.settings.provision.keep_volume_mode && !may_change_mode(&content) {
-        let mode = content.spec.source_volume_mode.as_deref();
-        check_mode(claim, mode).map_err(unusable)?;
-    }
-    let handle = content.status.and_then(|status| status.snapshot_handle);
-    let handle =
-        handle.ok_or_else(|| unusable(format!("its content `{name}` has no handle yet")))?;
+    let bound = read(contents.get_opt(&name).await, "snapshot content", &name)?;
+    let handle = check_content(context, claim, &bound, bytes, snapshot.uid().as_deref());
+    let handle = handle.map_err(unusable)?;
     let kept = protection::keep_snapshot(context, claim, source, snapshot.uid().as_deref()).await;
     kept.map_err(|error| unreadable(what, &source.name, error))?;
     Ok(Source::Snapshot(handle))
+}
+
+/// Checks that a claim can be restored from a snapshot's content; returns the driver's id of it.
+fn check_content(
+    context: &Context,
+    claim: &Claim,
+    bound: &VolumeSnapshotContent,
+    bytes: i64,
+    snapshot: Option<&str>,
+) -> Result<String, String> {
+    let name = bound.name_any();
+    let spec = &bound.spec;
+    if spec.volume_snapshot_ref.uid.as_deref() != snapshot {
+        return Err(format!("its content `{name}` belongs to another snapshot"));
+    }
+    if spec.driver != context.driver.name().as_str() {
+        return Err(format!("it is of driver `{}`", spec.driver));
+    }
+    let status = bound.status.clone().unwrap_or_default();
+    check_size(bytes, status.restore_size.unwrap_or(0))?;
+    if context.settings.provision.keep_volume_mode && !may_change_mode(bound) {
+        check_mode(claim, spec.source_volume_mode.as_deref())?;
+    }
+    let handle = status.snapshot_handle;
+    handle.ok_or_else(|| format!("its content `{name}` has no handle yet"))
 }
 
 fn may_change_mode(content: &VolumeSnapshotContent) -> bool {

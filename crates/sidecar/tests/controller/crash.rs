@@ -45,7 +45,7 @@ fn both_calls_are_the_same(rig: &Rig) {
 }
 
 /// The object of a volume, by hand.
-fn object(rig: &Rig, name: &str, driver: &str, handle: &str, claim: Value) -> Value {
+fn object(rig: &Rig, name: &str, driver: &str, handle: &str, claim: &Value) -> Value {
     json!({
         "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": driver}},
         "spec": {
@@ -198,7 +198,7 @@ async fn an_object_of_another_driver_under_the_volumes_name_is_an_error() {
     let claim = rig.claim("data", json!({})).await;
     let name = format!("pvc-{}", claim.metadata.uid.clone().unwrap());
     let nobodys = json!({"namespace": rig.namespace, "name": "other", "uid": "other"});
-    let foreign = object(&rig, &name, "another.driver.test", "vol-1", nobodys);
+    let foreign = object(&rig, &name, "another.driver.test", "vol-1", &nobodys);
     create::<PersistentVolume>(&rig.volumes(), foreign).await;
     let _sidecar = rig.sidecar(&[]);
     rig.event("data", "ProvisioningFailed", "exists and is not the volume")
@@ -218,7 +218,7 @@ async fn an_object_of_another_claim_under_the_volumes_name_is_an_error() {
     let claim = rig.claim("data", json!({})).await;
     let name = format!("pvc-{}", claim.metadata.uid.clone().unwrap());
     let others = json!({"namespace": rig.namespace, "name": "other", "uid": "other"});
-    let foreign = object(&rig, &name, &rig.name, "vol-1", others);
+    let foreign = object(&rig, &name, &rig.name, "vol-1", &others);
     create::<PersistentVolume>(&rig.volumes(), foreign).await;
     let sidecar = rig.sidecar(&[]);
     rig.event("data", "ProvisioningFailed", "belongs to another claim")
@@ -238,7 +238,7 @@ async fn an_object_that_is_this_very_volume_is_success() {
     let uid = claim.metadata.uid.unwrap();
     let own = json!({"namespace": rig.namespace, "name": "data", "uid": uid});
     let handle = rig.driver.volumes()[0].id.clone();
-    let same = object(&rig, &format!("pvc-{uid}"), &rig.name, &handle, own);
+    let same = object(&rig, &format!("pvc-{uid}"), &rig.name, &handle, &own);
     create::<PersistentVolume>(&rig.volumes(), same).await;
     rig.event("data", "ProvisioningSucceeded", "").await;
     rig.bound("data").await;

@@ -1,9 +1,11 @@
 //! Volumes that are copies of others, or of snapshots.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionCondition,
+};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
@@ -57,29 +59,25 @@ async fn install_kinds(rig: &Rig) {
     let name = "volumesnapshots.snapshot.storage.k8s.io";
     for kind in stowage_api::crds() {
         // Other tests install them too.
-        let _ = api.create(&Default::default(), &kind).await;
+        let _ = api.create(&PostParams::default(), &kind).await;
     }
     eventually("the kinds are there", async || {
         let kind = api.get(name).await.unwrap();
         let conditions = kind.status?.conditions?;
-        let established = |one: &&_| is_established(one);
-        conditions.iter().find(established).map(|_| ())
+        let is_established = |one: &CustomResourceDefinitionCondition| {
+            one.type_ == "Established" && one.status == "True"
+        };
+        conditions.iter().any(is_established).then_some(())
     })
     .await;
     eventually("they are served", async || {
         snapshots(rig)
-            .list(&Default::default())
+            .list(&ListParams::default())
             .await
             .is_ok()
             .then_some(())
     })
     .await;
-}
-
-fn is_established(
-    condition: &k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionCondition,
-) -> bool {
-    condition.type_ == "Established" && condition.status == "True"
 }
 
 /// A snapshot as the snapshot controller leaves it; returns the driver's id.
