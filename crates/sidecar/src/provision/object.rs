@@ -238,3 +238,6 @@ fn node_affinity(places: &[Topology]) -> Option<VolumeNodeAffinity> {
         }),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -249,6 +249,29 @@ async fn an_object_that_is_this_very_volume_is_success() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn two_claims_never_share_a_volume_however_short_its_name() {
+    let rig = Rig::plain().await;
+    let sidecar = rig.sidecar(&["--volume-name-uuid-length=1"]);
+    rig.class(json!({})).await;
+    // Sixteen names for seventeen claims.
+    for number in 0..17 {
+        let claim = rig.claim(&format!("data-{number}"), json!({})).await;
+        let name = format!("pvc-{}", &claim.metadata.uid.unwrap()[..1]);
+        if rig.volumes().get_opt(&name).await.unwrap().is_some() {
+            let says = format!("volume `{name}` exists and belongs to another claim");
+            rig.event(&format!("data-{number}"), "ProvisioningFailed", &says)
+                .await;
+            rig.delete_claim(&format!("data-{number}")).await;
+            assert!(sidecar.runs().await);
+            assert_eq!(rig.driver.calls("DeleteVolume"), 0);
+            return;
+        }
+        rig.bound(&format!("data-{number}")).await;
+    }
+    panic!("seventeen claims got seventeen of sixteen names");
+}
+
 /// Killed at a random moment, again and again, while claims come and go.
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_moments_to_be_killed_leave_nothing() {
