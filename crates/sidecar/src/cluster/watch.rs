@@ -5,12 +5,17 @@ use std::{
     fmt::Debug,
     pin::pin,
     sync::{Arc, PoisonError, RwLock},
+    time::Duration,
 };
 
 use futures::TryStreamExt as _;
 use kube::{
     Api, Client, Resource,
-    runtime::{WatchStreamExt as _, watcher},
+    runtime::{
+        WatchStreamExt as _,
+        utils::Backoff,
+        watcher::{self, DefaultBackoff, watcher},
+    },
 };
 use serde::de::DeserializeOwned;
 use stowage_service::health::Check;
@@ -19,6 +24,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::store::{Cached, Change, Store};
 use crate::driver_call;
+
+/// The longest pause before a watch is tried again. Short: until then nothing is provisioned, and a server that comes
+/// back finds few of us.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The client's own pauses, as far as they are short.
+#[derive(Default)]
+struct Impatient(DefaultBackoff);
+
+impl Iterator for Impatient {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|pause| pause.min(LONGEST_PAUSE))
+    }
+}
+
+impl Backoff for Impatient {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
 
 /// Hears of every change, in order, on the task of the watch: it must only note down what to do.
 type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
@@ -75,7 +102,8 @@ impl<T: Cached> Watched<T> {
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let changes = watcher(Api::<W>::all(client), watcher::Config::default()).default_backoff();
+        let changes = watcher(Api::<W>::all(client), watcher::Config::default());
+        let changes = changes.backoff(Impatient::default());
         let mut changes = pin!(changes);
         let mut listed = HashSet::new();
         let mut complaint = String::new();
