@@ -11,8 +11,6 @@ use stowage_service::duration;
 const PROVISIONING: &str = "Provisioning";
 const ATTACHING: &str = "Attaching";
 pub(crate) const NODE_DEPLOYMENT: &str = "One controller per node";
-/// What the Go sidecars have and this one needs no more: accepted and ignored.
-const IGNORED: &str = "ignored";
 
 /// Flags of the controller's roles.
 #[derive(clap::Args, Clone, Debug)]
@@ -112,37 +110,10 @@ pub struct RoleArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "60s", help_heading = NODE_DEPLOYMENT)]
     pub node_deployment_max_delay: Duration,
 
-    #[command(flatten)]
-    ignored: Ignored,
-}
-
-/// Flags that Go manifests carry and that have no meaning here.
-#[derive(clap::Args, Clone, Debug)]
-struct Ignored {
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_qps: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_burst: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_capacity_qps: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_capacity_burst: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    feature_gates: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    resync: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    resync_period: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    max_entries: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    max_grpc_log_length: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    cloning_protection_threads: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    capacity_threads: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    snapshot_orphan_sweep_interval: Option<Option<String>>,
+    /// Flags that Go manifests carry and that have no meaning here.
+    #[arg(long = "kube-api-qps", aliases = ["kube-api-burst", "kube-api-capacity-qps", "kube-api-capacity-burst", "feature-gates", "resync", "resync-period", "max-entries", "max-grpc-log-length", "cloning-protection-threads", "capacity-threads", "snapshot-orphan-sweep-interval"],
+        hide = true, value_name = "ignored", num_args = 0..=1, default_missing_value = "", allow_hyphen_values = true)]
+    ignored: Vec<String>,
 }
 
 /// What the flags mean.
@@ -282,4 +253,119 @@ fn workers(own: Option<u16>, common: Option<u16>, default: u16) -> usize {
 
 fn timeout(own: Option<Duration>, common: Option<Duration>, default: u64) -> Duration {
     own.or(common).unwrap_or(Duration::from_secs(default))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: RoleArgs,
+    }
+
+    fn parse(words: &[&str]) -> RoleArgs {
+        let words = ["sidecar"].iter().chain(words);
+        Command::try_parse_from(words).unwrap().args
+    }
+
+    fn refused(words: &[&str], per_node: bool) -> String {
+        let settings = parse(words).settings(None, per_node);
+        settings.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let settings = parse(&[]).settings(None, false).unwrap();
+        assert_eq!(settings.retry_first, Duration::from_secs(1));
+        assert_eq!(settings.retry_longest, Duration::from_secs(300));
+        let provision = &settings.provision;
+        assert_eq!((provision.workers, provision.timeout.as_secs()), (100, 10));
+        assert_eq!(provision.name_prefix, "pvc");
+        assert_eq!(provision.name_length, None);
+        assert!(provision.immediate_topology && provision.keep_volume_mode);
+        assert!(!provision.strict_topology && !provision.extra_metadata);
+        assert!(!provision.publish_read_only);
+        let attach = &settings.attach;
+        assert_eq!((attach.workers, attach.timeout.as_secs()), (10, 15));
+        assert!(settings.own_node.is_none());
+    }
+
+    #[test]
+    fn a_flag_of_all_roles_counts_for_each_that_has_none_of_its_own() {
+        let words = [
+            "--worker-threads=7",
+            "--attacher-worker-threads=3",
+            "--provisioner-timeout=4s",
+        ];
+        let settings = parse(&words).settings(Some(Duration::from_secs(60)), false);
+        let settings = settings.unwrap();
+        assert_eq!(
+            (settings.provision.workers, settings.attach.workers),
+            (7, 3)
+        );
+        assert_eq!(settings.provision.timeout.as_secs(), 4);
+        assert_eq!(settings.attach.timeout.as_secs(), 60);
+    }
+
+    #[test]
+    fn flags_of_go_manifests_are_taken_and_mean_nothing() {
+        let words = [
+            "--kube-api-qps=100",
+            "--kube-api-burst",
+            "200",
+            "--feature-gates=Topology=true",
+            "--resync=10m",
+            "--capacity-threads",
+            "--extra-create-metadata",
+            "--strict-topology=true",
+        ];
+        let settings = parse(&words).settings(None, false).unwrap();
+        assert!(settings.provision.strict_topology);
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused_with_the_flag() {
+        for (words, flag) in [
+            (&["--volume-name-prefix="][..], "--volume-name-prefix"),
+            (
+                &["--volume-name-uuid-length=0"],
+                "--volume-name-uuid-length is 0",
+            ),
+            (
+                &["--volume-name-uuid-length=33"],
+                "--volume-name-uuid-length is 33",
+            ),
+            (&["--retry-interval-start=0s"], "--retry-interval-start"),
+            (
+                &["--retry-interval-start=2s", "--retry-interval-max=1s"],
+                "--retry-interval-max",
+            ),
+        ] {
+            let said = refused(words, false);
+            assert!(said.contains(flag), "{said}");
+        }
+        assert!(refused(&["--node-name="], true).contains("NODE_NAME"));
+    }
+
+    #[test]
+    fn a_controller_per_node_knows_its_node() {
+        let words = ["--node-name=n", "--node-deployment-immediate-binding=false"];
+        let own = parse(&words)
+            .settings(None, true)
+            .unwrap()
+            .own_node
+            .unwrap();
+        assert_eq!((own.name.as_str(), own.immediate), ("n", None));
+        let own = parse(&["--node-name=n"])
+            .settings(None, true)
+            .unwrap()
+            .own_node
+            .unwrap();
+        let delays = (Duration::from_secs(20), Duration::from_secs(60));
+        assert_eq!(own.immediate, Some(delays));
+    }
 }

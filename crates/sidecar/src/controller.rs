@@ -203,7 +203,8 @@ impl Controller {
             };
             let lease = sanitised(self.driver.name().as_str());
             let shutdown = &self.process.shutdown;
-            let work = |lost| self.work(server, lost, resolve_only);
+            // On the heap: all roles are in it.
+            let work = |lost| Box::pin(self.work(server, lost, resolve_only));
             if self.settings.own_node.is_some() {
                 // Each works for its own node: there is nothing to be decided.
                 return work(CancellationToken::new()).await;
@@ -271,12 +272,12 @@ impl Controller {
         };
         let stop = self.process.shutdown.child_token();
         // The journal and the events outlive the roles, which write to them to the last.
-        let last = CancellationToken::new();
-        let _guards = (stop.clone().drop_guard(), last.clone().drop_guard());
+        let the_end = CancellationToken::new();
+        let _guards = (stop.clone().drop_guard(), the_end.clone().drop_guard());
         let component = format!("external-provisioner {}", self.driver.name());
         let events = Events::new(client.clone(), &component, &self.process.metrics);
         let (writer, recorder) = (journal.clone(), events.clone());
-        let (until, and_until) = (last.clone(), last.clone());
+        let (until, and_until) = (the_end.clone(), the_end.clone());
         self.process
             .tasks
             .spawn("journal", async move { writer.run(until).await });

@@ -52,7 +52,7 @@ macro_rules! wire {
 
 wire!(
     /// A PersistentVolumeClaim.
-    WireClaim as core::PersistentVolumeClaim { spec: ClaimSpec, status: ClaimStatus }
+    WireClaim as core::PersistentVolumeClaim { spec: ClaimSpec }
 );
 wire!(
     /// A PersistentVolume.
@@ -107,12 +107,6 @@ pub(crate) struct Resources {
 #[serde(default)]
 pub(crate) struct Storage {
     pub(crate) storage: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ClaimStatus {
-    pub(crate) phase: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
