@@ -23,7 +23,7 @@ pub fn patch(operations: Operations) -> Patch<()> {
 
 /// The patch applies to the object of this uid only.
 pub fn same_object(uid: &str) -> Operations {
-    vec![test("/metadata/uid", json!(uid))]
+    vec![test("/metadata/uid", &json!(uid))]
 }
 
 /// Adds one finalizer to the known ones.
@@ -49,16 +49,16 @@ pub fn replace_finalizers(known: &[String], wanted: &[String]) -> [Value; 2] {
     } else {
         json!(known)
     };
-    [test(path, known), set(path, json!(wanted))]
+    [test(path, &known), set(path, &json!(wanted))]
 }
 
 /// Sets one annotation. The map must be made where there is none: `annotated` says whether there is one.
 pub fn set_annotation(annotated: bool, key: &str, value: &str) -> Operations {
     if annotated {
-        return vec![set(&annotation(key), json!(value))];
+        return vec![set(&annotation(key), &json!(value))];
     }
     let path = "/metadata/annotations";
-    vec![test(path, Value::Null), set(path, json!({ key: value }))]
+    vec![test(path, &Value::Null), set(path, &json!({ key: value }))]
 }
 
 /// Removes one annotation, which must be there.
@@ -71,11 +71,11 @@ fn annotation(key: &str) -> String {
 }
 
 /// The rest is done only if this is so.
-pub fn test(path: &str, value: Value) -> Value {
+pub fn test(path: &str, value: &Value) -> Value {
     json!({ "op": "test", "path": path, "value": value })
 }
 
 /// `add` replaces what is there.
-pub fn set(path: &str, value: Value) -> Value {
+pub fn set(path: &str, value: &Value) -> Value {
     json!({ "op": "add", "path": path, "value": value })
 }

@@ -74,9 +74,9 @@ pub(super) fn unmark_attachment(attachment: &Attachment, finalizer: &str) -> Ope
 pub(super) fn attached(attachment: &Attachment, context: &BTreeMap<String, String>) -> Operations {
     let mut operations = same_object(&attachment.uid);
     operations.extend([
-        set("/status/attached", json!(true)),
-        set("/status/attachmentMetadata", json!(context)),
-        set("/status/attachError", Value::Null),
+        set("/status/attached", &json!(true)),
+        set("/status/attachmentMetadata", &json!(context)),
+        set("/status/attachError", &Value::Null),
     ]);
     operations
 }
@@ -85,9 +85,9 @@ pub(super) fn attached(attachment: &Attachment, context: &BTreeMap<String, Strin
 pub(super) fn detached(attachment: &Attachment) -> Operations {
     let mut operations = same_object(&attachment.uid);
     operations.extend([
-        set("/status/attached", json!(false)),
-        set("/status/attachmentMetadata", Value::Null),
-        set("/status/detachError", Value::Null),
+        set("/status/attached", &json!(false)),
+        set("/status/attachmentMetadata", &Value::Null),
+        set("/status/detachError", &Value::Null),
     ]);
     operations
 }
@@ -104,7 +104,7 @@ pub(super) fn error(attachment: &Attachment, shown: &Shown) -> Operations {
         value["errorCode"] = json!(code);
     }
     let mut operations = same_object(&attachment.uid);
-    operations.push(set(path, value));
+    operations.push(set(path, &value));
     operations
 }
 

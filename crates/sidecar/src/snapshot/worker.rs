@@ -210,7 +210,7 @@ impl Worker {
             ready,
             "The driver has the snapshot."
         );
-        Ok(self.writer.set_status(content, found.status).await?)
+        Ok(self.writer.set_status(content, &found.status).await?)
     }
 
     async fn delete(
@@ -228,7 +228,7 @@ impl Worker {
             // Somebody else holds the content: it must not speak of a snapshot that is gone.
             let cleared = self
                 .writer
-                .set_status(content, serde_json::json!({}))
+                .set_status(content, &serde_json::json!({}))
                 .await?;
             return Ok(Progress::Now(Box::new(cleared)));
         }

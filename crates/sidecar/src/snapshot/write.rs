@@ -93,7 +93,7 @@ impl Writer {
     pub(super) async fn set_status(
         &self,
         content: &Content,
-        status: Value,
+        status: &Value,
     ) -> Result<Content, WriteError> {
         let mut operations = same_object(&content.uid);
         operations.push(set("/status", status));
@@ -110,11 +110,11 @@ impl Writer {
         let known = content.state.handle.is_some() || content.state.error.is_some();
         let mut operations = same_object(&content.uid);
         if known {
-            operations.push(set("/status/error", error));
-            operations.push(set("/status/readyToUse", json!(false)));
+            operations.push(set("/status/error", &error));
+            operations.push(set("/status/readyToUse", &json!(false)));
         } else {
             let status = json!({ "error": error, "readyToUse": false });
-            operations.push(set("/status", status));
+            operations.push(set("/status", &status));
         }
         self.patch_status(content, operations).await.map(|_| ())
     }

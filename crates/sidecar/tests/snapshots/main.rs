@@ -1,0 +1,9 @@
+//! The snapshot role beside a driver in memory, against a real API server. Contents are made by hand, as the
+//! cluster-wide controller would.
+
+mod deleting;
+mod faults;
+mod groups;
+mod making;
+mod rig;
+mod standing;
