@@ -259,7 +259,13 @@ impl Rig {
         eventually(&format!("event {reason} about {object}"), async || {
             let all = events.list(&Default::default()).await.unwrap();
             let found = all.into_iter().find(|event| {
-                event.involved_object.name.as_deref() == Some(object)
+                let about = &event.involved_object;
+                let elsewhere = about
+                    .namespace
+                    .as_ref()
+                    .is_some_and(|at| *at != self.namespace);
+                about.name.as_deref() == Some(object)
+                    && !elsewhere
                     && event.reason.as_deref() == Some(reason)
             });
             found.and_then(|event| event.message)
