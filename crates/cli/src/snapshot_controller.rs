@@ -8,5 +8,5 @@ use crate::{args::SnapshotControllerArgs, sidecar::process};
 pub async fn run(args: SnapshotControllerArgs) -> anyhow::Result<()> {
     let service = Service::start(&args.service)?;
     let work = stowage_snapshot_controller::run(args.controller, process(&service));
-    Ok(service.run(work).await?)
+    Ok(Box::pin(service.run(work)).await?)
 }

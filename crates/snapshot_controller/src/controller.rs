@@ -65,6 +65,10 @@ pub struct SnapshotControllerArgs {
 
 /// Flags that upstream's manifests carry and that have no meaning here.
 #[derive(clap::Args, Clone, Debug)]
+#[allow(
+    clippy::option_option,
+    reason = "flags that may come with a value or without"
+)]
 struct Ignored {
     #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
     kube_api_qps: Option<Option<String>>,
@@ -151,8 +155,9 @@ impl Controller {
         // One may have come while we waited for the lease.
         rival::refuse(&self.client, &self.namespace).await?;
         let stop = self.process.shutdown.child_token();
-        let last = CancellationToken::new();
-        let _guards = (stop.clone().drop_guard(), last.clone().drop_guard());
+        // Events outlive the work, which speaks to the last.
+        let silence = CancellationToken::new();
+        let _guards = (stop.clone().drop_guard(), silence.clone().drop_guard());
         let events = Events::new(
             self.client.clone(),
             "snapshot-controller",
@@ -160,7 +165,7 @@ impl Controller {
         );
         let recorder = events.clone();
         let tasks = &self.process.tasks;
-        tasks.spawn("events", async move { recorder.run(last).await });
+        tasks.spawn("events", async move { recorder.run(silence).await });
         tokio::select! {
             () = self.run(events, &stop) => {}
             // Somebody else may be at work already: whatever is under way is dropped at once.
@@ -375,13 +380,13 @@ fn listen_to_claims(world: &Arc<World>, queues: &Queues) {
         };
         let bound = |claim: Option<&Arc<crate::others::Claim>>| claim.map(|claim| claim.bound);
         if bound(old) != bound(new) {
-            add(by::claim(&change.object().key));
+            add(by::claim(&change.object().full_name));
         }
         if let Some(new) = new.filter(|new| new.protected) {
-            queues.claims.add(new.key.as_str());
+            queues.claims.add(new.full_name.as_str());
         }
-        let before = old.and_then(|claim| claim.restores());
-        if before != new.and_then(|claim| claim.restores())
+        let before = old.and_then(|claim| claim.restores.as_ref());
+        if before != new.and_then(|claim| claim.restores.as_ref())
             && let Some(snapshot) = before
         {
             add(by::name(snapshot));

@@ -55,8 +55,7 @@ impl Worker {
     /// The content, if each names the other.
     async fn own_content(&self, request: &Request) -> Result<Option<Content>, Failure> {
         let name = match (&request.status.bound, &request.source) {
-            (Some(name), _) => name.clone(),
-            (None, Source::Content(name)) => name.clone(),
+            (Some(name), _) | (None, Source::Content(name)) => name.clone(),
             (None, _) => content_name(request),
         };
         let content = self.content(&name).await?;

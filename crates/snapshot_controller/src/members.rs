@@ -44,20 +44,20 @@ impl Worker {
         if missing.is_empty() {
             return Ok(());
         }
-        let claims = self.claims_of(group, &content.driver).await?;
+        let sources = self.claims_of(group, &content.driver).await?;
         for info in missing {
             let volume = info.volume_handle.as_deref().unwrap_or_default();
-            let claim = claims.get(volume);
-            let claim_name = claim.map_or("", |(name, _)| name.as_str());
+            let found = sources.get(volume);
+            let claim_name = found.map_or("", |(name, _)| name.as_str());
             let snapshot = snapshot_object(group, volume, claim_name);
             let snapshot = self
                 .writer
                 .create_request(Kind::Single, &group.namespace, &snapshot)
                 .await?;
-            let mode = claim.and_then(|(_, volume)| mode(volume));
-            let object = self.content_object(group, content, &snapshot, volume, mode)?;
-            let made = self.writer.create_content(Kind::Single, &object).await?;
-            if made.state.handle.is_none() {
+            let mode = found.and_then(|(_, volume)| mode(volume));
+            let object = self.content_object(group, content, &snapshot, volume, mode.as_deref())?;
+            let fresh = self.writer.create_content(Kind::Single, &object).await?;
+            if fresh.state.handle.is_none() {
                 let status = json!({
                     "snapshotHandle": info.snapshot_handle,
                     "volumeGroupSnapshotHandle": handle,
@@ -65,7 +65,7 @@ impl Worker {
                     "restoreSize": info.restore_size,
                     "readyToUse": info.ready_to_use,
                 });
-                self.writer.set_content_status(&made, &status).await?;
+                self.writer.set_content_status(&fresh, &status).await?;
             }
         }
         Ok(())
@@ -114,7 +114,7 @@ impl Worker {
         content: &Content,
         snapshot: &Request,
         volume: &str,
-        mode: Option<String>,
+        mode: Option<&str>,
     ) -> Result<Value, Failure> {
         let mut annotations = json!({ GROUP_HANDLE: content.state.handle });
         let classes = self.world.classes.of(Kind::Group).store();

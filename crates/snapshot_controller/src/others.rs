@@ -29,13 +29,13 @@ pub(crate) struct Class {
 pub(crate) struct Claim {
     pub(crate) uid: String,
     /// As `namespace/name`.
-    pub(crate) key: String,
+    pub(crate) full_name: String,
     pub(crate) bound: bool,
     pub(crate) deleting: bool,
     /// It has our finalizer.
     pub(crate) protected: bool,
     /// The snapshot, as `namespace/name`, that it is being filled from.
-    restores: Option<String>,
+    pub(crate) restores: Option<String>,
 }
 
 /// The labels of a node.
@@ -97,7 +97,7 @@ impl Claim {
         let finalizers = metadata.finalizers.unwrap_or_default();
         Some(Self {
             uid: metadata.uid?,
-            key: format!("{namespace}/{}", metadata.name?),
+            full_name: format!("{namespace}/{}", metadata.name?),
             bound: phase.as_deref() == Some("Bound"),
             deleting: metadata.deletion_timestamp.is_some(),
             protected: finalizers.iter().any(|name| name == CLAIM_AS_SOURCE),
@@ -177,15 +177,8 @@ impl Cached for Claim {
     }
 
     fn groups(&self) -> Vec<String> {
-        let mut groups = vec![by::name(&self.key)];
+        let mut groups = vec![by::name(&self.full_name)];
         groups.extend(self.restores.as_deref().map(restoring));
         groups
-    }
-}
-
-impl Claim {
-    /// The snapshot that it is being filled from.
-    pub(crate) fn restores(&self) -> Option<&str> {
-        self.restores.as_deref()
     }
 }

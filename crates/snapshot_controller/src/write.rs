@@ -2,7 +2,7 @@
 
 use kube::{
     Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions},
 };
 use serde_json::Value;
 use stowage_api::snapshot::{
@@ -159,10 +159,9 @@ async fn delete(
     uid: &str,
     what: &'static str,
 ) -> Result<(), Failure> {
-    let mut params = DeleteParams::default();
-    params.preconditions = Some(kube::api::Preconditions {
+    let params = DeleteParams::default().preconditions(Preconditions {
         uid: Some(uid.to_owned()),
-        ..Default::default()
+        resource_version: None,
     });
     match api
         .delete(name, &params)

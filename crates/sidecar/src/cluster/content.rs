@@ -29,6 +29,10 @@ pub(crate) enum Kind {
 
 /// A VolumeSnapshotContent or VolumeGroupSnapshotContent of this driver.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "marks on an object, each there or not"
+)]
 pub struct Content {
     pub(crate) kind: Kind,
     pub(crate) name: String,

@@ -257,7 +257,10 @@ impl Rig {
     pub async fn event(&self, object: &str, reason: &str) -> String {
         let events = Api::<Event>::all(self.client.clone());
         eventually(&format!("event {reason} about {object}"), async || {
-            let all = events.list(&Default::default()).await.unwrap();
+            let all = events
+                .list(&kube::api::ListParams::default())
+                .await
+                .unwrap();
             let found = all.into_iter().find(|event| {
                 let about = &event.involved_object;
                 let elsewhere = about

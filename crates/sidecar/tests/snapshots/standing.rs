@@ -22,7 +22,7 @@ async fn contents_that_are_ready_cost_neither_calls_nor_writes() {
         }});
         let patch = kube::api::Patch::Merge(status);
         let contents = rig.contents();
-        let params = Default::default();
+        let params = kube::api::PatchParams::default();
         let written = contents.patch_status(&name, &params, &patch).await;
         expected.push(version(&written.unwrap()));
     }
@@ -32,7 +32,11 @@ async fn contents_that_are_ready_cost_neither_calls_nor_writes() {
     let source = json!({"spec": {"source": {"volumeHandle": volume}}});
     let last = rig.content("last", source).await;
     rig.ready(&last).await;
-    let all = rig.contents().list(&Default::default()).await.unwrap();
+    let all = rig
+        .contents()
+        .list(&kube::api::ListParams::default())
+        .await
+        .unwrap();
     let ours = |content: &&VolumeSnapshotContent| {
         content.spec.driver == rig.name && content.metadata.name.as_ref() != Some(&last)
     };

@@ -118,9 +118,9 @@ async fn a_ready_snapshot_whose_content_was_taken_away_says_so() {
     let content = scene.content_of(&ready).await.metadata.name.unwrap();
     let bare = kube::api::Patch::Merge(json!({"metadata": {"finalizers": null}}));
     let contents = rig.contents();
-    let params = Default::default();
+    let params = kube::api::PatchParams::default();
     contents
-        .delete(&content, &Default::default())
+        .delete(&content, &kube::api::DeleteParams::default())
         .await
         .unwrap();
     contents.patch(&content, &params, &bare).await.unwrap();

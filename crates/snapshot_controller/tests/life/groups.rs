@@ -33,7 +33,11 @@ async fn ready(scene: &Scene, name: &str) -> VolumeGroupSnapshot {
 async fn members(scene: &Scene) -> Vec<VolumeSnapshot> {
     let snapshots = scene.snapshots();
     eventually("both members are ready", async || {
-        let all = snapshots.list(&Default::default()).await.unwrap().items;
+        let all = snapshots
+            .list(&kube::api::ListParams::default())
+            .await
+            .unwrap()
+            .items;
         let ready = |snapshot: &&VolumeSnapshot| {
             let status = snapshot.status.as_ref();
             status.and_then(|status| status.ready_to_use) == Some(true)

@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 
 use crate::scene::{Scene, controller};
 
+const MANY: usize = 20;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_survive_kills_of_both_processes_and_none_is_taken_twice() {
     let mut scene = Scene::quiet().await;
     scene.rig.class(json!({})).await;
     scene.claim("data", Value::Null).await;
-    const MANY: usize = 20;
     for number in 0..MANY {
         scene
             .snapshot(&format!("s{number}"), "data", json!({}))

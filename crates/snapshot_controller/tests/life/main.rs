@@ -1,6 +1,8 @@
 //! Snapshots from the user's object to the driver and back: this controller, a sidecar, and a driver in memory, on a
 //! real API server.
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 mod bad_input;
 mod classes;
 mod deleting;

@@ -208,8 +208,14 @@ impl Scene {
     pub async fn nothing_left(&self) {
         let (snapshots, contents) = (self.snapshots(), self.rig.contents());
         eventually("nothing is left", async || {
-            let requests = snapshots.list(&Default::default()).await.unwrap();
-            let contents = contents.list(&Default::default()).await.unwrap();
+            let requests = snapshots
+                .list(&kube::api::ListParams::default())
+                .await
+                .unwrap();
+            let contents = contents
+                .list(&kube::api::ListParams::default())
+                .await
+                .unwrap();
             let mut ours = contents.iter();
             let none = !ours.any(|content| content.spec.driver == self.rig.name);
             let gone = none && requests.items.is_empty() && self.rig.driver.snapshots().is_empty();

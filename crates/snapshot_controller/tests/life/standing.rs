@@ -45,11 +45,15 @@ async fn a_restart_with_many_snapshots_writes_nothing() {
 }
 
 async fn versions(scene: &Scene) -> BTreeMap<String, String> {
-    let snapshots = scene.snapshots().list(&Default::default()).await.unwrap();
+    let snapshots = scene
+        .snapshots()
+        .list(&kube::api::ListParams::default())
+        .await
+        .unwrap();
     let contents = scene
         .rig
         .contents()
-        .list(&Default::default())
+        .list(&kube::api::ListParams::default())
         .await
         .unwrap();
     let contents = contents.into_iter();
