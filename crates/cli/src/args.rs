@@ -45,6 +45,7 @@ Examples:
     Operator(Box<OperatorArgs>),
     #[command(subcommand)]
     Sidecar(Sidecar),
+    SnapshotController(Box<SnapshotControllerArgs>),
     Status(StatusArgs),
 }
 
@@ -130,9 +131,9 @@ pub enum Sidecar {
     Node(Box<SidecarNodeArgs>),
 }
 
-/// Beside a driver's controller: provisions, deletes, attaches and detaches volumes
+/// Beside a driver's controller: provisions, deletes, attaches and detaches volumes, takes snapshots
 ///
-/// In place of external-provisioner and external-attacher, with their flags, under their roles. Asks the driver what it
+/// In place of external-provisioner, external-attacher and csi-snapshotter, with their flags, under their roles. Asks the driver what it
 /// can do and does what it can. Without --leader-election run one replica only, and none of the Go sidecars beside it.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -168,6 +169,25 @@ Examples:
 pub struct SidecarNodeArgs {
     #[command(flatten)]
     pub node: stowage_sidecar::node::NodeArgs,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
+}
+
+/// The cluster-wide half of snapshots, for clusters that have none
+///
+/// Makes a content for each VolumeSnapshot and VolumeGroupSnapshot, which a driver's sidecar then fills, and tells users
+/// what became of it. In place of upstream's snapshot-controller, with its flags, its lease and its role. A cluster needs
+/// exactly one for all drivers: this one refuses to start beside another.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stowage crds | kubectl apply -f -
+  stowage snapshot-controller --leader-election
+  stowage snapshot-controller --kubeconfig ~/.kube/config --v=5")]
+pub struct SnapshotControllerArgs {
+    #[command(flatten)]
+    pub controller: stowage_snapshot_controller::SnapshotControllerArgs,
 
     #[command(flatten)]
     pub service: stowage_service::ServiceArgs,

@@ -6,6 +6,7 @@
 //! - [`driver`]: runs a CSI driver.
 //! - [`operator`]: runs the operator; `original` reads the command line of the one it replaces.
 //! - [`sidecar`]: runs the sidecar of a CSI driver.
+//! - [`snapshot_controller`]: runs the cluster-wide half of snapshots.
 //! - [`status`]: draws CSI drivers x nodes of a cluster.
 //! - [`cluster`]: how the commands for a person's shell reach a cluster, and what they say if they cannot.
 //! - [`output`]: the only place that writes to the terminal.
@@ -18,6 +19,7 @@ mod operator;
 mod original;
 mod output;
 mod sidecar;
+mod snapshot_controller;
 mod status;
 
 use std::env;
@@ -85,6 +87,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 .enable_all()
                 .build()?
                 .block_on(sidecar::node(*args))
+        }
+        Command::SnapshotController(args) => {
+            stowage_service::arenas::limit();
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(DRIVER_THREADS)
+                .enable_all()
+                .build()?
+                .block_on(snapshot_controller::run(*args))
         }
         Command::Status(args) => {
             stowage_service::client::install_crypto_provider();

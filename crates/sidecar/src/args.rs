@@ -10,6 +10,7 @@ use stowage_service::duration;
 
 const PROVISIONING: &str = "Provisioning";
 const ATTACHING: &str = "Attaching";
+const SNAPSHOTS: &str = "Snapshots";
 pub(crate) const NODE_DEPLOYMENT: &str = "One controller per node";
 
 /// Flags of the controller's roles.
@@ -27,7 +28,8 @@ pub struct RoleArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "5m")]
     pub retry_interval_max: Duration,
 
-    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, and to detach [default: 10]
+    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, to detach, and to take
+    /// snapshots [default: 10]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     pub worker_threads: Option<u16>,
 
@@ -48,7 +50,7 @@ pub struct RoleArgs {
     #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = PROVISIONING)]
     pub volume_name_uuid_length: i16,
 
-    /// Tell the driver the names of claim and volume
+    /// Tell the driver the names of claim and volume, of snapshot and content
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = PROVISIONING)]
     pub extra_create_metadata: bool,
@@ -93,6 +95,30 @@ pub struct RoleArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1m", help_heading = ATTACHING)]
     pub reconcile_sync: Duration,
 
+    /// First part of the names of snapshots
+    #[arg(long, value_name = "PREFIX", default_value = "snapshot", help_heading = SNAPSHOTS)]
+    pub snapshot_name_prefix: String,
+
+    /// How much of the VolumeSnapshot's uid goes into the name of its snapshot; -1 is all of it
+    #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = SNAPSHOTS)]
+    pub snapshot_name_uuid_length: i16,
+
+    /// First part of the names of group snapshots
+    #[arg(long, value_name = "PREFIX", default_value = "groupsnapshot", help_heading = SNAPSHOTS)]
+    pub groupsnapshot_name_prefix: String,
+
+    /// How much of the VolumeGroupSnapshot's uid goes into the name of its group snapshot; -1 is all of it
+    #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = SNAPSHOTS)]
+    pub groupsnapshot_name_uuid_length: i16,
+
+    /// Like --timeout, for snapshots only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = SNAPSHOTS)]
+    pub snapshotter_timeout: Option<Duration>,
+
+    /// Like --worker-threads, for snapshots only
+    #[arg(long, value_name = "NUMBER", help_heading = SNAPSHOTS, value_parser = clap::value_parser!(u16).range(1..))]
+    pub snapshotter_worker_threads: Option<u16>,
+
     /// The node of this process, with --node-deployment
     #[arg(long, value_name = "NODE", env = "NODE_NAME", help_heading = NODE_DEPLOYMENT)]
     pub node_name: Option<String>,
@@ -128,6 +154,7 @@ pub(crate) struct Settings {
     pub(crate) default_fs_type: String,
     pub(crate) provision: Provision,
     pub(crate) attach: Attach,
+    pub(crate) snapshots: Snapshots,
     /// Set with --node-deployment.
     pub(crate) own_node: Option<OwnNode>,
 }
@@ -141,14 +168,57 @@ pub(crate) struct Settings {
 pub(crate) struct Provision {
     pub(crate) workers: usize,
     pub(crate) timeout: Duration,
-    pub(crate) name_prefix: String,
-    /// How many characters of the uid, without dashes. `None`: the whole uid as it is.
-    pub(crate) name_length: Option<usize>,
+    pub(crate) naming: Naming,
     pub(crate) extra_metadata: bool,
     pub(crate) strict_topology: bool,
     pub(crate) immediate_topology: bool,
     pub(crate) publish_read_only: bool,
     pub(crate) keep_volume_mode: bool,
+}
+
+/// How snapshots are taken.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshots {
+    pub(crate) workers: usize,
+    pub(crate) timeout: Duration,
+    pub(crate) naming: Naming,
+    pub(crate) group_naming: Naming,
+}
+
+/// How the names that a driver is given follow from the uids of objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Naming {
+    prefix: String,
+    /// How many characters of the uid, without dashes. `None`: the whole uid as it is.
+    length: Option<usize>,
+}
+
+impl Naming {
+    fn new(flags: [&'static str; 2], prefix: &str, length: i16) -> Result<Self, ArgsError> {
+        let [prefix_flag, length_flag] = flags;
+        if prefix.is_empty() {
+            return Err(ArgsError::NamePrefix(prefix_flag));
+        }
+        let length = match length {
+            -1 => None,
+            length @ 1..=32 => Some(length.unsigned_abs().into()),
+            other => return Err(ArgsError::NameLength(length_flag, other)),
+        };
+        let prefix = prefix.to_owned();
+        Ok(Self { prefix, length })
+    }
+
+    /// It follows from the uid alone, so that everybody finds the same one.
+    pub(crate) fn name(&self, uid: &str) -> String {
+        let prefix = &self.prefix;
+        match self.length {
+            None => format!("{prefix}-{uid}"),
+            Some(length) => {
+                let digits: String = uid.chars().filter(|c| *c != '-').take(length).collect();
+                format!("{prefix}-{digits}")
+            }
+        }
+    }
 }
 
 /// How volumes are attached.
@@ -176,12 +246,12 @@ pub enum ArgsError {
         "--node-deployment needs the name of the node: set the environment variable NODE_NAME or --node-name"
     )]
     NodeName,
-    /// The uid of a claim has 32 characters.
-    #[error("--volume-name-uuid-length is {0}: it must be -1, or 1 to 32")]
-    NameLength(i16),
-    /// Volumes would have names that begin with a dash.
-    #[error("--volume-name-prefix must not be empty")]
-    NamePrefix,
+    /// A uid has 32 characters.
+    #[error("--{0} is {1}: it must be -1, or 1 to 32")]
+    NameLength(&'static str, i16),
+    /// Names would begin with a dash.
+    #[error("--{0} must not be empty")]
+    NamePrefix(&'static str),
     /// Work that fails would be tried without a pause.
     #[error("--retry-interval-start must be more than 0 and at most --retry-interval-max")]
     Retry,
@@ -194,19 +264,11 @@ impl RoleArgs {
         common: Option<Duration>,
         per_node: bool,
     ) -> Result<Settings, ArgsError> {
-        if self.volume_name_prefix.is_empty() {
-            return Err(ArgsError::NamePrefix);
-        }
         if self.retry_interval_start.is_zero()
             || self.retry_interval_start > self.retry_interval_max
         {
             return Err(ArgsError::Retry);
         }
-        let name_length = match self.volume_name_uuid_length {
-            -1 => None,
-            length @ 1..=32 => Some(length.unsigned_abs().into()),
-            other => return Err(ArgsError::NameLength(other)),
-        };
         Ok(Settings {
             retry_first: self.retry_interval_start,
             retry_longest: self.retry_interval_max,
@@ -214,8 +276,11 @@ impl RoleArgs {
             provision: Provision {
                 workers: workers(self.provisioner_worker_threads, self.worker_threads, 100),
                 timeout: timeout(self.provisioner_timeout, common, 10),
-                name_prefix: self.volume_name_prefix.clone(),
-                name_length,
+                naming: Naming::new(
+                    ["volume-name-prefix", "volume-name-uuid-length"],
+                    &self.volume_name_prefix,
+                    self.volume_name_uuid_length,
+                )?,
                 extra_metadata: self.extra_create_metadata,
                 strict_topology: self.strict_topology,
                 immediate_topology: self.immediate_topology,
@@ -227,7 +292,28 @@ impl RoleArgs {
                 timeout: timeout(self.attacher_timeout, common, 15),
                 compare_every: (!self.reconcile_sync.is_zero()).then_some(self.reconcile_sync),
             },
+            snapshots: self.snapshots(common)?,
             own_node: self.own_node(per_node)?,
+        })
+    }
+
+    fn snapshots(&self, common: Option<Duration>) -> Result<Snapshots, ArgsError> {
+        Ok(Snapshots {
+            workers: workers(self.snapshotter_worker_threads, self.worker_threads, 10),
+            timeout: timeout(self.snapshotter_timeout, common, 60),
+            naming: Naming::new(
+                ["snapshot-name-prefix", "snapshot-name-uuid-length"],
+                &self.snapshot_name_prefix,
+                self.snapshot_name_uuid_length,
+            )?,
+            group_naming: Naming::new(
+                [
+                    "groupsnapshot-name-prefix",
+                    "groupsnapshot-name-uuid-length",
+                ],
+                &self.groupsnapshot_name_prefix,
+                self.groupsnapshot_name_uuid_length,
+            )?,
         })
     }
 

@@ -60,7 +60,7 @@ fn needs(capabilities: Capabilities, _: &Settings) -> Option<Kinds> {
     Some(Kinds {
         attachments: true,
         driver_nodes: publishes(capabilities),
-        nodes: false,
+        ..Kinds::default()
     })
 }
 

@@ -47,7 +47,8 @@ pub struct ControllerArgs {
     #[arg(long, value_name = "NAME")]
     pub driver_name: Option<DriverName>,
 
-    /// How long a call to the driver may take [default: 10s to provision, 15s to attach]
+    /// How long a call to the driver may take [default: 10s to provision, 15s to attach, 1m for
+    /// snapshots]
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     pub timeout: Option<Duration>,
 
@@ -265,7 +266,7 @@ impl Controller {
         lost: CancellationToken,
         resolve_only: bool,
     ) -> Result<(), ControllerError> {
-        let (roles, kinds) = self.roles()?;
+        let (roles, kinds) = self.roles(&server)?;
         let client = client::connect(self.config.clone())?;
         let Some(journal) = self.open_journal(&client).await? else {
             return Ok(());
@@ -383,11 +384,12 @@ impl Controller {
     }
 
     /// The roles that this driver has work for, and what they need to see.
-    fn roles(&self) -> Result<(Vec<&'static Role>, Kinds), ControllerError> {
+    fn roles(&self, server: &Server) -> Result<(Vec<&'static Role>, Kinds), ControllerError> {
         let mut roles = Vec::new();
         let mut kinds = Kinds::default();
         for role in ROLES {
-            if let Some(needs) = (role.needs)(self.driver.capabilities(), &self.settings) {
+            let needs = (role.needs)(self.driver.capabilities(), &self.settings);
+            if let Some(needs) = needs.and_then(|needs| needs.on(server)) {
                 kinds = kinds.and(needs);
                 roles.push(role);
             }

@@ -5,7 +5,7 @@
 //! | [`controller`] | `stowage sidecar controller`: the leases, and the roles under them |
 //! | [`node`] | `stowage sidecar node`: registration and liveness |
 //! | [`role`] | which roles there are; a new one is one file and one line there |
-//! | [`provision`], [`attach`] | the roles |
+//! | [`provision`], [`attach`], [`snapshot`] | the roles |
 //! | [`cluster`] | the shared watches: each kind once, whatever the number of roles |
 //! | [`queue`] | work that waits, one entry per object |
 //! | [`intent`], [`journal`] | volumes that may be half made, and where that is written down |
@@ -16,7 +16,7 @@
 //! | [`register`] | makes the driver known to the kubelet and keeps it known |
 //! | [`termination`] | the last words of a process, where `kubectl describe pod` shows them |
 //! | [`args`] | the flags of the roles |
-//! | [`access`], [`finalizer`], [`secrets`], [`quantity`], [`driver_call`] | small things that roles share |
+//! | [`access`], [`finalizer`], [`json_patch`], [`secrets`], [`secret_template`], [`quantity`], [`driver_call`] | small things that roles share |
 
 mod access;
 pub mod args;
@@ -29,6 +29,7 @@ pub mod events;
 mod finalizer;
 pub mod intent;
 pub mod journal;
+pub mod json_patch;
 pub mod liveness;
 pub mod node;
 mod provision;
@@ -36,6 +37,8 @@ mod quantity;
 pub mod queue;
 pub mod register;
 mod role;
+pub mod secret_template;
 mod secrets;
 mod server;
+mod snapshot;
 pub mod termination;

@@ -64,6 +64,7 @@ fn needs(driver: Capabilities, settings: &Settings) -> Option<Kinds> {
         attachments: driver.publish_unpublish(),
         driver_nodes: topology,
         nodes: topology,
+        ..Kinds::default()
     })
 }
 

@@ -12,6 +12,7 @@ pub(crate) struct Server {
     /// Groups and versions with one of the kinds below.
     pub(crate) attributes_classes: Option<&'static str>,
     pub(crate) snapshots: bool,
+    pub(crate) group_snapshots: bool,
 }
 
 /// Why the server cannot be worked with.
@@ -65,6 +66,7 @@ impl Server {
             minor,
             attributes_classes,
             snapshots: has("snapshot.storage.k8s.io/v1"),
+            group_snapshots: has("groupsnapshot.storage.k8s.io/v1"),
         })
     }
 
@@ -80,7 +82,10 @@ impl Server {
             off.push("VolumeAttributesClass: the server has no such kind (from 1.29 on, by feature gate)".to_owned());
         }
         if !self.snapshots {
-            off.push("volumes from snapshots: the kinds of snapshot.storage.k8s.io/v1 are not installed (`stowage crds`)".to_owned());
+            off.push("snapshots, and volumes from them: the kinds of snapshot.storage.k8s.io/v1 are not installed (`stowage crds`)".to_owned());
+        }
+        if !self.group_snapshots {
+            off.push("snapshots of groups: the kinds of groupsnapshot.storage.k8s.io/v1 are not installed (`stowage crds`)".to_owned());
         }
         if !self.has_attach_error_codes() {
             off.push(
