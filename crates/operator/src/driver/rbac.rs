@@ -148,6 +148,15 @@ pub fn operator_rules() -> Vec<Value> {
     merged(given.chain(&OPERATOR))
 }
 
+/// What the account of a controller needs when a template names one of its own: in the whole cluster, and in the
+/// driver's namespace. Secrets come on top.
+pub fn controller_rules() -> [Vec<Value>; 2] {
+    let of = |rules: fn(ControllerRole) -> &'static [Rule]| {
+        merged(ControllerRole::ALL.into_iter().flat_map(rules))
+    };
+    [of(cluster_rules), of(namespace_rules)]
+}
+
 /// One rule for each resource, with the verbs of all.
 fn merged<'a>(rules: impl Iterator<Item = &'a Rule>) -> Vec<Value> {
     let mut verbs: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
