@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures::future;
 use kube::api::{
     DeleteParams, DynamicObject, ListParams, PostParams, Preconditions, PropagationPolicy,
 };
@@ -22,7 +23,7 @@ use stowage_api::driver_deployment::OWNER_UID_LABEL;
 
 use crate::driver::{BudgetVersion, Kind, Object};
 
-pub use ownership::{Key, Owned, Recorded};
+pub use ownership::{Key, Objects, Recorded, is_ours};
 use ownership::{merged, owned_keys};
 pub use refusal::Difference;
 
@@ -135,32 +136,42 @@ impl Applier {
         })
     }
 
-    /// Everything that carries the uid of an instance.
-    pub async fn owned(&self, uid: &str) -> Result<Owned, ApplyError> {
+    /// Everything that carries the uid of an instance. Looks through all objects of every kind: for when it is not
+    /// known what there is.
+    pub async fn owned(&self, uid: &str) -> Result<Objects, ApplyError> {
         let selector = ListParams::default().labels(&format!("{OWNER_UID_LABEL}={uid}"));
-        let mut owned = Owned {
-            objects: BTreeMap::new(),
-            has_snapshots: true,
-        };
-        for kind in Kind::ALL {
-            let api =
-                Api::<DynamicObject>::all_with(self.client.clone(), &kind.resource(self.budget));
-            let list = match api.list(&selector).await {
-                Ok(list) => list,
-                // Snapshots are an addition that clusters may lack.
-                Err(kube::Error::Api(status))
-                    if status.code == 404 && kind == Kind::VolumeSnapshotClass =>
-                {
-                    owned.has_snapshots = false;
-                    continue;
+        let lists = Kind::ALL.map(|kind| {
+            let resource = kind.resource(self.budget);
+            let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
+            let selector = &selector;
+            async move {
+                match api.list(selector).await {
+                    Ok(list) => Ok((kind, list.items)),
+                    // Snapshots are an addition that clusters may lack.
+                    Err(error) if is_missing(&error) && kind == Kind::VolumeSnapshotClass => {
+                        Ok((kind, Vec::new()))
+                    }
+                    Err(error) => Err(ApplyError::api(&Key::all_of(kind))(error)),
                 }
-                Err(error) => return Err(ApplyError::api(&Key::all_of(kind))(error)),
-            };
-            for object in list {
-                owned.objects.insert(Key::of(kind, &object), object);
             }
-        }
-        Ok(owned)
+        });
+        let lists = future::try_join_all(lists).await?;
+        let objects = lists.into_iter().flat_map(|(kind, objects)| {
+            objects
+                .into_iter()
+                .map(move |object| (Key::of(kind, &object), object))
+        });
+        Ok(objects.collect())
+    }
+
+    /// Those of these objects that are there.
+    pub async fn read(&self, keys: impl IntoIterator<Item = Key>) -> Result<Objects, ApplyError> {
+        let found = keys.into_iter().map(|key| async {
+            let object = self.get(&key).await?;
+            Ok::<_, ApplyError>(object.map(|object| (key, object)))
+        });
+        let found = future::try_join_all(found).await?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// Asks the server whether it would take this object, without making it.
@@ -224,12 +235,15 @@ impl Applier {
             }
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
                 let there = api.get(&key.name).await.map_err(ApplyError::api(key))?;
-                if !recorded.contains(there.metadata.uid.as_deref()) {
+                let uid = wanted
+                    .labels
+                    .get(OWNER_UID_LABEL)
+                    .map_or("", String::as_str);
+                if !is_ours(&there, uid, recorded) {
                     return Err(ApplyError::Collision(key.clone()));
                 }
-                // Ours, but somebody took our labels away.
-                let stored = self.replace(key, wanted, &there).await?;
-                Ok((stored, Change::Reverted))
+                // We died after making it, or somebody took our labels away.
+                self.update(key, wanted, &there).await
             }
             Err(error) => Err(ApplyError::api(key)(error)),
         }
@@ -279,19 +293,6 @@ impl Applier {
         }
     }
 
-    async fn replace(
-        &self,
-        key: &Key,
-        wanted: &Object,
-        live: &DynamicObject,
-    ) -> Result<DynamicObject, ApplyError> {
-        let document = self.document(wanted, Some(live));
-        let stored = self.api(key).replace(&key.name, &post(), &document).await;
-        let stored = stored.map_err(ApplyError::api(key))?;
-        self.remember(key, wanted, &stored);
-        Ok(stored)
-    }
-
     /// Deletes an object that carries our labels. Called twice: what is gone stays gone.
     pub async fn delete(&self, key: &Key, live: &DynamicObject) -> Result<(), ApplyError> {
         let parameters = DeleteParams {
@@ -311,12 +312,9 @@ impl Applier {
         }
     }
 
-    /// Reads one object.
-    pub async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, ApplyError> {
-        match self.api(key).get_opt(&key.name).await {
-            Ok(object) => Ok(object),
-            Err(error) => Err(ApplyError::api(key)(error)),
-        }
+    async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, ApplyError> {
+        let found = self.api(key).get_opt(&key.name).await;
+        found.map_err(ApplyError::api(key))
     }
 
     /// Which version of PodDisruptionBudgets the server has.
@@ -347,6 +345,10 @@ impl Applier {
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Fingerprint>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_missing(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 fn post() -> PostParams {

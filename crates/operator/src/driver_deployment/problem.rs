@@ -119,7 +119,7 @@ pub(super) fn warnings(driver: &ValidDriver, fetched: &Fetched) -> Vec<Problem> 
         );
         warnings.push(Problem::new(Reason::OwnServiceAccount, message));
     }
-    if !driver.snapshot_classes.is_empty() && !fetched.owned.has_snapshots {
+    if !driver.snapshot_classes.is_empty() && !fetched.has_snapshots {
         let message =
             "the cluster does not know VolumeSnapshotClasses: install them with `stowage crds`";
         warnings.push(Problem::new(Reason::NoSnapshotSupport, message));

@@ -261,6 +261,25 @@ pub fn conditions(
     findings.into_iter().map(of).collect()
 }
 
+/// The status with one condition replaced; everything else stays.
+pub fn with_finding(
+    before: &CSIDriverDeploymentStatus,
+    finding: Finding,
+    generation: Option<i64>,
+) -> CSIDriverDeploymentStatus {
+    let message = summary(std::slice::from_ref(&finding));
+    let about = finding.about;
+    let known = before.conditions.as_deref();
+    let mut conditions: Vec<_> = conditions(known, vec![finding], generation);
+    let others = known.into_iter().flatten().filter(|it| it.type_ != about);
+    conditions.extend(others.cloned());
+    CSIDriverDeploymentStatus {
+        message: Some(message),
+        conditions: Some(conditions),
+        ..before.clone()
+    }
+}
+
 /// The line for `kubectl get`: what is wrong, or how many nodes are ready.
 pub fn summary(findings: &[Finding]) -> String {
     let sync = findings
