@@ -101,6 +101,7 @@ impl ApplyError {
 pub struct Applier {
     client: Client,
     budget: BudgetVersion,
+    has_security_constraints: bool,
     memory: Mutex<HashMap<Key, Fingerprint>>,
 }
 
@@ -129,9 +130,15 @@ impl Applier {
             Err(kube::Error::Api(status)) if status.code == 404 => BudgetVersion::V1beta1,
             Err(error) => return Err(error),
         };
+        let groups = client.list_api_groups().await?;
+        let has_security_constraints = groups
+            .groups
+            .iter()
+            .any(|it| it.name == "security.openshift.io");
         Ok(Self {
             client,
             budget,
+            has_security_constraints,
             memory: Mutex::default(),
         })
     }
@@ -315,6 +322,11 @@ impl Applier {
     async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, ApplyError> {
         let found = self.api(key).get_opt(&key.name).await;
         found.map_err(ApplyError::api(key))
+    }
+
+    /// Whether the server is OpenShift's, where privileged pods need a right of their own.
+    pub fn has_security_constraints(&self) -> bool {
+        self.has_security_constraints
     }
 
     /// Which version of PodDisruptionBudgets the server has.
