@@ -5,11 +5,11 @@
 //! restart a dry-run tells. Where it drifted, everything but foreign labels and annotations is replaced: an added
 //! container, variable or toleration disappears. Where it did not, nothing is sent.
 
+mod fingerprint;
 mod ownership;
 mod refusal;
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future;
@@ -18,13 +18,13 @@ use kube::api::{
 };
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
-use serde_json::{Map, Value, json};
 use stowage_api::driver_deployment::OWNER_UID_LABEL;
 
 use crate::driver::{BudgetVersion, Kind, Object};
 
+use fingerprint::{Fingerprint, body};
+use ownership::merged;
 pub use ownership::{Key, Objects, Recorded, is_ours};
-use ownership::{merged, owned_keys};
 pub use refusal::Difference;
 
 /// Who writes, in `managedFields`.
@@ -105,15 +105,6 @@ pub struct Applier {
     memory: Mutex<HashMap<Key, Fingerprint>>,
 }
 
-/// An object after a write of ours.
-#[derive(Clone, Copy, PartialEq)]
-struct Fingerprint {
-    /// What we wanted.
-    wanted: u64,
-    /// What the server made of it.
-    returned: u64,
-}
-
 impl Applier {
     /// Asks the server which versions it has.
     pub async fn connect(client: Client) -> Result<Self, kube::Error> {
@@ -191,7 +182,7 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let key = Key::of_wanted(wanted);
         let known = self.lock().get(&key).copied();
-        if live.is_some() && known.is_some_and(|known| known.wanted == hash_of_wanted(wanted)) {
+        if live.is_some() && known.is_some_and(|known| known.is_for(wanted)) {
             return Ok(());
         }
         let api = self.api(&key);
@@ -262,10 +253,7 @@ impl Applier {
         wanted: &Object,
         live: &DynamicObject,
     ) -> Result<(DynamicObject, Change), ApplyError> {
-        let now = Fingerprint {
-            wanted: hash_of_wanted(wanted),
-            returned: hash_of_live(wanted, live),
-        };
+        let now = Fingerprint::of(wanted, live);
         let known = self.lock().get(key).copied();
         if known == Some(now) {
             return Ok((live.clone(), Change::None));
@@ -281,7 +269,7 @@ impl Applier {
                 let document = self.document(wanted, Some(live));
                 let answer = self.api(key).replace(&key.name, &dry_run, &document).await;
                 match answer {
-                    Ok(answer) if hash_of_live(wanted, &answer) == now.returned => {
+                    Ok(answer) if Fingerprint::of(wanted, &answer) == now => {
                         self.lock().insert(key.clone(), now);
                         return Ok((live.clone(), Change::None));
                     }
@@ -335,10 +323,7 @@ impl Applier {
     }
 
     fn remember(&self, key: &Key, wanted: &Object, stored: &DynamicObject) {
-        let fingerprint = Fingerprint {
-            wanted: hash_of_wanted(wanted),
-            returned: hash_of_live(wanted, stored),
-        };
+        let fingerprint = Fingerprint::of(wanted, stored);
         self.lock().insert(key.clone(), fingerprint);
     }
 
@@ -368,46 +353,4 @@ fn post() -> PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     }
-}
-
-/// Everything but type, metadata and status: what a managed object is compared by.
-fn body(kind: Kind, object: &DynamicObject) -> Map<String, Value> {
-    let mut body = object.data.as_object().cloned().unwrap_or_default();
-    body.remove("status");
-    if kind == Kind::ServiceAccount {
-        // The cluster writes tokens and pull secrets of its own into accounts.
-        body.clear();
-    }
-    body
-}
-
-fn hash_of_wanted(wanted: &Object) -> u64 {
-    hash(&json!([wanted.labels, wanted.annotations, wanted.body]))
-}
-
-/// What is ours in an object: everything, apart from foreign labels and annotations.
-fn hash_of_live(wanted: &Object, live: &DynamicObject) -> u64 {
-    let of_ours = |ours: &BTreeMap<String, String>,
-                   there: &BTreeMap<String, String>|
-     -> Vec<Option<String>> {
-        ours.keys().map(|key| there.get(key).cloned()).collect()
-    };
-    let labels = of_ours(&wanted.labels, live.labels());
-    let annotations = of_ours(&wanted.annotations, live.annotations());
-    let pull_secrets =
-        (wanted.kind == Kind::ServiceAccount).then(|| ownership::has_pull_secrets(wanted, live));
-    hash(&json!([
-        labels,
-        annotations,
-        owned_keys(live),
-        pull_secrets,
-        body(wanted.kind, live),
-    ]))
-}
-
-/// Only ever compared with hashes of the same process.
-fn hash(value: &Value) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.to_string().hash(&mut hasher);
-    hasher.finish()
 }
