@@ -17,6 +17,10 @@ const GENERATED: &[(&str, &[&str])] = &[
         &["crds", "--group", "driver-deployments"],
     ),
     (
+        "deploy/prerequisites/01-crd.yaml",
+        &["crds", "--group", "driver-deployments"],
+    ),
+    (
         "deploy/crds/snapshot.storage.k8s.io.yaml",
         &["crds", "--group", "snapshots"],
     ),

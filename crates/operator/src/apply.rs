@@ -5,25 +5,26 @@
 //! restart a dry-run tells. Where it drifted, everything but foreign labels and annotations is replaced: an added
 //! container, variable or toleration disappears. Where it did not, nothing is sent.
 
+mod fingerprint;
 mod ownership;
 mod refusal;
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures::future;
 use kube::api::{
     DeleteParams, DynamicObject, ListParams, PostParams, Preconditions, PropagationPolicy,
 };
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
-use serde_json::{Map, Value, json};
 use stowage_api::driver_deployment::OWNER_UID_LABEL;
 
 use crate::driver::{BudgetVersion, Kind, Object};
 
-pub use ownership::{Key, Owned, Recorded};
-use ownership::{merged, owned_keys};
+use fingerprint::{Fingerprint, body};
+use ownership::merged;
+pub use ownership::{Key, Objects, Recorded, is_ours};
 pub use refusal::Difference;
 
 /// Who writes, in `managedFields`.
@@ -100,16 +101,8 @@ impl ApplyError {
 pub struct Applier {
     client: Client,
     budget: BudgetVersion,
+    has_security_constraints: bool,
     memory: Mutex<HashMap<Key, Fingerprint>>,
-}
-
-/// An object after a write of ours.
-#[derive(Clone, Copy, PartialEq)]
-struct Fingerprint {
-    /// What we wanted.
-    wanted: u64,
-    /// What the server made of it.
-    returned: u64,
 }
 
 impl Applier {
@@ -128,39 +121,55 @@ impl Applier {
             Err(kube::Error::Api(status)) if status.code == 404 => BudgetVersion::V1beta1,
             Err(error) => return Err(error),
         };
+        let groups = client.list_api_groups().await?;
+        let has_security_constraints = groups
+            .groups
+            .iter()
+            .any(|it| it.name == "security.openshift.io");
         Ok(Self {
             client,
             budget,
+            has_security_constraints,
             memory: Mutex::default(),
         })
     }
 
-    /// Everything that carries the uid of an instance.
-    pub async fn owned(&self, uid: &str) -> Result<Owned, ApplyError> {
+    /// Everything that carries the uid of an instance. Looks through all objects of every kind: for when it is not
+    /// known what there is.
+    pub async fn owned(&self, uid: &str) -> Result<Objects, ApplyError> {
         let selector = ListParams::default().labels(&format!("{OWNER_UID_LABEL}={uid}"));
-        let mut owned = Owned {
-            objects: BTreeMap::new(),
-            has_snapshots: true,
-        };
-        for kind in Kind::ALL {
-            let api =
-                Api::<DynamicObject>::all_with(self.client.clone(), &kind.resource(self.budget));
-            let list = match api.list(&selector).await {
-                Ok(list) => list,
-                // Snapshots are an addition that clusters may lack.
-                Err(kube::Error::Api(status))
-                    if status.code == 404 && kind == Kind::VolumeSnapshotClass =>
-                {
-                    owned.has_snapshots = false;
-                    continue;
+        let lists = Kind::ALL.map(|kind| {
+            let resource = kind.resource(self.budget);
+            let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
+            let selector = &selector;
+            async move {
+                match api.list(selector).await {
+                    Ok(list) => Ok((kind, list.items)),
+                    // Snapshots are an addition that clusters may lack.
+                    Err(error) if is_missing(&error) && kind == Kind::VolumeSnapshotClass => {
+                        Ok((kind, Vec::new()))
+                    }
+                    Err(error) => Err(ApplyError::api(&Key::all_of(kind))(error)),
                 }
-                Err(error) => return Err(ApplyError::api(&Key::all_of(kind))(error)),
-            };
-            for object in list {
-                owned.objects.insert(Key::of(kind, &object), object);
             }
-        }
-        Ok(owned)
+        });
+        let lists = future::try_join_all(lists).await?;
+        let objects = lists.into_iter().flat_map(|(kind, objects)| {
+            objects
+                .into_iter()
+                .map(move |object| (Key::of(kind, &object), object))
+        });
+        Ok(objects.collect())
+    }
+
+    /// Those of these objects that are there.
+    pub async fn read(&self, keys: impl IntoIterator<Item = Key>) -> Result<Objects, ApplyError> {
+        let found = keys.into_iter().map(|key| async {
+            let object = self.get(&key).await?;
+            Ok::<_, ApplyError>(object.map(|object| (key, object)))
+        });
+        let found = future::try_join_all(found).await?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// Asks the server whether it would take this object, without making it.
@@ -173,7 +182,7 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let key = Key::of_wanted(wanted);
         let known = self.lock().get(&key).copied();
-        if live.is_some() && known.is_some_and(|known| known.wanted == hash_of_wanted(wanted)) {
+        if live.is_some() && known.is_some_and(|known| known.is_for(wanted)) {
             return Ok(());
         }
         let api = self.api(&key);
@@ -224,12 +233,15 @@ impl Applier {
             }
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
                 let there = api.get(&key.name).await.map_err(ApplyError::api(key))?;
-                if !recorded.contains(there.metadata.uid.as_deref()) {
+                let uid = wanted
+                    .labels
+                    .get(OWNER_UID_LABEL)
+                    .map_or("", String::as_str);
+                if !is_ours(&there, uid, recorded) {
                     return Err(ApplyError::Collision(key.clone()));
                 }
-                // Ours, but somebody took our labels away.
-                let stored = self.replace(key, wanted, &there).await?;
-                Ok((stored, Change::Reverted))
+                // We died after making it, or somebody took our labels away.
+                self.update(key, wanted, &there).await
             }
             Err(error) => Err(ApplyError::api(key)(error)),
         }
@@ -241,10 +253,7 @@ impl Applier {
         wanted: &Object,
         live: &DynamicObject,
     ) -> Result<(DynamicObject, Change), ApplyError> {
-        let now = Fingerprint {
-            wanted: hash_of_wanted(wanted),
-            returned: hash_of_live(wanted, live),
-        };
+        let now = Fingerprint::of(wanted, live);
         let known = self.lock().get(key).copied();
         if known == Some(now) {
             return Ok((live.clone(), Change::None));
@@ -260,7 +269,7 @@ impl Applier {
                 let document = self.document(wanted, Some(live));
                 let answer = self.api(key).replace(&key.name, &dry_run, &document).await;
                 match answer {
-                    Ok(answer) if hash_of_live(wanted, &answer) == now.returned => {
+                    Ok(answer) if Fingerprint::of(wanted, &answer) == now => {
                         self.lock().insert(key.clone(), now);
                         return Ok((live.clone(), Change::None));
                     }
@@ -277,19 +286,6 @@ impl Applier {
             }
             Err(error) => Err(self.explain(key, wanted, live, error).await),
         }
-    }
-
-    async fn replace(
-        &self,
-        key: &Key,
-        wanted: &Object,
-        live: &DynamicObject,
-    ) -> Result<DynamicObject, ApplyError> {
-        let document = self.document(wanted, Some(live));
-        let stored = self.api(key).replace(&key.name, &post(), &document).await;
-        let stored = stored.map_err(ApplyError::api(key))?;
-        self.remember(key, wanted, &stored);
-        Ok(stored)
     }
 
     /// Deletes an object that carries our labels. Called twice: what is gone stays gone.
@@ -311,12 +307,14 @@ impl Applier {
         }
     }
 
-    /// Reads one object.
-    pub async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, ApplyError> {
-        match self.api(key).get_opt(&key.name).await {
-            Ok(object) => Ok(object),
-            Err(error) => Err(ApplyError::api(key)(error)),
-        }
+    async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, ApplyError> {
+        let found = self.api(key).get_opt(&key.name).await;
+        found.map_err(ApplyError::api(key))
+    }
+
+    /// Whether the server is OpenShift's, where privileged pods need a right of their own.
+    pub fn has_security_constraints(&self) -> bool {
+        self.has_security_constraints
     }
 
     /// Which version of PodDisruptionBudgets the server has.
@@ -325,10 +323,7 @@ impl Applier {
     }
 
     fn remember(&self, key: &Key, wanted: &Object, stored: &DynamicObject) {
-        let fingerprint = Fingerprint {
-            wanted: hash_of_wanted(wanted),
-            returned: hash_of_live(wanted, stored),
-        };
+        let fingerprint = Fingerprint::of(wanted, stored);
         self.lock().insert(key.clone(), fingerprint);
     }
 
@@ -349,51 +344,13 @@ impl Applier {
     }
 }
 
+fn is_missing(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
 fn post() -> PostParams {
     PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     }
-}
-
-/// Everything but type, metadata and status: what a managed object is compared by.
-fn body(kind: Kind, object: &DynamicObject) -> Map<String, Value> {
-    let mut body = object.data.as_object().cloned().unwrap_or_default();
-    body.remove("status");
-    if kind == Kind::ServiceAccount {
-        // The cluster writes tokens and pull secrets of its own into accounts.
-        body.clear();
-    }
-    body
-}
-
-fn hash_of_wanted(wanted: &Object) -> u64 {
-    hash(&json!([wanted.labels, wanted.annotations, wanted.body]))
-}
-
-/// What is ours in an object: everything, apart from foreign labels and annotations.
-fn hash_of_live(wanted: &Object, live: &DynamicObject) -> u64 {
-    let of_ours = |ours: &BTreeMap<String, String>,
-                   there: &BTreeMap<String, String>|
-     -> Vec<Option<String>> {
-        ours.keys().map(|key| there.get(key).cloned()).collect()
-    };
-    let labels = of_ours(&wanted.labels, live.labels());
-    let annotations = of_ours(&wanted.annotations, live.annotations());
-    let pull_secrets =
-        (wanted.kind == Kind::ServiceAccount).then(|| ownership::has_pull_secrets(wanted, live));
-    hash(&json!([
-        labels,
-        annotations,
-        owned_keys(live),
-        pull_secrets,
-        body(wanted.kind, live),
-    ]))
-}
-
-/// Only ever compared with hashes of the same process.
-fn hash(value: &Value) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.to_string().hash(&mut hasher);
-    hasher.finish()
 }

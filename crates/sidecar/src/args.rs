@@ -370,8 +370,7 @@ mod tests {
         assert_eq!(settings.retry_longest, Duration::from_secs(300));
         let provision = &settings.provision;
         assert_eq!((provision.workers, provision.timeout.as_secs()), (100, 10));
-        assert_eq!(provision.name_prefix, "pvc");
-        assert_eq!(provision.name_length, None);
+        assert_eq!(provision.naming.name("0-1"), "pvc-0-1");
         assert!(provision.immediate_topology && provision.keep_volume_mode);
         assert!(!provision.strict_topology && !provision.extra_metadata);
         assert!(!provision.publish_read_only);

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, TypeMeta};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
-use stowage_api::driver_deployment::Child;
+use stowage_api::driver_deployment::{Child, OWNER_UID_LABEL};
 
 use crate::driver::{Kind, Object};
 
@@ -45,6 +45,16 @@ impl Key {
         }
     }
 
+    /// The key of an entry of `status.children`; `None` for kinds that this version does not make.
+    pub fn of_child(child: &Child) -> Option<Self> {
+        let kind = Kind::named(&child.resource)?;
+        Some(Self {
+            kind,
+            namespace: kind.is_namespaced().then(|| child.namespace.clone()),
+            name: child.name.clone(),
+        })
+    }
+
     /// All objects of a kind, for messages.
     pub(super) fn all_of(kind: Kind) -> Self {
         Self {
@@ -65,14 +75,8 @@ impl fmt::Display for Key {
     }
 }
 
-/// What carries the uid of an instance.
-#[derive(Debug)]
-pub struct Owned {
-    /// The objects.
-    pub objects: BTreeMap<Key, DynamicObject>,
-    /// Whether the cluster knows VolumeSnapshotClasses.
-    pub has_snapshots: bool,
-}
+/// Objects that are there.
+pub type Objects = BTreeMap<Key, DynamicObject>;
 
 /// Uids of the objects that an instance's status lists as its own.
 #[derive(Clone, Debug, Default)]
@@ -93,6 +97,12 @@ impl Recorded {
     pub fn contains(&self, uid: Option<&str>) -> bool {
         uid.is_some_and(|uid| self.0.contains(uid))
     }
+}
+
+/// Whether an object belongs to the instance with this uid: by its label, or because the status lists it.
+pub fn is_ours(object: &DynamicObject, uid: &str, recorded: &Recorded) -> bool {
+    let label = object.labels().get(OWNER_UID_LABEL);
+    label.is_some_and(|label| label == uid) || recorded.contains(object.metadata.uid.as_deref())
 }
 
 /// The document to send: what is wanted, with the labels and annotations that others added.
@@ -136,9 +146,7 @@ pub(super) fn merged(
 
 /// Keys that come from a template and may be gone from it tomorrow.
 fn extra_keys(wanted: &Object) -> Vec<String> {
-    use stowage_api::driver_deployment::{
-        OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, OWNER_UID_LABEL,
-    };
+    use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
     let always = [OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, OWNER_UID_LABEL];
     let labels = wanted
         .labels

@@ -56,16 +56,30 @@ impl State {
                 let (name, fact) = (object.name_any(), fact_of(source, &object));
                 let facts = self.facts.entry(source).or_default();
                 let before = match fact.clone() {
-                    Some(fact) => facts.insert(name, fact),
+                    Some(fact) => facts.insert(name.clone(), fact),
                     None => facts.remove(&name),
                 };
-                (before != fact, false)
+                (before != fact && self.matters(source, &name), false)
             }
             Event::Delete(object) => {
-                let facts = self.facts.entry(source).or_default();
-                (facts.remove(&object.name_any()).is_some(), false)
+                let name = object.name_any();
+                let known = self.facts.entry(source).or_default().remove(&name);
+                (known.is_some() && self.matters(source, &name), false)
             }
         }
+    }
+
+    /// Whether a change can make a difference to a driver: namespaces come and go all day, and only those where a
+    /// secret is expected count.
+    fn matters(&self, source: Source, name: &str) -> bool {
+        let expects = |fact: &Fact| match fact {
+            Fact::Secrets { references, .. } => references
+                .named
+                .iter()
+                .any(|(namespace, _)| namespace == name),
+            Fact::Drivers(_) | Fact::Present => false,
+        };
+        source != Source::Namespaces || self.facts.values().flat_map(BTreeMap::values).any(expects)
     }
 
     pub(super) fn secrets_of(&self, driver: &str) -> References {
@@ -179,7 +193,10 @@ mod tests {
             state.secrets_of("d").named,
             crate::driver::SecretNames::default()
         );
-        state.take_in(Source::Namespaces, Event::Apply(namespace("n")));
+        let other = Event::Apply(namespace("other"));
+        assert_eq!(state.take_in(Source::Namespaces, other), (false, false));
+        let expected = Event::Apply(namespace("n"));
+        assert_eq!(state.take_in(Source::Namespaces, expected), (true, false));
         assert_eq!(
             state.secrets_of("d").named,
             [("n", "one")].into_iter().collect()

@@ -9,6 +9,7 @@
 mod facts;
 pub mod usage;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{Stream, StreamExt, future, stream};
@@ -64,6 +65,8 @@ pub struct Cluster {
     changes: watch::Sender<u64>,
     /// How many sources have been read once.
     read: watch::Sender<usize>,
+    /// Whether the cluster knows snapshot classes.
+    snapshots: Arc<AtomicBool>,
 }
 
 impl Default for Cluster {
@@ -72,6 +75,7 @@ impl Default for Cluster {
             state: Arc::default(),
             changes: watch::Sender::new(0),
             read: watch::Sender::new(0),
+            snapshots: Arc::default(),
         }
     }
 }
@@ -114,6 +118,11 @@ impl Cluster {
         self.lock().registrations_of(driver)
     }
 
+    /// Whether the cluster knows VolumeSnapshotClasses.
+    pub fn has_snapshots(&self) -> bool {
+        self.snapshots.load(Ordering::Relaxed)
+    }
+
     async fn follow(&self, client: Client, source: Source) {
         let api = Api::<DynamicObject>::all_with(client, &source.resource());
         let mut events = watcher(api, watcher::Config::default())
@@ -122,10 +131,14 @@ impl Cluster {
         let mut is_read = false;
         while let Some(event) = events.next().await {
             let (changed, complete) = match event {
-                Ok(event) => self.lock().take_in(source, event),
+                Ok(event) => {
+                    let news = self.is_news_of_snapshots(source, &event);
+                    let (changed, complete) = self.lock().take_in(source, event);
+                    (changed || news, complete)
+                }
                 // Snapshots are an addition that clusters may lack; the watch goes on trying.
                 Err(error) if source == Source::SnapshotClasses && is_missing(&error) => {
-                    (false, true)
+                    (self.snapshots.swap(false, Ordering::Relaxed), true)
                 }
                 Err(error) => {
                     tracing::warn!(?source, %error, "A watch was interrupted, and goes on.");
@@ -140,6 +153,15 @@ impl Cluster {
                 self.changes.send_modify(|count| *count += 1);
             }
         }
+    }
+
+    /// Snapshot classes are children of instances too, and where the cluster may lack a kind, this is its only watch.
+    fn is_news_of_snapshots(&self, source: Source, event: &watcher::Event<DynamicObject>) -> bool {
+        if source != Source::SnapshotClasses {
+            return false;
+        }
+        let appeared = !self.snapshots.swap(true, Ordering::Relaxed);
+        appeared || matches!(event, watcher::Event::Apply(_) | watcher::Event::Delete(_))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -34,11 +34,13 @@ pub struct Facts {
     pub secrets: SecretNames,
     /// Whether the cluster knows VolumeSnapshotClasses.
     pub has_snapshots: bool,
+    /// Whether privileged pods need a right of their own, as on OpenShift.
+    pub has_security_constraints: bool,
 }
 
 /// Everything that makes the driver run, in the order in which it is made.
 pub fn build(driver: &ValidDriver, facts: &Facts) -> Vec<Object> {
-    let mut objects = rbac::build(driver, &facts.secrets);
+    let mut objects = rbac::build(driver, facts);
     objects.extend(class::csi_driver(driver));
     objects.extend(class::storage_classes(driver));
     if facts.has_snapshots {

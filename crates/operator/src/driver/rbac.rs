@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::object::{Kind, Object};
 use super::valid::{ControllerRole, SecretAccess, SecretNames, Sidecars, ValidDriver};
-use super::{metadata_labels, object};
+use super::{Facts, metadata_labels, object};
 
 const CORE: &str = "";
 const STORAGE: &str = "storage.k8s.io";
@@ -145,7 +145,18 @@ pub fn operator_rules() -> Vec<Value> {
         .into_iter()
         .flat_map(|role| [cluster_rules(role), namespace_rules(role)]);
     let given = tables.flatten().chain([&ANY_SECRET]);
-    merged(given.chain(&OPERATOR))
+    let mut rules = merged(given.chain(&OPERATOR));
+    rules.push(privileged_pods());
+    rules
+}
+
+/// What the account of a controller needs when a template names one of its own: in the whole cluster, and in the
+/// driver's namespace. Secrets come on top.
+pub fn controller_rules() -> [Vec<Value>; 2] {
+    let of = |rules: fn(ControllerRole) -> &'static [Rule]| {
+        merged(ControllerRole::ALL.into_iter().flat_map(rules))
+    };
+    [of(cluster_rules), of(namespace_rules)]
 }
 
 /// One rule for each resource, with the verbs of all.
@@ -182,25 +193,54 @@ fn roles(driver: &ValidDriver) -> Vec<ControllerRole> {
 }
 
 /// Accounts of pods whose template names none, and the rights of those that talk to the API server.
-pub(super) fn build(driver: &ValidDriver, secrets: &SecretNames) -> Vec<Object> {
-    let roles = roles(driver);
-    let mut objects = Vec::new();
-    let names = &driver.names;
+pub(super) fn build(driver: &ValidDriver, facts: &Facts) -> Vec<Object> {
     let accounts = accounts(driver);
-    for account in &accounts {
-        objects.push(service_account(driver, account));
+    let mut objects: Vec<_> = accounts
+        .iter()
+        .map(|account| service_account(driver, account))
+        .collect();
+    if facts.has_security_constraints {
+        let privileged: Vec<_> = privileged_accounts(driver)
+            .into_iter()
+            .filter(|it| accounts.contains(it))
+            .collect();
+        let name = format!("{}-privileged", driver.names.cluster_role);
+        objects.extend(granted(
+            driver,
+            None,
+            &name,
+            &[privileged_pods()],
+            &privileged,
+        ));
     }
-    if roles.is_empty() || !accounts.contains(&names.controller_account) {
+    if accounts.contains(&driver.names.controller_account) {
+        objects.extend(controller_rights(driver, &facts.secrets));
+    }
+    objects
+}
+
+/// What the sidecars of a controller need.
+fn controller_rights(driver: &ValidDriver, secrets: &SecretNames) -> Vec<Object> {
+    let (roles, names) = (roles(driver), &driver.names);
+    let mut objects = Vec::new();
+    if roles.is_empty() {
         return objects;
     }
+    let account = std::slice::from_ref(&names.controller_account);
     let cluster = roles.iter().flat_map(|role| cluster_rules(*role));
     let any_secret = (driver.secret_access == SecretAccess::Cluster).then_some(&ANY_SECRET);
     let cluster = merged(cluster.chain(any_secret));
-    objects.extend(granted(driver, None, &names.cluster_role, &cluster));
+    objects.extend(granted(
+        driver,
+        None,
+        &names.cluster_role,
+        &cluster,
+        account,
+    ));
 
     let own = Some(driver.owner.namespace.as_str());
     let local = roles.iter().flat_map(|role| namespace_rules(*role));
-    objects.extend(granted(driver, own, &names.role, &merged(local)));
+    objects.extend(granted(driver, own, &names.role, &merged(local), account));
 
     if driver.secret_access == SecretAccess::Named {
         for (namespace, secrets) in secrets.iter() {
@@ -208,7 +248,7 @@ pub(super) fn build(driver: &ValidDriver, secrets: &SecretNames) -> Vec<Object> 
                 "apiGroups": [CORE], "resources": ["secrets"], "resourceNames": secrets, "verbs": ["get"],
             });
             let name = format!("{}-secrets", names.cluster_role);
-            objects.extend(granted(driver, Some(namespace), &name, &[rule]));
+            objects.extend(granted(driver, Some(namespace), &name, &[rule], account));
         }
     }
     objects
@@ -241,9 +281,10 @@ impl ValidDriver {
 
     /// The account of node pods: one without rights, unless their sidecars do the controller's work.
     pub(super) fn node_account(&self) -> &str {
-        match &self.sidecars {
-            Sidecars::Builtin(builtin) if builtin.node_deployment => &self.names.controller_account,
-            _ => &self.names.node_account,
+        if self.is_node_deployment() {
+            &self.names.controller_account
+        } else {
+            &self.names.node_account
         }
     }
 }
@@ -268,30 +309,54 @@ fn service_account(driver: &ValidDriver, name: &str) -> Object {
     }
 }
 
-/// A role with these rules, and the controller's account bound to it.
+/// On OpenShift, what an account needs whose pods are privileged.
+fn privileged_pods() -> Value {
+    json!({
+        "apiGroups": ["security.openshift.io"],
+        "resources": ["securitycontextconstraints"],
+        "resourceNames": ["privileged"],
+        "verbs": ["use"],
+    })
+}
+
+/// Accounts of pods that are privileged: those on nodes always are.
+fn privileged_accounts(driver: &ValidDriver) -> Vec<String> {
+    let mut accounts = vec![driver.node_account().to_owned()];
+    let controller = driver.controller.as_ref().map(|it| it.template.driver());
+    if controller.is_some_and(|it| it["securityContext"]["privileged"] == true) {
+        accounts.push(driver.controller_account().to_owned());
+    }
+    accounts
+}
+
+/// A role with these rules, and accounts bound to it; nothing for nobody.
 fn granted(
     driver: &ValidDriver,
     namespace: Option<&str>,
     name: &str,
     rules: &[Value],
-) -> [Object; 2] {
+    accounts: &[String],
+) -> Vec<Object> {
+    if accounts.is_empty() {
+        return Vec::new();
+    }
     let (role, binding) = match namespace {
         Some(_) => (Kind::Role, Kind::RoleBinding),
         None => (Kind::ClusterRole, Kind::ClusterRoleBinding),
     };
-    let subject = json!({
-        "kind": "ServiceAccount", "name": driver.names.controller_account, "namespace": driver.owner.namespace,
-    });
+    let subject = |account: &String| {
+        json!({
+            "kind": "ServiceAccount", "name": account, "namespace": driver.owner.namespace,
+        })
+    };
+    let subjects: Vec<_> = accounts.iter().map(subject).collect();
     let reference = json!({"apiGroup": role.group(), "kind": role.name(), "name": name});
     let object = |kind, fields: Value| Object {
         namespace: namespace.map(str::to_owned),
         ..object(&driver.owner, kind, name, fields)
     };
-    [
+    vec![
         object(role, json!({"rules": rules})),
-        object(
-            binding,
-            json!({"roleRef": reference, "subjects": [subject]}),
-        ),
+        object(binding, json!({"roleRef": reference, "subjects": subjects})),
     ]
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::template::PodTemplate;
 use super::valid::{
-    Builtin, ControllerRole, Sidecars, Tuning, Upstream, UpstreamContainer, ValidDriver,
+    Builtin, ControllerRole, Probe, Sidecars, Tuning, Upstream, UpstreamContainer, ValidDriver,
 };
 
 /// Names of volumes that are ours in every pod.
@@ -114,11 +114,24 @@ fn builtin_node(driver: &ValidDriver, builtin: &Builtin, template: &PodTemplate)
     container.done()
 }
 
-fn builtin_common(driver: &ValidDriver, health: u16) -> [String; 3] {
-    [
+fn builtin_common(driver: &ValidDriver, port: u16) -> Vec<String> {
+    let mut args = vec![
         format!("--csi-address={}", driver.paths.socket_in_sidecar()),
         format!("--driver-name={}", driver.driver_name),
-        format!("--health-port={health}"),
+    ];
+    match driver.probe {
+        Some(probe) => args.extend(health(probe, port)),
+        // Without a flag it opens its default port, which nobody would ask.
+        None => args.push("--health-port=0".to_owned()),
+    }
+    args
+}
+
+/// The driver has as long to answer as the kubelet waits.
+fn health(probe: Probe, port: u16) -> [String; 2] {
+    [
+        format!("--health-port={port}"),
+        format!("--probe-timeout={}s", probe.timeout),
     ]
 }
 
@@ -166,10 +179,10 @@ fn upstream_probe(
     template: &PodTemplate,
     port: u16,
 ) -> Option<Value> {
-    driver.probe?;
+    let probe = driver.probe?;
     let of = &upstream.liveness_probe;
     let mut args = upstream_common();
-    args.push(format!("--health-port={port}"));
+    args.extend(health(probe, port));
     let container = container(PROBE, &of.image, args, &of.tuning, template)
         .env("ADDRESS", &driver.paths.socket_in_sidecar())
         .mount(SOCKET_VOLUME, SOCKET_MOUNT);

@@ -41,6 +41,11 @@ pub struct ValidDriver {
 }
 
 impl ValidDriver {
+    /// Whether the sidecars of nodes do the controller's work.
+    pub fn is_node_deployment(&self) -> bool {
+        matches!(&self.sidecars, Sidecars::Builtin(builtin) if builtin.node_deployment)
+    }
+
     /// What happens when an immutable field of this object changes.
     pub fn update_policy(&self, kind: Kind, name: &str) -> UpdatePolicy {
         let mut storage = self.storage_classes.iter().map(|class| &class.base);

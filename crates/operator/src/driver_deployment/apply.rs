@@ -1,16 +1,15 @@
 //! Makes the objects of an instance, and takes away what is no longer wanted.
 
-use std::collections::BTreeMap;
-
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use stowage_api::driver_deployment::{CSIDriverDeployment, Child};
 
+use super::Next;
 use super::context::Context;
 use super::observe::{self, Workload};
 use super::problem::Problem;
 use super::status::{Observation, child};
-use crate::apply::{ApplyError, Change, Key, Recorded};
+use crate::apply::{ApplyError, Change, Key, Objects, Recorded};
 use crate::cluster::usage;
 use crate::driver::valid::UpdatePolicy;
 use crate::driver::{Kind, Object, ValidDriver};
@@ -19,7 +18,7 @@ use crate::driver::{Kind, Object, ValidDriver};
 #[derive(Default)]
 pub(super) struct Applied {
     /// The objects of the instance as they are now.
-    pub(super) objects: BTreeMap<Key, DynamicObject>,
+    pub(super) objects: Objects,
     /// What was changed.
     pub(super) changes: Vec<(Key, Change)>,
     /// What was taken away.
@@ -31,6 +30,15 @@ pub(super) struct Applied {
 }
 
 impl Applied {
+    /// What comes after this: a retry where time may heal a problem.
+    pub(super) fn next(&self) -> Next {
+        let is_over = self
+            .problems
+            .iter()
+            .all(|problem| !problem.is_worth_a_retry());
+        if is_over { Next::Rest } else { Next::Retry }
+    }
+
     /// The entries of `status.children`: the DaemonSet first, then the Deployment, as in 2018, then the rest.
     pub(super) fn children(&self) -> Vec<Child> {
         let place = |key: &Key| match key.kind {
@@ -52,7 +60,7 @@ pub(super) async fn apply(
     instance: &CSIDriverDeployment,
     driver: &ValidDriver,
     wanted: &[Object],
-    live: BTreeMap<Key, DynamicObject>,
+    live: Objects,
     context: &Context,
 ) -> Applied {
     let mut applied = Applied {

@@ -1,21 +1,16 @@
 //! The finalizer: what was made for an instance goes with it.
 
-use std::collections::BTreeMap;
-
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::Resource;
 use kube::{Api, Error, ResourceExt};
 use serde_json::json;
-use stowage_api::driver_deployment::{
-    CSIDriverDeployment, CSIDriverDeploymentStatus, Child, FINALIZER,
-};
+use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentStatus, FINALIZER};
 
 use super::context::Context;
 use super::problem::{self, Problem};
 use super::validate::ManagementState;
 use super::{Next, event, status};
-use crate::apply::{FIELD_MANAGER, Key};
-use crate::driver::Kind;
+use crate::apply::{FIELD_MANAGER, Key, Objects, Recorded};
 
 /// Adds the finalizer. Before anything is made: cluster-scoped objects would otherwise stay for ever.
 pub(super) async fn ensure_finalizer(
@@ -99,48 +94,28 @@ async fn remove_all(instance: &CSIDriverDeployment, context: &Context) -> Vec<Pr
 }
 
 /// What carries the instance's uid, and what its status lists and somebody took our labels from.
-async fn everything(
-    instance: &CSIDriverDeployment,
-    context: &Context,
-) -> Result<BTreeMap<Key, DynamicObject>, Problem> {
+async fn everything(instance: &CSIDriverDeployment, context: &Context) -> Result<Objects, Problem> {
     let failed = |error| Problem::of_apply(&error, instance);
     let owned = context
         .applier
         .owned(&instance.uid().unwrap_or_default())
         .await;
-    let mut objects = owned.map_err(failed)?.objects;
-    for (key, uid) in recorded(instance) {
-        if objects.contains_key(&key) {
-            continue;
-        }
-        let found = context.applier.get(&key).await.map_err(failed)?;
-        if let Some(object) = found.filter(|object| object.uid().as_ref() == Some(&uid)) {
-            objects.insert(key, object);
-        }
-    }
-    Ok(objects)
-}
-
-/// The objects that the status lists, with their uids.
-fn recorded(instance: &CSIDriverDeployment) -> Vec<(Key, String)> {
+    let mut objects = owned.map_err(failed)?;
     let children = instance
         .status
         .as_ref()
         .and_then(|status| status.children.as_deref());
-    let key = |child: &Child| {
-        let kind = Kind::named(&child.resource)?;
-        let key = Key {
-            kind,
-            namespace: kind.is_namespaced().then(|| child.namespace.clone()),
-            name: child.name.clone(),
-        };
-        Some((key, child.uid.clone()?))
-    };
-    children
-        .unwrap_or_default()
+    let children = children.unwrap_or_default();
+    let recorded = Recorded::of(children);
+    let unlabelled = children
         .iter()
-        .filter_map(key)
-        .collect()
+        .filter_map(Key::of_child)
+        .filter(|key| !objects.contains_key(key));
+    let unlabelled: Vec<_> = unlabelled.collect();
+    let mut listed = context.applier.read(unlabelled).await.map_err(failed)?;
+    listed.retain(|_, object| recorded.contains(object.metadata.uid.as_deref()));
+    objects.append(&mut listed);
+    Ok(objects)
 }
 
 /// Says what keeps the instance from going.
@@ -151,17 +126,10 @@ async fn tell(
 ) -> Result<Next, Error> {
     let before = instance.status.clone().unwrap_or_default();
     let finding = problem::sync_finding(problems, &[]);
-    let message = status::summary(std::slice::from_ref(&finding));
     let generation = instance.meta().generation;
     let after = CSIDriverDeploymentStatus {
         state: Some("Removed".to_owned()),
-        message: Some(message),
-        conditions: Some(status::conditions(
-            before.conditions.as_deref(),
-            vec![finding],
-            generation,
-        )),
-        ..before.clone()
+        ..status::with_finding(&before, finding, generation)
     };
     let (namespace, name) = (
         instance.namespace().unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! What every reconcile needs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,8 +9,9 @@ use kube::Client;
 use kube::runtime::reflector::Store;
 use tokio::sync::watch;
 
+use super::apply::Applied;
 use super::{GuardedInstance, pause};
-use crate::apply::Applier;
+use crate::apply::{Applier, Key};
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
 use crate::metrics::OperatorMetrics;
@@ -29,6 +30,8 @@ pub struct Context {
     pub(super) metrics: OperatorMetrics,
     /// Ports given to instances whose status does not say so yet, by uid.
     pub(super) ports: Mutex<HashMap<String, u16>>,
+    /// The objects of each instance after its last sync, by uid. Missing: unknown, so that they are looked for.
+    pub(super) known: Mutex<HashMap<String, BTreeSet<Key>>>,
     failures: Mutex<HashMap<String, u32>>,
 }
 
@@ -50,6 +53,7 @@ impl Context {
             instances,
             metrics,
             ports: Mutex::default(),
+            known: Mutex::default(),
             failures: Mutex::default(),
         }
     }
@@ -71,10 +75,21 @@ impl Context {
         lock(&self.failures).remove(uid);
     }
 
+    /// Remembers which objects an instance has. After a problem nobody knows for sure.
+    pub(super) fn remember_objects(&self, uid: &str, applied: &Applied) {
+        let mut known = lock(&self.known);
+        if applied.problems.is_empty() {
+            known.insert(uid.to_owned(), applied.objects.keys().cloned().collect());
+        } else {
+            known.remove(uid);
+        }
+    }
+
     /// Forgets an instance that is gone.
     pub(super) fn forget(&self, uid: &str) {
         self.forget_failures(uid);
         lock(&self.ports).remove(uid);
+        lock(&self.known).remove(uid);
     }
 }
 

@@ -1,15 +1,13 @@
 //! What a reconcile has to know before it decides.
 
-use std::collections::BTreeMap;
-
 use kube::ResourceExt;
 use kube::core::Resource;
-use stowage_api::driver_deployment::CSIDriverDeployment;
+use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER};
 
 use super::context::{Context, lock};
 use super::problem::Problem;
 use super::validate::needs_own_ports;
-use crate::apply::Owned;
+use crate::apply::{Key, Objects, Recorded, is_ours};
 use crate::config::OperatorConfig;
 use crate::driver::secret::{self, References};
 use crate::driver::valid::Ports;
@@ -23,28 +21,15 @@ pub(super) struct Fetched {
     pub(super) first_port: Option<u16>,
     /// The instance that runs the driver already.
     pub(super) rival: Option<String>,
-    /// What carries the instance's uid.
-    pub(super) owned: Owned,
+    /// The objects of the instance.
+    pub(super) objects: Objects,
+    /// Whether the cluster knows VolumeSnapshotClasses.
+    pub(super) has_snapshots: bool,
     /// Secrets of the driver, whoever named them.
     pub(super) secrets: References,
 }
 
 impl Fetched {
-    /// For an instance that cannot be looked into.
-    pub(super) fn nothing() -> Self {
-        Self {
-            config: OperatorConfig::default(),
-            ports: Ports::starting_at(Ports::FIRST),
-            first_port: None,
-            rival: None,
-            owned: Owned {
-                objects: BTreeMap::new(),
-                has_snapshots: false,
-            },
-            secrets: References::default(),
-        }
-    }
-
     /// The secrets to grant: also those of classes that are about to be made, where their namespace exists.
     pub(super) fn secrets_with(&self, driver: &ValidDriver, context: &Context) -> SecretNames {
         let mut names = self.secrets.named.clone();
@@ -76,18 +61,40 @@ pub(super) async fn fetch(
     instance: &CSIDriverDeployment,
     context: &Context,
 ) -> Result<Fetched, Problem> {
-    let uid = instance.uid().unwrap_or_default();
-    let owned = context.applier.owned(&uid).await;
-    let owned = owned.map_err(|error| Problem::of_apply(&error, instance))?;
+    let objects = objects(instance, context).await?;
     let first_port = needs_own_ports(&instance.spec).then(|| first_port(instance, context));
     Ok(Fetched {
         config: context.config.borrow().clone(),
         ports: Ports::starting_at(first_port.unwrap_or(Ports::FIRST)),
         first_port,
         rival: rival(instance, context),
-        owned,
+        objects,
+        has_snapshots: context.cluster.has_snapshots(),
         secrets: context.cluster.secrets_of(&instance.spec.driver_name),
     })
+}
+
+/// The objects of the instance: read one by one where it is known which there are, looked for where it is not.
+async fn objects(instance: &CSIDriverDeployment, context: &Context) -> Result<Objects, Problem> {
+    // The finalizer comes before the first object.
+    if !instance.finalizers().iter().any(|it| it == FINALIZER) {
+        return Ok(Objects::new());
+    }
+    let failed = |error| Problem::of_apply(&error, instance);
+    let uid = instance.uid().unwrap_or_default();
+    let Some(mut keys) = lock(&context.known).get(&uid).cloned() else {
+        return context.applier.owned(&uid).await.map_err(failed);
+    };
+    let children = instance
+        .status
+        .as_ref()
+        .and_then(|status| status.children.as_deref());
+    let children = children.unwrap_or_default();
+    keys.extend(children.iter().filter_map(Key::of_child));
+    let mut objects = context.applier.read(keys).await.map_err(failed)?;
+    let recorded = Recorded::of(children);
+    objects.retain(|_, object| is_ours(object, &uid, &recorded));
+    Ok(objects)
 }
 
 /// The instance that has a better right to the driver: the one that runs it, else the older one.

@@ -95,7 +95,7 @@ async fn reconcile_readable(
     // fetch
     let fetched = match fetch::fetch(instance, context).await {
         Ok(fetched) => fetched,
-        Err(problem) => return report(instance, context, &Fetched::nothing(), vec![problem]).await,
+        Err(problem) => return note(instance, context, problem).await,
     };
     // validate
     let driver = match validate(instance, &fetched.config, fetched.ports) {
@@ -113,7 +113,8 @@ async fn reconcile_readable(
     // build
     let facts = Facts {
         secrets: fetched.secrets_with(&driver, context),
-        has_snapshots: fetched.owned.has_snapshots,
+        has_snapshots: fetched.has_snapshots,
+        has_security_constraints: context.applier.has_security_constraints(),
     };
     let objects = driver::build(&driver, &facts);
     // apply
@@ -121,7 +122,7 @@ async fn reconcile_readable(
         instance,
         &driver,
         &objects,
-        fetched.owned.objects.clone(),
+        fetched.objects.clone(),
         context,
     )
     .await;
@@ -155,8 +156,7 @@ async fn reconcile_unreadable(
     if stand_in.metadata.deletion_timestamp.is_some() {
         return cleanup::cleanup(&stand_in, ManagementState::Managed, context).await;
     }
-    let problems = vec![Problem::unreadable(error)];
-    report(&stand_in, context, &Fetched::nothing(), problems).await
+    note(&stand_in, context, Problem::unreadable(error)).await
 }
 
 /// An unmanaged instance: only its state is told.
@@ -170,6 +170,25 @@ async fn leave_alone(instance: &CSIDriverDeployment, context: &Context) -> Resul
     Ok(Next::Rest)
 }
 
+/// Nothing was done and nothing was seen, because of this problem: whatever else the status says stays.
+async fn note(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+    problem: Problem,
+) -> Result<Next, Error> {
+    let before = instance.status.clone().unwrap_or_default();
+    let finding = problem::sync_finding(std::slice::from_ref(&problem), &[]);
+    let after = status::with_finding(&before, finding, instance.meta().generation);
+    let applied = Applied {
+        problems: vec![problem],
+        ..Applied::default()
+    };
+    let known = before.conditions.as_deref().unwrap_or_default();
+    event::tell(context, instance, &applied, known).await;
+    write(instance, context, &before, &after).await?;
+    Ok(applied.next())
+}
+
 /// Nothing was done, because of these problems.
 async fn report(
     instance: &CSIDriverDeployment,
@@ -178,7 +197,7 @@ async fn report(
     problems: Vec<Problem>,
 ) -> Result<Next, Error> {
     let applied = Applied {
-        objects: fetched.owned.objects.clone(),
+        objects: fetched.objects.clone(),
         problems,
         is_complete: false,
         ..Applied::default()
@@ -195,6 +214,7 @@ async fn finish(
     warnings: Vec<Problem>,
 ) -> Result<Next, Error> {
     let before = instance.status.clone().unwrap_or_default();
+    context.remember_objects(&instance.uid().unwrap_or_default(), &applied);
     // Somebody else wrote at the same time: that is no news, and the next attempt sees what they wrote.
     let conflicts = applied.problems.iter().any(|problem| problem.is_conflict);
     if conflicts && applied.problems.iter().all(|problem| problem.is_conflict) {
@@ -246,11 +266,7 @@ async fn finish(
     context
         .metrics
         .observed(instance, &after, observation.node_counts());
-    let is_over = applied
-        .problems
-        .iter()
-        .all(|problem| !problem.is_worth_a_retry());
-    Ok(if is_over { Next::Rest } else { Next::Retry })
+    Ok(applied.next())
 }
 
 async fn write(

@@ -111,15 +111,21 @@ pub(super) fn warnings(driver: &ValidDriver, fetched: &Fetched) -> Vec<Problem> 
             warnings.push(Problem::new(Reason::SecretAccessNeeded, message));
         }
     }
-    let templates = driver.controller.iter().map(|it| &it.template);
-    for account in templates.filter_map(|template| template.service_account()) {
+    let controllers = driver.controller.iter().map(|it| &it.template);
+    let nodes = driver.node_workloads.iter().map(|it| &it.template);
+    // Node pods need rights only where they do the controller's work.
+    let nodes = nodes.filter(|_| driver.is_node_deployment());
+    for account in controllers
+        .chain(nodes)
+        .filter_map(|template| template.service_account())
+    {
         let message = format!(
-            "the controller runs as ServiceAccount `{account}`, to which nothing is granted here: it needs the rules \
-             that `docs/guides/operator.md` lists"
+            "the sidecar runs as ServiceAccount `{account}`, to which nothing is granted here: it needs the rules that \
+             `docs/guides/operator.md` lists"
         );
         warnings.push(Problem::new(Reason::OwnServiceAccount, message));
     }
-    if !driver.snapshot_classes.is_empty() && !fetched.owned.has_snapshots {
+    if !driver.snapshot_classes.is_empty() && !fetched.has_snapshots {
         let message =
             "the cluster does not know VolumeSnapshotClasses: install them with `stowage crds`";
         warnings.push(Problem::new(Reason::NoSnapshotSupport, message));

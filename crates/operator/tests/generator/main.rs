@@ -31,7 +31,10 @@ const CASES: [Case; 6] = [
         first_port: 9812,
         ..Case::new("two-replicas")
     },
-    Case::new("tuned"),
+    Case {
+        is_openshift: true,
+        ..Case::new("tuned")
+    },
 ];
 
 struct Case {
@@ -39,6 +42,7 @@ struct Case {
     config: &'static str,
     secrets: &'static [(&'static str, &'static str)],
     first_port: u16,
+    is_openshift: bool,
 }
 
 impl Case {
@@ -48,6 +52,7 @@ impl Case {
             config: "{}",
             secrets: &[],
             first_port: Ports::FIRST,
+            is_openshift: false,
         }
     }
 
@@ -66,6 +71,7 @@ impl Case {
         Facts {
             secrets: self.secrets.iter().copied().collect(),
             has_snapshots: true,
+            has_security_constraints: self.is_openshift,
         }
     }
 

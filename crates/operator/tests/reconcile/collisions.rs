@@ -93,6 +93,7 @@ async fn drivers_on_the_network_of_the_node_get_ports_of_their_own() {
     let mut rig = Rig::new().await;
     let on_host = |instance: &mut serde_json::Value| {
         instance["spec"]["driverPerNodeTemplate"]["spec"]["hostNetwork"] = json!(true);
+        instance["spec"]["probePeriodSeconds"] = json!(60);
     };
     rig.deploy(on_host).await;
     let mut second = example(&rig.namespace);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use stowage_operator::driver::rbac::operator_rules;
+use stowage_operator::driver::rbac::{controller_rules, operator_rules};
 
 use crate::rig::{Rig, server};
 
@@ -42,6 +42,38 @@ fn the_operators_rules_are_those_of_the_code() {
         !text.contains("escalate") && !text.contains("\"bind\"") && !text.contains('*'),
         "{text}"
     );
+}
+
+/// The table of the guide, for accounts that a template brings along.
+#[test]
+fn the_guide_lists_the_rules_of_the_code() {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut table = String::from("| scope | API group | resource | verbs |\n|---|---|---|---|\n");
+    for (scope, rules) in ["cluster", "namespace"].into_iter().zip(controller_rules()) {
+        for rule in rules {
+            let (group, resource) = (text(&rule["apiGroups"][0]), text(&rule["resources"][0]));
+            let group = if group.is_empty() {
+                "core".to_owned()
+            } else {
+                group
+            };
+            let verbs: Vec<_> = rule["verbs"].as_array().unwrap().iter().map(text).collect();
+            table.push_str(&format!(
+                "| {scope} | {group} | {resource} | {} |\n",
+                verbs.join(", ")
+            ));
+        }
+    }
+    let path = deploy("../docs/guides/operator.md");
+    let guide = fs::read_to_string(&path).unwrap();
+    let (before, rest) = guide.split_once("<!-- rules -->\n").unwrap();
+    let (listed, after) = rest.split_once("<!-- end of rules -->").unwrap();
+    if std::env::var_os("STOWAGE_UPDATE_GOLDEN").is_some() {
+        let new = format!("{before}<!-- rules -->\n{table}<!-- end of rules -->{after}");
+        fs::write(&path, new).unwrap();
+    } else {
+        assert_eq!(listed, table);
+    }
 }
 
 #[test]

@@ -114,7 +114,9 @@ impl Rig {
         let cluster = Cluster::default();
         let (watched, watching) = (cluster.clone(), client.clone());
         let watching = tokio::spawn(async move { watched.watch(watching).await });
-        cluster.until_read().await;
+        let read = tokio::time::timeout(Duration::from_secs(30), cluster.until_read());
+        read.await
+            .expect("the operator's account may not watch everything");
         let (reader, writer) = reflector::store();
         let (config, configured) = watch::channel(OperatorConfig::default());
         let applier = Applier::connect(client.clone()).await.unwrap();

@@ -71,6 +71,16 @@ async fn deleted_and_changed_objects_come_back(client: &Client) {
         started.elapsed()
     );
 
+    let classes = children(client, Kind::VolumeSnapshotClass);
+    classes
+        .delete("default-s", &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("the snapshot class is back", async || {
+        classes.get_opt("default-s").await.unwrap()
+    })
+    .await;
+
     let deployments = children(client, Kind::Deployment);
     let patch = Patch::Merge(json!({"spec": {"replicas": 9}}));
     deployments
@@ -159,7 +169,9 @@ async fn a_running_operator_keeps_a_driver_as_described() {
     );
     let operator = tokio::spawn(operator);
 
-    let instance = serde_json::from_value(example("default")).unwrap();
+    let mut instance = example("default");
+    instance["spec"]["volumeSnapshotClassTemplates"] = json!([{"metadata": {"name": "default-s"}}]);
+    let instance = serde_json::from_value(instance).unwrap();
     instances(&client)
         .create(&PostParams::default(), &instance)
         .await
@@ -168,15 +180,14 @@ async fn a_running_operator_keeps_a_driver_as_described() {
 
     deleted_and_changed_objects_come_back(&client).await;
     a_registered_driver_is_available(&client).await;
-    let text = metrics.encode().unwrap();
-    assert!(
-        text.contains(r#"stowage_operator_drivers{condition="Available",status="True"} 1"#),
-        "{text}"
-    );
-    assert!(
-        text.contains(r#"name="hostpath",driver="default.example",state="ready"} 1"#),
-        "{text}"
-    );
+    // Counted right after the status is written.
+    eventually("counted", async || {
+        let text = metrics.encode().unwrap();
+        let available = r#"stowage_operator_drivers{condition="Available",status="True"} 1"#;
+        let ready = r#"name="hostpath",driver="default.example",state="ready"} 1"#;
+        (text.contains(available) && text.contains(ready)).then_some(())
+    })
+    .await;
 
     // Then nothing happens.
     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -20,7 +20,7 @@ pub(super) struct Pods<'a> {
 }
 
 impl Pods<'_> {
-    /// Ports in one kind of pod. Upstream's sidecars open one only when the driver is probed.
+    /// Ports in one kind of pod.
     fn ports(&self, of: &str) -> Vec<u16> {
         let (health, metrics) = match of {
             NODE => (self.ports.node_health, None),
@@ -29,7 +29,7 @@ impl Pods<'_> {
                 Some(self.ports.controller_metrics),
             ),
         };
-        let health = (self.builtin || self.probed).then_some(health);
+        let health = self.probed.then_some(health);
         health
             .into_iter()
             .chain(metrics.filter(|_| self.builtin))

@@ -1,8 +1,11 @@
+mod classes;
+mod sidecars;
+mod templates;
+
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::CSIDriverDeployment;
 
 use super::*;
-use crate::driver::valid::{ControllerRole, SecretAccess};
 
 const PORTS: Ports = Ports::starting_at(Ports::FIRST);
 
@@ -139,60 +142,6 @@ fn a_name_that_no_object_can_have_costs_the_csidriver_only() {
 }
 
 #[test]
-fn templates_need_a_container() {
-    for path in ["driverPerNodeTemplate", "driverControllerTemplate"] {
-        for (empty, shown) in [
-            (json!({}), "{}"),
-            (json!({"spec": {}}), r#"{"spec":{}}"#),
-            (
-                json!({"spec": {"containers": []}}),
-                r#"{"spec":{"containers":[]}}"#,
-            ),
-        ] {
-            let expected = format!("spec.{path}: Invalid value: {shown}: must be non-empty");
-            refused(&with(&format!("/spec/{path}"), empty), &[&expected]);
-        }
-    }
-}
-
-#[test]
-fn templates_that_cannot_be_edited_are_refused_at_the_place() {
-    let mut instance = good();
-    set(
-        &mut instance,
-        "/spec/driverPerNodeTemplate/metadata",
-        json!([]),
-    );
-    set(
-        &mut instance,
-        "/spec/driverPerNodeTemplate/spec/volumes",
-        json!({}),
-    );
-    set(
-        &mut instance,
-        "/spec/driverControllerTemplate/spec/containers/0/ports",
-        json!(7),
-    );
-    refused(
-        &instance,
-        &[
-            "spec.driverPerNodeTemplate.metadata: Invalid value: []: must be an object",
-            "spec.driverPerNodeTemplate.spec.volumes: Invalid value: {}: must be a list",
-            "spec.driverControllerTemplate.spec.containers[0].ports: Invalid value: 7: must be a list",
-        ],
-    );
-    refused(
-        &with(
-            "/spec/driverControllerTemplate/spec/containers",
-            json!(["driver"]),
-        ),
-        &[
-            r#"spec.driverControllerTemplate.spec.containers: Invalid value: ["driver"]: must be a list of objects"#,
-        ],
-    );
-}
-
-#[test]
 fn sockets_have_a_place_of_their_own_and_a_length() {
     let too_long = format!("/run/{}/csi.sock", "d".repeat(95));
     for (socket, detail) in [
@@ -306,65 +255,6 @@ fn derived_names_are_never_cut() {
 }
 
 #[test]
-fn only_one_storage_class_is_the_default() {
-    let class = |name: &str, default| json!({"metadata": {"name": name}, "default": default});
-    let one = json!([class("a", true), class("b", false)]);
-    assert_eq!(
-        check(&with("/spec/storageClassTemplates", one))
-            .unwrap()
-            .storage_classes
-            .len(),
-        2
-    );
-    let two = json!([class("a", true), class("b", true)]);
-    refused(
-        &with("/spec/storageClassTemplates", two.clone()),
-        &[
-            r#"spec.storageClassTemplates: Invalid value: "true": multiple default storage classes are not supported: a, b"#,
-        ],
-    );
-    refused(
-        &with("/spec/volumeSnapshotClassTemplates", two),
-        &[
-            r#"spec.volumeSnapshotClassTemplates: Invalid value: "true": multiple default volume snapshot classes are not supported: a, b"#,
-        ],
-    );
-}
-
-#[test]
-fn classes_are_checked_one_by_one() {
-    let classes = json!([
-        {},
-        {"metadata": {"name": "Big"}},
-        {"metadata": {"name": "a"}, "reclaimPolicy": "Recycle", "volumeBindingMode": "Late", "updatePolicy": "Maybe"},
-        {"metadata": {"name": "a", "namespace": "x", "creationTimestamp": null}, "provisioner": "other"},
-        {"metadata": {
-            "name": "b",
-            "labels": {"stowage.dev/owner-uid": "me"},
-            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
-        }},
-    ]);
-    refused(
-        &with("/spec/storageClassTemplates", classes),
-        &[
-            "spec.storageClassTemplates[0].metadata.name: Required value: a class needs a name",
-            "spec.storageClassTemplates[1].metadata.name: Invalid value: \"Big\": must consist of lower case \
-             alphanumeric characters, '-' or '.', must start and end with an alphanumeric character, and must have at \
-             most 253 characters",
-            r#"spec.storageClassTemplates[2].updatePolicy: Unsupported value: "Maybe": supported values: "Recreate", "Report""#,
-            r#"spec.storageClassTemplates[2].reclaimPolicy: Unsupported value: "Recycle": supported values: "Delete", "Retain""#,
-            r#"spec.storageClassTemplates[2].volumeBindingMode: Unsupported value: "Late": supported values: "Immediate", "WaitForFirstConsumer""#,
-            "spec.storageClassTemplates[3].provisioner: Forbidden: unknown field",
-            "spec.storageClassTemplates[3].metadata.namespace: Forbidden: unknown field",
-            "spec.storageClassTemplates[4].metadata.labels[stowage.dev/owner-uid]: Forbidden: is set by the operator",
-            "spec.storageClassTemplates[4].metadata.annotations[storageclass.kubernetes.io/is-default-class]: \
-             Forbidden: use the field `default`",
-            r#"spec.storageClassTemplates[3].metadata.name: Duplicate value: "a""#,
-        ],
-    );
-}
-
-#[test]
 fn words_come_from_fixed_sets() {
     for (path, value, supported) in [
         ("nodeUpdateStrategy", "Draining", r#""OnDelete", "Rolling""#),
@@ -411,190 +301,6 @@ fn replicas_are_positive() {
     );
     let driver = check(&with("/spec/controllerReplicas", json!(2))).unwrap();
     assert_eq!(driver.controller.unwrap().replicas, 2);
-}
-
-#[test]
-fn names_of_ours_are_not_for_templates() {
-    let mut instance = with("/spec/probePeriodSeconds", json!(60));
-    let node = "/spec/driverPerNodeTemplate/spec";
-    set(
-        &mut instance,
-        &format!("{node}/volumes"),
-        json!([{"name": "mine"}, {"name": "kubelet-root"}]),
-    );
-    set(
-        &mut instance,
-        &format!("{node}/containers/0/volumeMounts"),
-        json!([{"mountPath": "/run/csi/"}, {"mountPath": "/var/lib/kubelet"}, {"mountPath": "/var/lib/kubelet/pods"}]),
-    );
-    set(
-        &mut instance,
-        &format!("{node}/containers/0/ports"),
-        json!([{"name": "csi-probe", "containerPort": 1}, {"containerPort": 9808}, {"containerPort": 9809}]),
-    );
-    set(
-        &mut instance,
-        &format!("{node}/initContainers"),
-        json!([{"name": "csi-attacher"}]),
-    );
-    let controller = "/spec/driverControllerTemplate/spec";
-    set(
-        &mut instance,
-        &format!("{controller}/containers/0/ports"),
-        json!([{"containerPort": 9810}]),
-    );
-    refused(
-        &instance,
-        &[
-            r#"spec.driverPerNodeTemplate.spec.volumes[1].name: Invalid value: "kubelet-root": is used by the operator: choose another name"#,
-            r#"spec.driverPerNodeTemplate.spec.containers[0].ports[0].name: Invalid value: "csi-probe": is used by the operator: choose another name"#,
-            "spec.driverPerNodeTemplate.spec.containers[0].ports[1].containerPort: Invalid value: 9808: is used by the \
-             sidecar: choose another port",
-            "spec.driverPerNodeTemplate.spec.initContainers[0].name: Invalid value: \"csi-attacher\": is used by the \
-             operator, which runs the sidecars itself: remove the container, or choose another name for it",
-            "spec.driverPerNodeTemplate.spec.containers[0].volumeMounts[0].mountPath: Invalid value: \"/run/csi/\": is \
-             mounted by the operator: remove the mount",
-            "spec.driverPerNodeTemplate.spec.containers[0].volumeMounts[1].mountPath: Invalid value: \
-             \"/var/lib/kubelet\": is mounted by the operator: remove the mount",
-            "spec.driverControllerTemplate.spec.containers[0].ports[0].containerPort: Invalid value: 9810: is used by \
-             the sidecar: choose another port",
-        ],
-    );
-}
-
-#[test]
-fn the_driver_on_a_node_is_privileged() {
-    let path = "/spec/driverPerNodeTemplate/spec/containers/0/securityContext";
-    refused(
-        &with(path, json!({})),
-        &[
-            "spec.driverPerNodeTemplate.spec.containers[0].securityContext.privileged: Invalid value: null: must be \
-           true: mounts that the driver makes are passed on to the node, which only privileged containers may do",
-        ],
-    );
-    check(&with(
-        "/spec/driverControllerTemplate/spec/containers/0/securityContext",
-        json!({}),
-    ))
-    .unwrap();
-}
-
-#[test]
-fn infrastructure_nodes_are_merged_and_a_clash_is_an_error() {
-    let config = OperatorConfig::parse("infrastructureNodeSelector: {role: infra}").unwrap();
-    let path = "/spec/driverControllerTemplate/spec/nodeSelector";
-    let driver = check_with(
-        &with(path, json!({"disk": "ssd", "role": "infra"})),
-        &config,
-    )
-    .unwrap();
-    assert_eq!(driver.controller.unwrap().node_selector["role"], "infra");
-    let errors = check_with(&with(path, json!({"role": "storage"})), &config).unwrap_err();
-    assert_eq!(
-        errors,
-        [
-            "spec.driverControllerTemplate.spec.nodeSelector[role]: Invalid value: \"storage\": the operator's \
-          configuration runs controllers on nodes with `infra`: take the label out of one of the two"
-        ]
-    );
-}
-
-#[test]
-fn images_choose_the_sidecars() {
-    let images = json!({"attacherImage": "mine/csi-attacher:v4.9.0"});
-    let driver = check(&with("/spec/containerImages", images.clone())).unwrap();
-    let Sidecars::Upstream(upstream) = driver.sidecars else {
-        panic!("{:?}", driver.sidecars)
-    };
-    let chosen: Vec<_> = upstream
-        .controllers
-        .iter()
-        .map(|(role, it)| (*role, it.image.as_str()))
-        .collect();
-    assert_eq!(
-        chosen,
-        [
-            (
-                ControllerRole::Provisioner,
-                "registry.k8s.io/sig-storage/csi-provisioner:v6.3.0"
-            ),
-            (ControllerRole::Attacher, "mine/csi-attacher:v4.9.0"),
-        ]
-    );
-
-    let mut builtin = with("/spec/containerImages", images);
-    set(&mut builtin, "/spec/sidecars/mode", json!("Builtin"));
-    refused(
-        &builtin,
-        &[
-            "spec.containerImages: Forbidden: images of the Kubernetes project's sidecars need `sidecars.mode: Upstream`",
-        ],
-    );
-    refused(
-        &with(
-            "/spec/containerImages",
-            json!({"provisionerImage": "quay.io/k8scsi/csi-provisioner:v0.3.1"}),
-        ),
-        &[
-            "spec.containerImages.provisionerImage: Invalid value: \"quay.io/k8scsi/csi-provisioner:v0.3.1\": speaks a \
-           version of CSI from before 1.0, which no kubelet speaks any more: use \
-           registry.k8s.io/sig-storage/csi-provisioner:v6.3.0 or newer",
-        ],
-    );
-}
-
-#[test]
-fn upstream_sidecars_are_listed() {
-    let run = |names: Value| with("/spec/sidecars", json!({"mode": "Upstream", "run": names}));
-    let driver = check(&run(json!(["Snapshotter", "Provisioner"]))).unwrap();
-    let Sidecars::Upstream(upstream) = driver.sidecars else {
-        panic!("{:?}", driver.sidecars)
-    };
-    let roles: Vec<_> = upstream.controllers.iter().map(|(role, _)| *role).collect();
-    assert_eq!(
-        roles,
-        [ControllerRole::Provisioner, ControllerRole::Snapshotter]
-    );
-    refused(
-        &run(json!(["Attacher", "Attacher", "Modifier"])),
-        &[
-            r#"spec.sidecars.run[1]: Duplicate value: "Attacher""#,
-            r#"spec.sidecars.run[2]: Unsupported value: "Modifier": supported values: "Attacher", "Provisioner", "Resizer", "Snapshotter""#,
-        ],
-    );
-}
-
-#[test]
-fn settings_of_the_other_kind_of_sidecars_are_refused() {
-    refused(
-        &with(
-            "/spec/sidecars",
-            json!({"run": ["Attacher"], "containers": {"attacher": {}}}),
-        ),
-        &[
-            "spec.sidecars.run: Forbidden: needs `sidecars.mode: Upstream`: the built-in sidecar finds out what the \
-             driver can do",
-            r#"spec.sidecars.containers: Unsupported value: "attacher": supported values: "controller", "node""#,
-        ],
-    );
-    refused(
-        &with(
-            "/spec/sidecars",
-            json!({"mode": "Upstream", "nodeDeployment": true, "image": "x"}),
-        ),
-        &[
-            "spec.sidecars.nodeDeployment: Forbidden: needs the built-in sidecar (`sidecars.mode: Builtin`)",
-            "spec.sidecars.image: Forbidden: is the image of the built-in sidecar: use `containerImages`, or \
-             `sidecars.mode: Builtin`",
-        ],
-    );
-    refused(
-        &with("/spec/sidecars", json!({"nodeDeployment": true})),
-        &[
-            "spec.driverControllerTemplate: Forbidden: there is no controller pod with `sidecars.nodeDeployment: true`: \
-           remove one of the two",
-        ],
-    );
 }
 
 #[test]
@@ -658,28 +364,4 @@ fn every_mistake_is_listed_at_once() {
             "spec.probePeriodSeconds",
         ]
     );
-}
-
-#[test]
-fn drivers_on_the_network_of_the_node_need_ports_of_their_own() {
-    let own = |instance: Value| {
-        let instance: CSIDriverDeployment = serde_json::from_value(instance).unwrap();
-        needs_own_ports(&instance.spec)
-    };
-    assert!(!own(good()));
-    assert!(own(with(
-        "/spec/driverPerNodeTemplate/spec/hostNetwork",
-        json!(true)
-    )));
-    assert!(own(with(
-        "/spec/driverControllerTemplate/spec/hostNetwork",
-        json!(true)
-    )));
-}
-
-#[test]
-fn secrets_are_named_unless_the_whole_cluster_is_asked_for() {
-    assert_eq!(check(&good()).unwrap().secret_access, SecretAccess::Named);
-    let driver = check(&with("/spec/sidecars/secretAccess", json!("Cluster"))).unwrap();
-    assert_eq!(driver.secret_access, SecretAccess::Cluster);
 }
