@@ -52,7 +52,7 @@ pub struct Args {
 
 /// Measures, prints what is found, and returns it. Without a `driver` one is built.
 pub async fn run(stowage: &Path, driver: Option<&Path>, args: &Args) -> anyhow::Result<Vec<Table>> {
-    ensure!(args.claims > 0, "--claims must be at least 1");
+    ensure!(args.claims > 1, "--claims must be at least 2");
     ensure!(args.workers > 0, "--workers must be at least 1");
     ensure!(
         args.attachments <= args.claims,
