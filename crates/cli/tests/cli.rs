@@ -44,7 +44,15 @@ fn help_is_the_map_of_the_product() {
         .collect();
     assert_eq!(
         commands,
-        ["conformance", "crds", "driver", "sidecar", "status", "help"]
+        [
+            "conformance",
+            "crds",
+            "driver",
+            "sidecar",
+            "snapshot-controller",
+            "status",
+            "help"
+        ]
     );
     let (_, end) = help.split_once("\nExamples:\n").unwrap();
     assert!(end.contains("stowage crds | kubectl apply -f -"), "{end}");
