@@ -10,6 +10,7 @@ use stowage_service::duration;
 
 const PROVISIONING: &str = "Provisioning";
 const ATTACHING: &str = "Attaching";
+const RESIZING: &str = "Resizing";
 pub(crate) const NODE_DEPLOYMENT: &str = "One controller per node";
 /// What the Go sidecars have and this one needs no more: accepted and ignored.
 const IGNORED: &str = "ignored";
@@ -29,7 +30,7 @@ pub struct RoleArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "5m")]
     pub retry_interval_max: Duration,
 
-    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, and to detach [default: 10]
+    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, to detach, and to resize [default: 10]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     pub worker_threads: Option<u16>,
 
@@ -95,6 +96,19 @@ pub struct RoleArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1m", help_heading = ATTACHING)]
     pub reconcile_sync: Duration,
 
+    /// Like --timeout, to resize only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = RESIZING)]
+    pub resizer_timeout: Option<Duration>,
+
+    /// Like --worker-threads, to resize only
+    #[arg(long, value_name = "NUMBER", help_heading = RESIZING, value_parser = clap::value_parser!(u16).range(1..))]
+    pub resizer_worker_threads: Option<u16>,
+
+    /// After a driver refused to resize a volume in use, wait until no pod uses it; pods are watched only then
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = RESIZING)]
+    pub handle_volume_inuse_error: bool,
+
     /// The node of this process, with --node-deployment
     #[arg(long, value_name = "NODE", env = "NODE_NAME", help_heading = NODE_DEPLOYMENT)]
     pub node_name: Option<String>,
@@ -157,6 +171,7 @@ pub(crate) struct Settings {
     pub(crate) default_fs_type: String,
     pub(crate) provision: Provision,
     pub(crate) attach: Attach,
+    pub(crate) resize: Resize,
     /// Set with --node-deployment.
     pub(crate) own_node: Option<OwnNode>,
 }
@@ -187,6 +202,15 @@ pub(crate) struct Attach {
     pub(crate) timeout: Duration,
     /// `None`: never.
     pub(crate) compare_every: Option<Duration>,
+}
+
+/// How volumes are resized.
+#[derive(Clone, Debug)]
+pub(crate) struct Resize {
+    pub(crate) workers: usize,
+    pub(crate) timeout: Duration,
+    /// After a refusal because of use, wait for the pods to go.
+    pub(crate) wait_for_pods: bool,
 }
 
 /// A controller on every node.
@@ -255,6 +279,11 @@ impl RoleArgs {
                 workers: workers(self.attacher_worker_threads, self.worker_threads, 10),
                 timeout: timeout(self.attacher_timeout, common, 15),
                 compare_every: (!self.reconcile_sync.is_zero()).then_some(self.reconcile_sync),
+            },
+            resize: Resize {
+                workers: workers(self.resizer_worker_threads, self.worker_threads, 10),
+                timeout: timeout(self.resizer_timeout, common, 10),
+                wait_for_pods: self.handle_volume_inuse_error,
             },
             own_node: self.own_node(per_node)?,
         })

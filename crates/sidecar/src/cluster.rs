@@ -5,7 +5,7 @@
 //! | [`wire`] | what is decoded of the objects that the server sends |
 //! | [`store`] | the objects of one kind, found by key or group |
 //! | [`watch`] | the task that keeps a store current and tells listeners |
-//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`] | the kinds, reduced to what is used |
+//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`], [`pod`] | the kinds, reduced to what is used |
 //!
 //! Objects of other drivers are not kept.
 
@@ -13,6 +13,7 @@ pub mod attachment;
 pub mod claim;
 pub mod class;
 pub mod node;
+pub mod pod;
 pub mod store;
 pub mod volume;
 pub mod watch;

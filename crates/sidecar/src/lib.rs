@@ -5,7 +5,7 @@
 //! | [`controller`] | `stowage sidecar controller`: the leases, and the roles under them |
 //! | [`node`] | `stowage sidecar node`: registration and liveness |
 //! | [`role`] | which roles there are; a new one is one file and one line there |
-//! | [`provision`], [`attach`] | the roles |
+//! | [`provision`], [`attach`], [`resize`] | the roles |
 //! | [`cluster`] | the shared watches: each kind once, whatever the number of roles |
 //! | [`queue`] | work that waits, one entry per object |
 //! | [`intent`], [`journal`] | volumes that may be half made, and where that is written down |
@@ -16,7 +16,7 @@
 //! | [`register`] | makes the driver known to the kubelet and keeps it known |
 //! | [`termination`] | the last words of a process, where `kubectl describe pod` shows them |
 //! | [`args`] | the flags of the roles |
-//! | [`access`], [`finalizer`], [`secrets`], [`quantity`], [`driver_call`] | small things that roles share |
+//! | [`access`], [`finalizer`], [`objects`], [`secrets`], [`quantity`], [`driver_call`] | small things that roles share |
 
 mod access;
 pub mod args;
@@ -31,10 +31,12 @@ pub mod intent;
 pub mod journal;
 pub mod liveness;
 pub mod node;
+mod objects;
 mod provision;
 mod quantity;
 pub mod queue;
 pub mod register;
+mod resize;
 mod role;
 mod secrets;
 mod server;

@@ -20,6 +20,8 @@ mod source;
 mod templates;
 mod topology;
 
+pub(crate) use delete::is_on;
+
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -272,7 +274,7 @@ fn listen_to_volumes(
 }
 
 /// With a controller on every node: what the driver says of its own node. The outer `None`: asked to stop.
-async fn own_segment(
+pub(crate) async fn own_segment(
     context: &Context,
     stop: &CancellationToken,
 ) -> Option<Option<Option<Segment>>> {

@@ -20,7 +20,11 @@ use crate::{
 };
 
 /// All roles.
-pub(crate) const ROLES: &[Role] = &[crate::provision::ROLE, crate::attach::ROLE];
+pub(crate) const ROLES: &[Role] = &[
+    crate::provision::ROLE,
+    crate::attach::ROLE,
+    crate::resize::ROLE,
+];
 
 /// What one of the Go sidecars did.
 pub(crate) struct Role {

@@ -73,6 +73,12 @@ impl Server {
         self.minor >= 34
     }
 
+    /// Whether claims have fields for the size that is being reached, so that a failed expansion can be taken back:
+    /// from 1.28 on. Up to 1.31 they may be off, and are dropped without a word.
+    pub(crate) fn has_expansion_recovery(&self) -> bool {
+        self.minor >= 28
+    }
+
     /// What is off here, and why; for the log at the start.
     pub(crate) fn features_off(&self) -> Vec<String> {
         let mut off = Vec::new();
@@ -85,6 +91,12 @@ impl Server {
         if !self.has_attach_error_codes() {
             off.push(
                 "codes of attach errors: the server has no field for them (from 1.34 on)"
+                    .to_owned(),
+            );
+        }
+        if !self.has_expansion_recovery() {
+            off.push(
+                "recovery from failed expansions: claims have no field for it (from 1.28 on)"
                     .to_owned(),
             );
         }

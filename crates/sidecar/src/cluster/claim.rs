@@ -6,6 +6,7 @@ use super::{
     store::Cached,
     wire::{ClaimSpec, WireClaim},
 };
+use crate::quantity;
 
 /// Who is to provision a claim: written by kube-controller-manager, servers up to 1.21 know only the second spelling.
 const PROVISIONER: [&str; 2] = [
@@ -19,6 +20,8 @@ const SELECTED_NODE_ALPHA: &str = "volume.alpha.kubernetes.io/selected-node";
 pub const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 /// The class of a claim, before there was a field for it.
 const CLASS_BETA: &str = "volume.beta.kubernetes.io/storage-class";
+/// Written by the kubelet when a filesystem cannot grow.
+pub(crate) const NODE_RESIZE_INFEASIBLE: &str = "NodeResizeInfeasible";
 /// Keeps a claim that is being cloned.
 pub const CLONING_PROTECTION: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 
@@ -33,12 +36,20 @@ pub struct Claim {
     pub(crate) selected_node: Option<String>,
     pub(crate) class: Option<String>,
     pub(crate) attributes_class: Option<String>,
+    /// The VolumeAttributesClass that its volume has.
+    pub(crate) current_attributes_class: Option<String>,
+    /// A change of its VolumeAttributesClass has begun.
+    pub(crate) modifying: bool,
     /// The volume it is bound to, or is to be bound to.
     pub(crate) volume: Option<String>,
     pub(crate) access_modes: Vec<String>,
     pub(crate) block: bool,
     /// As it was written, such as `10Gi`.
     pub(crate) requested: String,
+    /// What users of the claim have, in bytes; 0 before it is bound.
+    pub(crate) capacity: i64,
+    /// The kubelet says that the volume's filesystem cannot grow to the new size.
+    pub(crate) node_resize_infeasible: bool,
     pub(crate) source: Option<DataSource>,
     pub(crate) has_selector: bool,
     pub(crate) bound: bool,
@@ -85,10 +96,17 @@ impl Claim {
             attributes_class: spec
                 .volume_attributes_class_name
                 .filter(|name| !name.is_empty()),
+            current_attributes_class: status
+                .current_volume_attributes_class_name
+                .filter(|name| !name.is_empty()),
+            modifying: status.modify_volume_status.is_some(),
             volume: spec.volume_name.filter(|name| !name.is_empty()),
             access_modes: spec.access_modes,
             block: spec.volume_mode.as_deref() == Some("Block"),
             requested: spec.resources.requests.storage,
+            capacity: quantity::bytes(&status.capacity.storage).unwrap_or(0),
+            node_resize_infeasible: status.allocated_resource_statuses.storage
+                == NODE_RESIZE_INFEASIBLE,
             source,
             has_selector: spec.selector.is_some(),
             bound: status.phase == "Bound",

@@ -214,7 +214,7 @@ fn next_step(volume: &Volume, attachments: usize) -> Step {
 
 /// Whether a volume is on the node with this segment. A volume that may be anywhere is nobody's in particular, and
 /// deleted by whichever node is asked first.
-fn is_on(volume: &Volume, segment: Option<&Segment>) -> bool {
+pub(crate) fn is_on(volume: &Volume, segment: Option<&Segment>) -> bool {
     let Some(segment) = segment else { return true };
     let required = volume
         .node_affinity
@@ -248,6 +248,10 @@ mod tests {
             phase,
             reclaim,
             claim: None,
+            size: 1,
+            grew: false,
+            attributes_class: None,
+            modify_secret: None,
             csi: CSIPersistentVolumeSource::default(),
             access_modes: Vec::new(),
             mount_options: Vec::new(),

@@ -6,6 +6,7 @@ use clap::Parser;
 use stowage_csi::{
     client::{ClientOptions, Connection},
     endpoint::Endpoint,
+    metrics::ClientMetrics,
     proto::registration::{
         InfoRequest, PluginInfo, RegistrationStatus, registration_client::RegistrationClient,
     },

@@ -1,0 +1,103 @@
+//! Reads and patches of single claims and volumes, and what the API server's answers mean.
+//!
+//! Upstream's resizer may `get` both, `patch` volumes and `patch` the status of claims: nothing else is used.
+
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde_json::Value;
+
+use crate::cluster::wire::{WireClaim, WireVolume};
+
+const CLAIMS: &str = "persistentvolumeclaims";
+const CLAIM_STATUS: &str = "persistentvolumeclaims/status";
+const VOLUMES: &str = "persistentvolumes";
+
+/// Why something was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ObjectError {
+    /// It is gone, or there is another one under its name.
+    #[error("it is gone")]
+    Gone,
+    #[error("somebody else changed it at the same time")]
+    Conflict,
+    #[error("the API server refuses a change of {0}: {1}")]
+    Refused(&'static str, String),
+    #[error(
+        "the service account may not {verb} {kind}: add `{verb}` on `{kind}` to its ClusterRole"
+    )]
+    Forbidden {
+        verb: &'static str,
+        kind: &'static str,
+    },
+    #[error("the API server: {0}")]
+    Failed(#[source] Box<kube::Error>),
+}
+
+/// Reads and writes claims and volumes.
+#[derive(Clone)]
+pub(crate) struct Objects {
+    client: Client,
+}
+
+impl Objects {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The claim as it is now.
+    pub(crate) async fn claim(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<WireClaim, ObjectError> {
+        let found = self.claims(namespace).get(name).await;
+        let claim = found.map_err(|error| explain("get", CLAIMS, error))?;
+        if claim.metadata.uid.as_deref() == Some(uid) {
+            Ok(claim)
+        } else {
+            Err(ObjectError::Gone)
+        }
+    }
+
+    /// Patches the status of a claim, its conditions by their types; returns what became of it.
+    pub(crate) async fn patch_claim_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<WireClaim, ObjectError> {
+        let claims = self.claims(namespace);
+        let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
+        let done = claims.patch_status(name, &params, &patch).await;
+        done.map_err(|error| explain("patch", CLAIM_STATUS, error))
+    }
+
+    /// Patches a volume's object.
+    pub(crate) async fn patch_volume(&self, name: &str, patch: &Value) -> Result<(), ObjectError> {
+        let volumes = Api::<WireVolume>::all(self.client.clone());
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let done = volumes.patch(name, &params, &patch).await;
+        done.map_err(|error| explain("patch", VOLUMES, error))?;
+        Ok(())
+    }
+
+    fn claims(&self, namespace: &str) -> Api<WireClaim> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+}
+
+fn explain(verb: &'static str, kind: &'static str, error: kube::Error) -> ObjectError {
+    match error {
+        kube::Error::Api(status) => match status.code {
+            404 => ObjectError::Gone,
+            409 => ObjectError::Conflict,
+            403 => ObjectError::Forbidden { verb, kind },
+            422 => ObjectError::Refused(kind, status.message.clone()),
+            _ => ObjectError::Failed(Box::new(kube::Error::Api(status))),
+        },
+        error => ObjectError::Failed(Box::new(error)),
+    }
+}
