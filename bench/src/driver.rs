@@ -53,6 +53,7 @@ pub struct Args {
     directory: PathBuf,
 }
 
+/// Measures, and prints what is found.
 pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<()> {
     let scratch = tempfile::Builder::new()
         .prefix("stowage-bench-")
@@ -65,7 +66,8 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<()> {
         format!("--statedir={}", scratch.path().join("state").display()),
         "--nodeid=bench".to_owned(),
     ];
-    let process = Process::start(stowage, &arguments, &socket).await?;
+    let mut process = Process::start_in_own_mounts(stowage, &arguments)?;
+    process.wait_for_file(&socket).await?;
     say(&format!("idle: {}", process.memory()?));
     let bench = Bench::connect(&socket, scratch.path())?;
     let mut existing = 0;

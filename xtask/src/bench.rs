@@ -8,18 +8,21 @@ use crate::workspace;
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Options {
-    /// What to measure: `driver`; then its options (`./x bench driver --help`).
+    /// What to measure: `driver` or `sidecar`; then its options (`./x bench sidecar --help`).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     arguments: Vec<String>,
 }
 
 pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
-    workspace::build_release("stowage", report)?;
-    workspace::build_release("stowage-bench", report)?;
+    workspace::build_release(&["stowage"], report)?;
+    // The benchmarks use the driver in memory that comes with the second package.
+    workspace::build_release(&["stowage-bench", "stowage-csi"], report)?;
     let release = workspace::target().join("release");
     let status = std::process::Command::new(release.join("stowage-bench"))
         .arg("--stowage")
         .arg(release.join("stowage"))
+        .arg("--memory-driver")
+        .arg(release.join("stowage-memory-driver"))
         .args(&options.arguments)
         .status()?;
     if !status.success() {

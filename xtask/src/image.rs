@@ -67,7 +67,7 @@ pub fn write_rootfs(directory: &Path, report: &Report) -> anyhow::Result<()> {
 }
 
 fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
-    workspace::build_release("stowage", report)?;
+    workspace::build_release(&["stowage"], report)?;
     let mut rootfs = Rootfs::default();
     rootfs.program(
         "/usr/bin/stowage",

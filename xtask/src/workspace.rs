@@ -32,16 +32,16 @@ pub fn cargo(verb: &str) -> Command {
     command
 }
 
-/// Builds a package as it is shipped.
-pub fn build_release(package: &str, report: &Report) -> anyhow::Result<()> {
+/// Builds packages as they are shipped. Those that are built together share their features.
+pub fn build_release(packages: &[&str], report: &Report) -> anyhow::Result<()> {
     let mut build = cargo("build");
-    build.args(["--release", "--package", package]);
+    build.arg("--release");
+    for package in packages {
+        build.args(["--package", package]);
+    }
     build.env("CARGO_ENCODED_RUSTFLAGS", reproducible_flags());
-    step(
-        report,
-        &format!("Building {package} for release"),
-        &mut build,
-    )
+    let what = format!("Building {} for release", packages.join(" and "));
+    step(report, &what, &mut build)
 }
 
 /// The same source gives the same binary wherever it is built: no path of this machine stays in it.

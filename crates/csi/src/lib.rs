@@ -7,6 +7,7 @@
 //! - [`metrics`]: what is counted, on both sides; [`waiting`] tells the machine's part of a call from ours.
 //! - [`check`]: is a request complete and within limits; each RPC asks this first.
 //! - [`locks`]: one operation per volume at a time; each RPC asks this second.
+//! - [`name`]: what a driver may be called.
 //! - [`quantity`]: sizes as people and manifests write them.
 //! - [`registration`]: how the kubelet gets to know a driver.
 //! - [`host`]: what a driver does to the machine: tools, mounts, loop devices, filesystems, files.
@@ -21,6 +22,7 @@ pub mod host;
 pub mod layer;
 pub mod locks;
 pub mod metrics;
+pub mod name;
 pub mod proto;
 pub mod quantity;
 pub mod registration;

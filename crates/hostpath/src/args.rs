@@ -6,12 +6,10 @@ use std::path::PathBuf;
 use clap::{ArgAction, ValueEnum};
 use stowage_csi::endpoint::{Endpoint, EndpointError};
 use stowage_csi::host::filesystem::{FsError, FsKind};
+use stowage_csi::name::{DriverName, InvalidName};
 use stowage_csi::quantity::Quantity;
 
 use crate::id::{NodeId, NodeIdError};
-
-/// Longest name of a driver.
-const LONGEST_NAME: usize = 63;
 
 /// Sizes are signed on the wire, so no volume can be larger, whatever the flag allows.
 const LARGEST_VOLUME: u64 = i64::MAX.unsigned_abs();
@@ -93,10 +91,8 @@ pub enum Mode {
 #[derive(Debug, thiserror::Error)]
 pub enum FlagError {
     /// Not the name of a driver.
-    #[error(
-        "--drivername `{0}`: use 1 to {LONGEST_NAME} letters, digits, `-` or `.`, the first and the last a letter or digit"
-    )]
-    DriverName(String),
+    #[error("--drivername: {0}")]
+    DriverName(#[from] InvalidName),
     /// Not a socket.
     #[error("--endpoint")]
     Endpoint(#[from] EndpointError),
@@ -129,9 +125,7 @@ impl TryFrom<Args> for Config {
     type Error = FlagError;
 
     fn try_from(args: Args) -> Result<Self, FlagError> {
-        if !is_driver_name(&args.driver_name) {
-            return Err(FlagError::DriverName(args.driver_name));
-        }
+        args.driver_name.parse::<DriverName>()?;
         if !args.state_directory.is_absolute() {
             return Err(FlagError::StateDirectory(args.state_directory));
         }
@@ -162,17 +156,6 @@ fn host_name() -> String {
         .nodename()
         .to_string_lossy()
         .into_owned()
-}
-
-fn is_driver_name(name: &str) -> bool {
-    let bytes = name.as_bytes();
-    let ends_well = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    bytes.len() <= LONGEST_NAME
-        && ends_well(bytes.first())
-        && ends_well(bytes.last())
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(byte))
 }
 
 #[cfg(test)]
@@ -227,7 +210,10 @@ mod tests {
     #[test]
     fn wrong_flags_are_named_with_the_remedy() {
         for (flag, expected) in [
-            ("--drivername=-", "--drivername `-`: use 1 to 63 letters"),
+            (
+                "--drivername=-",
+                "--drivername: `-` is no name of a CSI driver",
+            ),
             ("--endpoint=tcp://1.2.3.4:5", "--endpoint"),
             ("--nodeid=", "--nodeid"),
             (

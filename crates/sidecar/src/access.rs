@@ -31,6 +31,7 @@ pub(crate) enum AccessError {
 
 /// What Kubernetes calls an access mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::enum_variant_names, reason = "Kubernetes' own names")]
 enum Allowed {
     ReadWriteMany,
     ReadOnlyMany,

@@ -27,13 +27,16 @@ mod write;
 
 use std::sync::Arc;
 
+use kube::Client;
+use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use self::{lanes::Lane, worker::Worker};
 use crate::{
-    args::Settings,
-    cluster::Kinds,
-    driver::Capabilities,
+    args::{Attach, Settings},
+    cluster::{Cluster, Kinds},
+    driver::{Capabilities, Driver},
+    queue::Backoff,
     role::{Context, Role, sanitised},
 };
 
@@ -42,7 +45,7 @@ pub(crate) const ROLE: Role = Role {
     name: "attach",
     lease: |driver| sanitised(&format!("external-attacher-leader-{driver}")),
     needs,
-    run: |context, stop| Box::pin(run(context, stop)),
+    run: |context, stop| Box::pin(run(context.into(), stop)),
 };
 
 /// Drivers that attach nothing have attachments too, unless their CSIDriver object says otherwise: somebody must
@@ -63,35 +66,61 @@ fn publishes(capabilities: Capabilities) -> bool {
     capabilities.controller_service() && capabilities.publish_unpublish()
 }
 
-async fn run(context: Context, stop: CancellationToken) {
-    let kinds = needs(context.driver.capabilities(), &context.settings);
-    let synced = async {
-        if let Some(kinds) = kinds {
-            context.cluster.synced(kinds).await;
+/// What the role takes of its context.
+struct Setup {
+    driver: Driver,
+    cluster: Cluster,
+    client: Client,
+    metrics: Metrics,
+    settings: Attach,
+    backoff: Backoff,
+    default_fs_type: String,
+    /// With a controller on every node: the node whose attachments are ours.
+    own_node: Option<String>,
+    /// The server has a field for the codes of errors.
+    error_codes: bool,
+}
+
+impl From<Context> for Setup {
+    fn from(context: Context) -> Self {
+        let own_node = context.settings.own_node.as_ref();
+        Self {
+            backoff: context.backoff(),
+            settings: context.settings.attach.clone(),
+            default_fs_type: context.settings.default_fs_type.clone(),
+            own_node: own_node.map(|node| node.name.clone()),
+            error_codes: context.server.has_attach_error_codes(),
+            driver: context.driver,
+            cluster: context.cluster,
+            client: context.client,
+            metrics: context.metrics,
         }
-    };
-    if stop.run_until_cancelled(synced).await.is_none() {
-        return;
     }
-    let settings = &context.settings.attach;
-    let worker = Arc::new(Worker::new(&context));
+}
+
+/// Works until `stop`; the kinds that the role needs are known by then.
+async fn run(setup: Setup, stop: CancellationToken) {
+    let worker = Arc::new(Worker::new(&setup));
     let lanes = &worker.lanes;
-    lanes.listen(&context.cluster, &worker.rules.finalizer, &stop);
+    lanes.listen(&setup.cluster, &worker.rules.finalizer, &stop);
     let work = |lane| {
         let worker = Arc::clone(&worker);
         move |key| Arc::clone(&worker).work(lane, key)
     };
     let release = |key| Arc::clone(&worker).release_volume(key);
-    let capabilities = context.driver.capabilities();
-    let can_compare = publishes(capabilities)
-        && capabilities.list_volumes()
-        && capabilities.list_volumes_published_nodes();
+    let can = setup.driver.capabilities();
+    let comparable =
+        worker.rules.publishes && can.list_volumes() && can.list_volumes_published_nodes();
+    let Attach {
+        workers,
+        compare_every,
+        ..
+    } = setup.settings;
     let compare = async {
-        if let Some(every) = settings.compare_every.filter(|_| can_compare) {
+        if let Some(every) = compare_every.filter(|_| comparable) {
             worker.compare(every, stop.clone()).await;
         }
     };
-    let workers = settings.workers;
     tokio::join!(
         lanes.attach.run(workers, stop.clone(), work(Lane::Attach)),
         lanes.detach.run(workers, stop.clone(), work(Lane::Detach)),

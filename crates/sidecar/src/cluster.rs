@@ -22,7 +22,7 @@ pub mod wire;
 use std::sync::Arc;
 
 use kube::Client;
-use stowage_service::Tasks;
+use stowage_service::{Health, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -74,13 +74,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the watches; they end with `stop`.
+    /// Starts the watches; they end with `stop`. Each is a check of its own in `health`, which says what is wrong.
     pub fn start(
         &self,
         client: &Client,
         driver: &str,
         kinds: Kinds,
-        tasks: &Tasks,
+        (tasks, health): (&Tasks, &Health),
         stop: &CancellationToken,
     ) {
         /// Spawns the watch of one kind.
@@ -89,9 +89,11 @@ impl Cluster {
                 let driver: Arc<str> = driver.into();
                 let watched = Arc::clone(&self.$field);
                 let read = move |wire| $read(wire, &driver);
+                let name = concat!("watch ", stringify!($field));
+                let check = health.check(name);
                 tasks.spawn(
-                    concat!("watch ", stringify!($field)),
-                    watched.follow(client.clone(), read, stop.clone()),
+                    name,
+                    watched.follow(client.clone(), read, check, stop.clone()),
                 );
             }};
         }

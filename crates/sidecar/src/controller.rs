@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::future::try_join_all;
 use kube::Config;
 use stowage_csi::{endpoint::Endpoint, metrics::ClientMetrics};
 use stowage_service::{
@@ -14,6 +14,7 @@ use stowage_service::{
     client::{self, ClientError},
     lease::LeaseError,
 };
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -30,6 +31,8 @@ use crate::{
     termination::TerminationArgs,
 };
 
+/// How long the last write of the journal may take.
+const LAST_WRITE: Duration = Duration::from_secs(5);
 /// Pause before the API server is asked again at the start.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -301,7 +304,15 @@ impl Controller {
                 return Err(journal.loss().unwrap_or(JournalError::Stopped).into());
             }
         }
-        Ok(journal.flush().await?)
+        match timeout(LAST_WRITE, journal.flush()).await {
+            Ok(written) => Ok(written?),
+            Err(_) => {
+                tracing::warn!(
+                    "The server does not take the intent journal: the next process looks at it again."
+                );
+                Ok(())
+            }
+        }
     }
 
     async fn run_roles(
@@ -312,19 +323,17 @@ impl Controller {
         stop: &CancellationToken,
         resolve_only: bool,
     ) -> Result<(), ControllerError> {
-        let known = self.process.health.check("watches");
-        known.not_ready("waiting for the API server's lists");
         let name = self.driver.name().as_str();
+        let around = (&self.process.tasks, &self.process.health);
         context
             .cluster
-            .start(&context.client, name, kinds, &self.process.tasks, stop);
+            .start(&context.client, name, kinds, around, stop);
         let synced = stop
             .run_until_cancelled(context.cluster.synced(kinds))
             .await;
         if synced.is_none() {
             return Ok(());
         }
-        known.ready();
         tracing::info!(
             claims = context.cluster.claims.store().len(),
             volumes = context.cluster.volumes.store().len(),
@@ -333,13 +342,17 @@ impl Controller {
         );
         if resolve_only {
             provision::resolve(context.clone(), stop.clone()).await;
-            tracing::info!("No volume is left half made.");
+            match context.journal.all().len() {
+                0 => tracing::info!("No volume is left half made."),
+                left => tracing::warn!(left, "Asked to stop: volumes are left half made."),
+            }
             return Ok(());
         }
         let all = roles
             .iter()
             .map(|role| self.run_role(role, context.clone(), stop));
-        join_all(all).await.into_iter().collect()
+        // A role that lost its lease ends the process: it may have been in the middle of something.
+        try_join_all(all).await.map(|_| ())
     }
 
     /// Runs a role while it holds the lease of the Go sidecar that it replaces.
@@ -396,6 +409,7 @@ impl Controller {
             None => Sharing::Exclusive,
         };
         let mut told = String::new();
+        let check = self.process.health.check("intent journal");
         loop {
             let opened = Journal::open(
                 client.clone(),
@@ -406,7 +420,10 @@ impl Controller {
                 &self.process.metrics,
             );
             let error = match opened.await {
-                Ok(journal) => return Ok(Some(journal)),
+                Ok(journal) => {
+                    check.ready();
+                    return Ok(Some(journal));
+                }
                 Err(
                     error @ (JournalError::Unreachable { .. } | JournalError::Forbidden { .. }),
                 ) => error.to_string(),
@@ -417,6 +434,7 @@ impl Controller {
                     reason = error,
                     "The intent journal cannot be opened; trying again."
                 );
+                check.not_ready(error.as_str());
                 told = error;
             }
             let pause = tokio::time::sleep(ASK_AGAIN);

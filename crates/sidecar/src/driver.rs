@@ -26,7 +26,6 @@
 mod capabilities;
 mod introduction;
 mod lifeline;
-mod name;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -38,12 +37,10 @@ use stowage_csi::{client::Connection, endpoint::Endpoint, metrics::ClientMetrics
 use stowage_service::health::Check;
 use tokio_util::sync::CancellationToken;
 
+pub use self::capabilities::Capabilities;
 pub(crate) use self::introduction::refusal;
-pub use self::{
-    capabilities::Capabilities,
-    name::{DriverName, InvalidName},
-};
 use self::{introduction::Introduction, lifeline::Lifeline};
+pub use stowage_csi::name::{DriverName, InvalidName};
 
 /// How a driver is reached, and what is asked of it.
 #[derive(Clone, Debug)]

@@ -8,7 +8,10 @@
 //! | [`create`] | carries an intent out, whatever happens in between |
 //! | [`delete`] | deletes released volumes, guards the objects of the others |
 //! | [`cloning`] | lets go of claims that were kept while they were copied |
+//! | [`territory`] | whether all of the cluster is ours, or one node |
+//! | [`selected_node`], [`claim_write`] | what is written on claims, and how |
 
+mod claim_write;
 mod cloning;
 mod create;
 mod delete;
@@ -16,27 +19,22 @@ mod metrics;
 mod object;
 mod parameters;
 mod plan;
+mod selected_node;
 mod source;
 mod templates;
+mod territory;
 mod topology;
 
-pub(crate) use delete::is_on;
+pub(crate) use territory::Territory;
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::SystemTime};
 
 use futures::FutureExt as _;
-use stowage_csi::proto::csi::{NodeGetInfoRequest, node_client::NodeClient};
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    create::{Provisioner, jitter},
-    delete::Deleter,
-    metrics::ProvisionMetrics,
-    plan::Places,
-    topology::Topologies,
+    create::Provisioner, delete::Deleter, metrics::ProvisionMetrics, plan::Places,
+    selected_node::jitter, topology::Topologies,
 };
 use crate::{
     args::Settings,
@@ -46,11 +44,13 @@ use crate::{
         store::{Cached as _, Change},
     },
     driver::Capabilities,
-    driver_call,
-    intent::Segment,
     queue::Queue,
     role::{Context, Role, sanitised},
 };
+
+/// Workers on claims beyond those who may begin something: they finish what was begun when all others wait for room in
+/// the journal.
+const SPARE_WORKERS: usize = 10;
 
 /// The provisioner's part.
 pub(crate) const ROLE: Role = Role {
@@ -71,7 +71,7 @@ fn needs(driver: Capabilities, settings: &Settings) -> Option<Kinds> {
 
 /// Provisions and deletes until `stop`.
 async fn run(context: Context, stop: CancellationToken) {
-    let Some(own_segment) = own_segment(&context, &stop).await else {
+    let Some(territory) = Territory::find(&context, &stop).await else {
         return;
     };
     let metrics = ProvisionMetrics::register(&context.metrics);
@@ -80,8 +80,8 @@ async fn run(context: Context, stop: CancellationToken) {
         context.metrics.with_registry(make)
     };
     let (claims, volumes, cloned) = (queue("claims"), queue("volumes"), queue("cloned-claims"));
-    let provisioner = provisioner(&context, own_segment.clone(), metrics.clone(), false);
-    let deleter = Arc::new(Deleter::new(context.clone(), metrics, own_segment));
+    let provisioner = provisioner(&context, territory.clone(), metrics.clone(), false, &stop);
+    let deleter = Arc::new(Deleter::new(context.clone(), metrics, territory));
 
     // What a predecessor left half done comes first.
     for intent in context.journal.all() {
@@ -100,7 +100,7 @@ async fn run(context: Context, stop: CancellationToken) {
     });
 
     let workers = context.settings.provision.workers;
-    let making = claims.run(workers, stop.clone(), |uid| {
+    let making = claims.run(workers + SPARE_WORKERS, stop.clone(), |uid| {
         let provisioner = Arc::clone(&provisioner);
         async move { provisioner.work(&uid).await }
     });
@@ -117,13 +117,13 @@ async fn run(context: Context, stop: CancellationToken) {
 
 /// Carries out what the journal holds and nothing else; returns when it is empty.
 pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
-    let Some(own_segment) = own_segment(&context, &stop).await else {
+    let Some(territory) = Territory::find(&context, &stop).await else {
         return;
     };
     let metrics = ProvisionMetrics::register(&context.metrics);
     let make = |registry: &mut _| Queue::new("claims", context.backoff(), registry);
     let claims = context.metrics.with_registry(make);
-    let provisioner = provisioner(&context, own_segment, metrics, true);
+    let provisioner = provisioner(&context, territory, metrics, true, &stop);
     for intent in context.journal.all() {
         claims.add(intent.claim.uid);
     }
@@ -146,20 +146,22 @@ pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
 
 fn provisioner(
     context: &Context,
-    own_segment: Option<Option<Segment>>,
+    territory: Territory,
     metrics: ProvisionMetrics,
     only_intents: bool,
+    stop: &CancellationToken,
 ) -> Arc<Provisioner> {
-    let places = match own_segment {
-        Some(segment) => Places::OwnNode(segment),
-        None if context
-            .driver
-            .capabilities()
-            .volume_accessibility_constraints() =>
+    let places = match territory {
+        Territory::Node(segment) => Places::OwnNode(segment),
+        Territory::Cluster
+            if context
+                .driver
+                .capabilities()
+                .volume_accessibility_constraints() =>
         {
             Places::Cluster(Topologies::new(context.cluster.clone()))
         }
-        None => Places::Everywhere,
+        Territory::Cluster => Places::Everywhere,
     };
     let identity = identity(context.driver.name().as_str());
     Arc::new(Provisioner::new(
@@ -168,6 +170,7 @@ fn provisioner(
         identity,
         metrics,
         only_intents,
+        stop.clone(),
     ))
 }
 
@@ -190,9 +193,6 @@ fn listen_to_claims(
             new,
         } if old == new => {}
         Change::Set { old, new } => {
-            if new.volume.is_some() {
-                provisioner.seen(&new.uid);
-            }
             release_sources(old.as_deref(), Some(new), &cloned);
             if !provisioner.wants(new) {
                 return;
@@ -262,7 +262,12 @@ fn listen_to_volumes(
             old: Some(old),
             new,
         } if old == new => {}
-        Change::Set { new, .. } => volumes.add(new.name.as_str()),
+        Change::Set { new, .. } => {
+            if let Some(claim) = &new.claim {
+                provisioner.seen(&claim.uid);
+            }
+            volumes.add(new.name.as_str());
+        }
         // Its claim, if it still waits, needs another one.
         Change::Gone(last) => {
             if let Some(claim) = &last.claim {
@@ -271,35 +276,6 @@ fn listen_to_volumes(
             }
         }
     });
-}
-
-/// With a controller on every node: what the driver says of its own node. The outer `None`: asked to stop.
-pub(crate) async fn own_segment(
-    context: &Context,
-    stop: &CancellationToken,
-) -> Option<Option<Option<Segment>>> {
-    if context.settings.own_node.is_none() {
-        return Some(None);
-    }
-    loop {
-        let mut node = NodeClient::new(context.driver.connection());
-        match node.node_get_info(NodeGetInfoRequest {}).await {
-            Ok(answer) => {
-                let topology = answer.into_inner().accessible_topology;
-                let segment = topology.map(|topology| topology.segments);
-                return Some(Some(segment));
-            }
-            Err(status) => {
-                let reason = driver_call::status(&status);
-                tracing::warn!(
-                    reason,
-                    "The driver does not say where its node is; asking again."
-                );
-            }
-        }
-        let pause = tokio::time::sleep(Duration::from_secs(1));
-        stop.run_until_cancelled(pause).await?;
-    }
 }
 
 /// Time, a random number and the driver, as upstream's provisioner calls itself.

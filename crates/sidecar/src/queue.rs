@@ -84,8 +84,14 @@ struct Entry {
 
 enum Stage {
     Waiting(Instant),
-    Ready { since: Instant },
-    Running { since: Instant, again: bool },
+    Ready {
+        since: Instant,
+    },
+    /// `again`: something changed meanwhile, and is to be looked at from then on.
+    Running {
+        since: Instant,
+        again: Option<Instant>,
+    },
 }
 
 impl Queue {
@@ -113,11 +119,7 @@ impl Queue {
     /// There is something to do for this object after a while, unless it waits already.
     pub fn add_after(&self, key: impl Into<Key>, delay: Duration) {
         let key = key.into();
-        let mut state = self.shared.lock();
-        if !state.entries.contains_key(&key) {
-            state.wait(key, Instant::now() + delay);
-        }
-        drop(state);
+        self.shared.lock().add_at(key, Instant::now() + delay);
         self.shared.changed.notify_one();
     }
 
@@ -199,7 +201,7 @@ impl Shared {
             }
             entry.stage = Stage::Running {
                 since: now,
-                again: false,
+                again: None,
             };
         }
         Some(key)
@@ -215,31 +217,30 @@ impl Shared {
         };
         self.metrics.worked.observe(since.elapsed().as_secs_f64());
         let pause = match verdict {
-            Verdict::Done if !again => {
-                state.entries.remove(&key);
-                return;
-            }
             Verdict::Done => {
                 entry.succeeded();
-                Duration::ZERO
+                None
             }
             Verdict::Retry(error) => {
                 self.metrics.retries.inc();
                 entry.failed(error);
-                self.backoff.after(entry.failures)
+                Some(self.backoff.after(entry.failures))
             }
             Verdict::After(pause, error) => {
                 match error {
                     Some(error) => entry.failed(error),
                     None => entry.succeeded(),
                 }
-                pause
+                Some(pause)
             }
         };
-        if again || pause.is_zero() {
-            state.make_ready(key);
-        } else {
-            state.wait(key, Instant::now() + pause);
+        let now = Instant::now();
+        match again.or(pause.map(|pause| now + pause)) {
+            None => {
+                state.entries.remove(&key);
+            }
+            Some(at) if at <= now => state.make_ready(key),
+            Some(at) => state.wait(key, at),
         }
     }
 }
@@ -272,8 +273,19 @@ impl State {
     fn add(&mut self, key: Key) {
         match self.entries.get_mut(&key).map(|entry| &mut entry.stage) {
             Some(Stage::Ready { .. }) => {}
-            Some(Stage::Running { again, .. }) => *again = true,
+            Some(Stage::Running { again, .. }) => *again = Some(Instant::now()),
             Some(Stage::Waiting(_)) | None => self.make_ready(key),
+        }
+    }
+
+    /// The same, later. What waits already keeps its time.
+    fn add_at(&mut self, key: Key, at: Instant) {
+        match self.entries.get_mut(&key).map(|entry| &mut entry.stage) {
+            Some(Stage::Ready { .. } | Stage::Waiting(_)) => {}
+            Some(Stage::Running { again, .. }) => {
+                again.get_or_insert(at);
+            }
+            None => self.wait(key, at),
         }
     }
 

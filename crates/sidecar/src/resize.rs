@@ -28,7 +28,7 @@ use crate::{
     args::Settings,
     cluster::{Kinds, claim::Claim, store::Change},
     driver::Capabilities,
-    provision::own_segment,
+    provision::Territory,
     queue::Queue,
     role::{Context, Role, sanitised},
 };
@@ -52,12 +52,12 @@ fn needs(_: Capabilities, _: &Settings) -> Option<Kinds> {
 }
 
 async fn run(context: Context, stop: CancellationToken) {
-    let Some(own_segment) = own_segment(&context, &stop).await else {
+    let Some(territory) = Territory::find(&context, &stop).await else {
         return;
     };
     let make = |registry: &mut _| Queue::new("resizer-pvc", context.backoff(), registry);
     let claims = context.metrics.with_registry(make);
-    let worker = Arc::new(Worker::new(&context, &claims, own_segment));
+    let worker = Arc::new(Worker::new(&context, &claims, territory));
     listen(&context, &worker, &claims, &stop);
     let work = |key| Arc::clone(&worker).work(key);
     let workers = context.settings.resize.workers;

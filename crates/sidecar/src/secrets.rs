@@ -14,15 +14,8 @@ pub(crate) enum SecretError {
     Forbidden(String),
     #[error("secret `{0}` holds text that is not UTF-8 under `{1}`")]
     NotText(String, String),
-    #[error("secret `{0}` cannot be read: {1}")]
+    #[error("secret `{0}` cannot be read")]
     Unreadable(String, #[source] Box<kube::Error>),
-}
-
-impl SecretError {
-    /// The secret is not there, as opposed to not readable now.
-    pub(crate) fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing(_))
-    }
 }
 
 /// Reads a secret. No reference: no secrets.
@@ -48,6 +41,18 @@ pub(crate) async fn read(
         Err(error) => return Err(SecretError::Unreadable(shown, Box::new(error))),
     };
     texts(secret.data.unwrap_or_default(), &shown)
+}
+
+/// The same for calls that a driver may be able to do without: a secret that is gone counts as none. If the driver
+/// needs it, it says so.
+pub(crate) async fn read_if_there(
+    client: &Client,
+    reference: Option<&SecretReference>,
+) -> Result<BTreeMap<String, String>, SecretError> {
+    match read(client, reference).await {
+        Err(SecretError::Missing(_)) => Ok(BTreeMap::new()),
+        result => result,
+    }
 }
 
 fn texts(

@@ -1,7 +1,10 @@
 //! Who the driver is.
 
-use stowage_csi::proto::csi::{
-    GetPluginCapabilitiesRequest, GetPluginInfoRequest, ProbeRequest, plugin_capability,
+use stowage_csi::{
+    name::{DriverName, LONGEST},
+    proto::csi::{
+        GetPluginCapabilitiesRequest, GetPluginInfoRequest, ProbeRequest, plugin_capability,
+    },
 };
 
 use crate::{
@@ -10,8 +13,6 @@ use crate::{
     check::{Checked, ask, ensure, filled},
     scene::Scene,
 };
-
-const LONGEST_PLUGIN_NAME: usize = 63;
 
 pub(super) const IDENTITY: Group = Group {
     name: "Identity",
@@ -76,41 +77,17 @@ async fn plugin_name(scene: &mut Scene) -> Checked {
         let check = format!("name in GetPluginInfo{place}");
         filled(&check, "name", &name)?;
         ensure(
-            name.len() <= LONGEST_PLUGIN_NAME,
+            name.len() <= LONGEST,
             &check,
-            format!("at most {LONGEST_PLUGIN_NAME} characters"),
+            format!("at most {LONGEST} characters"),
             format!("`{name}` with {}", name.len()),
         )?;
         ensure(
-            is_domain_style(&name),
+            name.parse::<DriverName>().is_ok(),
             &check,
             "letters, digits, dots and dashes, with a letter or a digit at both ends",
             format!("`{name}`"),
         )?;
     }
     Ok(())
-}
-
-fn is_domain_style(name: &str) -> bool {
-    let alphanumeric = |c: char| c.is_ascii_alphanumeric();
-    name.starts_with(alphanumeric)
-        && name.ends_with(alphanumeric)
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_look_like_domains() {
-        for name in ["hostpath.csi.k8s.io", "csi-hostpath", "a", "driver2", "2nd"] {
-            assert!(is_domain_style(name), "{name}");
-        }
-        for name in ["", "-a", "a.", "a_b", "a b", "ä", "a/b"] {
-            assert!(!is_domain_style(name), "{name}");
-        }
-    }
 }

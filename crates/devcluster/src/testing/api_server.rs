@@ -40,17 +40,22 @@ pub struct ApiServer {
 impl ApiServer {
     /// Starts both and waits until they are ready.
     pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same with further arguments for the API server, such as those of an audit log.
+    pub fn start_with(arguments: &[String]) -> Result<Self> {
         // A port that was free a moment ago may be gone now: another try finds others.
         let mut attempt = 1;
         loop {
-            match Self::try_start() {
+            match Self::try_start(arguments) {
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
                 outcome => return outcome,
             }
         }
     }
 
-    fn try_start() -> Result<Self> {
+    fn try_start(further: &[String]) -> Result<Self> {
         let kubernetes = Kubernetes::already_there()?;
         kubernetes.must_have(&[API_SERVER, "kubectl"])?;
         let directory = tempfile::Builder::new()
@@ -84,11 +89,11 @@ impl ApiServer {
             directory,
             _sweeper: sweeper,
         };
-        server.run_both()?;
+        server.run_both(further)?;
         Ok(server)
     }
 
-    fn run_both(&self) -> Result<()> {
+    fn run_both(&self, further: &[String]) -> Result<()> {
         let etcd = etcd(&self.kubernetes, &debian::tools_directory());
         let data = self.place.join("etcd");
         let arguments = etcd_arguments(&data, &self.endpoints, &self.identity);
@@ -99,6 +104,7 @@ impl ApiServer {
         let mut arguments = apiserver_arguments(&self.endpoints, &self.identity, &help);
         // A loopback address may not be published as the service's endpoint, and nobody would use it.
         arguments.push("--endpoint-reconciler-type=none".to_owned());
+        arguments.extend_from_slice(further);
         self.run(API_SERVER, &arguments)?;
         self.wait_ready()
     }

@@ -28,7 +28,12 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Starts it without a scheduler and waits until its controllers work.
     pub fn start() -> Result<Self> {
-        let api = ApiServer::start()?;
+        Self::start_with(&[])
+    }
+
+    /// The same with further arguments for the API server.
+    pub fn start_with(arguments: &[String]) -> Result<Self> {
+        let api = ApiServer::start_with(arguments)?;
         let kubernetes = &api.kubernetes;
         kubernetes.must_have(&[CONTROLLER_MANAGER])?;
         let help = kubernetes.help(CONTROLLER_MANAGER)?;

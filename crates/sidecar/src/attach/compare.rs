@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::{lanes::Lane, worker::Worker};
-use crate::cluster::attachment::Attachment;
+use crate::{cluster::attachment::Attachment, driver_call};
 
 /// Where the volumes of interest are attached: node ids by volume id.
 type Published = HashMap<String, HashSet<String>>;
@@ -27,7 +27,7 @@ struct Expected {
 /// Why there is nothing to compare with.
 #[derive(Debug, thiserror::Error)]
 enum ListError {
-    #[error("the driver answers ListVolumes with {:?}: {}", .0.code(), .0.message())]
+    #[error("ListVolumes: {}", driver_call::status(.0))]
     Driver(Box<Status>),
     #[error("the driver's ListVolumes has no end: the page after `{0}` leads to itself")]
     Endless(String),

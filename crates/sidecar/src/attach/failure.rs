@@ -3,7 +3,7 @@
 use tonic::Status;
 
 use super::{patch::Shown, step::Problem, write::WriteError};
-use crate::secrets::SecretError;
+use crate::{driver_call, secrets::SecretError};
 
 /// Why an attempt ended. All are tried again: no code of a driver proves that nothing was attached, and the same call
 /// again is always allowed.
@@ -13,23 +13,13 @@ pub(super) enum Failure {
     Problem(#[from] Problem),
     #[error(transparent)]
     Secret(#[from] SecretError),
-    #[error("the driver answers {rpc} with {:?}: {}", status.code(), status.message())]
-    Driver {
-        rpc: &'static str,
-        status: Box<Status>,
-    },
+    #[error("{}", driver_call::status(.0))]
+    Driver(Box<Status>),
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
 impl Failure {
-    pub(super) fn of_driver(rpc: &'static str) -> impl FnOnce(Status) -> Self {
-        move |status| Self::Driver {
-            rpc,
-            status: Box::new(status),
-        }
-    }
-
     /// Decided from a cache that lagged behind: read again, and decide again.
     pub(super) fn is_stale(&self) -> bool {
         matches!(
@@ -41,7 +31,7 @@ impl Failure {
     /// As users see it; with the gRPC code where the server has a field for it.
     pub(super) fn shown(&self, with_codes: bool) -> Shown {
         let code = match self {
-            Self::Driver { status, .. } if with_codes => Some(status.code().into()),
+            Self::Driver(status) if with_codes => Some(status.code().into()),
             _ => None,
         };
         Shown::new(self.to_string(), code)
@@ -50,5 +40,11 @@ impl Failure {
     /// The API server itself is in trouble: it would not take what we have to say about it.
     pub(super) fn is_of_server(&self) -> bool {
         matches!(self, Self::Write(WriteError::Failed(_)))
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::Driver(Box::new(status))
     }
 }

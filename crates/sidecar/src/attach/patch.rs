@@ -30,7 +30,10 @@ pub(super) struct Shown {
 impl Shown {
     pub(super) fn new(mut message: String, code: Option<i32>) -> Self {
         if message.len() > LONGEST_MESSAGE {
-            let end = message.floor_char_boundary(LONGEST_MESSAGE - "...".len());
+            let mut end = LONGEST_MESSAGE - "...".len();
+            while !message.is_char_boundary(end) {
+                end -= 1;
+            }
             message.truncate(end);
             message.push_str("...");
         }
@@ -64,11 +67,11 @@ pub(super) fn mark_attachment(
     if attachment.node_id.as_deref() != Some(node_id) {
         if attachment.annotated {
             let path = format!("/metadata/annotations/{}", NODE_ID.replace('/', "~1"));
-            operations.push(set(&path, json!(node_id)));
+            operations.push(set(&path, &json!(node_id)));
         } else {
             let path = "/metadata/annotations";
-            operations.push(test(path, Value::Null));
-            operations.push(set(path, json!({ NODE_ID: node_id })));
+            operations.push(test(path, &Value::Null));
+            operations.push(set(path, &json!({ NODE_ID: node_id })));
         }
     }
     operations
@@ -84,9 +87,9 @@ pub(super) fn unmark_attachment(attachment: &Attachment, finalizer: &str) -> Ope
 pub(super) fn attached(attachment: &Attachment, context: &BTreeMap<String, String>) -> Operations {
     let mut operations = same_object(&attachment.uid);
     operations.extend([
-        set("/status/attached", json!(true)),
-        set("/status/attachmentMetadata", json!(context)),
-        set("/status/attachError", Value::Null),
+        set("/status/attached", &json!(true)),
+        set("/status/attachmentMetadata", &json!(context)),
+        set("/status/attachError", &Value::Null),
     ]);
     operations
 }
@@ -95,9 +98,9 @@ pub(super) fn attached(attachment: &Attachment, context: &BTreeMap<String, Strin
 pub(super) fn detached(attachment: &Attachment) -> Operations {
     let mut operations = same_object(&attachment.uid);
     operations.extend([
-        set("/status/attached", json!(false)),
-        set("/status/attachmentMetadata", Value::Null),
-        set("/status/detachError", Value::Null),
+        set("/status/attached", &json!(false)),
+        set("/status/attachmentMetadata", &Value::Null),
+        set("/status/detachError", &Value::Null),
     ]);
     operations
 }
@@ -114,12 +117,12 @@ pub(super) fn error(attachment: &Attachment, shown: &Shown) -> Operations {
         value["errorCode"] = json!(code);
     }
     let mut operations = same_object(&attachment.uid);
-    operations.push(set(path, value));
+    operations.push(set(path, &value));
     operations
 }
 
 fn same_object(uid: &str) -> Operations {
-    vec![test("/metadata/uid", json!(uid))]
+    vec![test("/metadata/uid", &json!(uid))]
 }
 
 fn add_finalizer(known: &[String], finalizer: &str) -> [Value; 2] {
@@ -142,21 +145,41 @@ fn replace_finalizers(known: &[String], wanted: &[String]) -> [Value; 2] {
     } else {
         json!(known)
     };
-    [test(path, known), set(path, json!(wanted))]
+    [test(path, &known), set(path, &json!(wanted))]
 }
 
-fn test(path: &str, value: Value) -> Value {
+fn test(path: &str, value: &Value) -> Value {
     json!({ "op": "test", "path": path, "value": value })
 }
 
 /// `add` replaces what is there.
-fn set(path: &str, value: Value) -> Value {
+fn set(path: &str, value: &Value) -> Value {
     json!({ "op": "add", "path": path, "value": value })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_has_its_code_where_there_is_a_field_for_it() {
+        let object = json!({
+            "metadata": { "name": "va", "uid": "1" },
+            "spec": { "attacher": "d", "nodeName": "n", "source": {} },
+        });
+        let wire = serde_json::from_value(object).unwrap();
+        let attachment = Attachment::read(wire, "d").unwrap();
+        for code in [Some(8), None] {
+            let operations = error(&attachment, &Shown::new("full".to_owned(), code));
+            let written = &operations[1];
+            assert_eq!(written["path"], "/status/attachError");
+            assert_eq!(written["value"]["message"], "full");
+            assert_eq!(
+                written["value"].get("errorCode"),
+                code.map(Value::from).as_ref()
+            );
+        }
+    }
 
     #[test]
     fn a_message_that_the_server_would_refuse_is_cut_between_letters() {

@@ -10,7 +10,6 @@ use stowage_csi::proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublis
 
 use crate::{
     access::{self, AccessError},
-    args::Settings,
     cluster::{
         attachment::{Attachment, NODE_ID},
         node::DriverNode,
@@ -121,7 +120,7 @@ pub(super) enum Problem {
 }
 
 impl Rules {
-    pub(super) fn of(driver: &Driver, settings: &Settings) -> Self {
+    pub(super) fn of(driver: &Driver, default_fs_type: &str) -> Self {
         let can = driver.capabilities();
         Self {
             driver: driver.name().to_string(),
@@ -129,7 +128,7 @@ impl Rules {
             publishes: super::publishes(can),
             publishes_read_only: can.publish_readonly(),
             single_node_multi_writer: can.single_node_multi_writer(),
-            default_fs_type: settings.default_fs_type.clone(),
+            default_fs_type: default_fs_type.to_owned(),
         }
     }
 }

@@ -13,6 +13,7 @@ use stowage_csi::{
 };
 
 use super::{
+    Setup,
     failure::Failure,
     lanes::{Lane, Lanes},
     step::{Attach, Detach, Marks, Rules, Step, may_go, next_step},
@@ -22,7 +23,6 @@ use super::{
 use crate::{
     cluster::{Cluster, attachment::Attachment, node::DriverNode, volume::Volume},
     queue::{Key, Verdict},
-    role::Context,
     secrets,
 };
 
@@ -68,23 +68,22 @@ impl Doubted {
 }
 
 impl Worker {
-    pub(super) fn new(context: &Context) -> Self {
-        let settings = &context.settings;
-        let rules = Rules::of(&context.driver, settings);
-        let own_node = settings.own_node.as_ref().map(|node| node.name.as_str());
-        let connection = context.driver.connection();
+    pub(super) fn new(setup: &Setup) -> Self {
+        let rules = Rules::of(&setup.driver, &setup.default_fs_type);
+        let own_node = setup.own_node.as_deref();
+        let connection = setup.driver.connection();
         Self {
-            writer: Writer::new(&context.client, &rules.finalizer),
+            writer: Writer::new(&setup.client, &rules.finalizer),
             rules,
-            cluster: context.cluster.clone(),
-            lanes: context
+            cluster: setup.cluster.clone(),
+            lanes: setup
                 .metrics
-                .with_registry(|registry| Lanes::new(context.backoff(), own_node, registry)),
-            controller: ControllerClient::new(connection.with_timeout(settings.attach.timeout)),
+                .with_registry(|registry| Lanes::new(setup.backoff, own_node, registry)),
+            controller: ControllerClient::new(connection.with_timeout(setup.settings.timeout)),
             doubted: Doubted::default(),
-            client: context.client.clone(),
+            client: setup.client.clone(),
             turns: Turns::default(),
-            error_codes: context.server.has_attach_error_codes(),
+            error_codes: setup.error_codes,
         }
     }
 
@@ -155,10 +154,7 @@ impl Worker {
         let done = match step {
             Step::Rest => return Ok(()),
             Step::Wait(problem) => return Err(problem.into()),
-            Step::Answer => {
-                let done = self.writer.set_attached(attachment, &BTreeMap::new()).await;
-                done.map_err(Failure::from)
-            }
+            Step::Answer => self.set_attached(attachment, &BTreeMap::new()).await,
             Step::Protect(marks) => self.mark(view, &marks).await,
             Step::Attach(attach) => self.attach(view, *attach).await,
             Step::Detach(detach) => self.detach(attachment, *detach).await,
@@ -201,23 +197,28 @@ impl Worker {
         let mut request = attach.request;
         request.secrets.clone_from(&secrets);
         let mut controller = self.controller.clone();
-        let answer = controller.controller_publish_volume(request).await;
-        let answer = answer.map_err(Failure::of_driver("ControllerPublishVolume"))?;
+        let answer = controller.controller_publish_volume(request).await?;
         let attachment = &*view.attachment;
         if self.is_deleted_by_now(attachment) {
             // It is the other lane's, which detaches it again: nobody would read the status.
             return Ok(());
         }
-        let written = self
-            .writer
-            .set_attached(attachment, &answer.get_ref().publish_context)
-            .await;
-        if let Err(WriteError::AttachmentGone) = written {
+        let context = &answer.get_ref().publish_context;
+        let written = self.set_attached(attachment, context).await;
+        if let Err(Failure::Write(WriteError::AttachmentGone)) = written {
             // Taken away by force: there is nothing left that would remind anybody to detach.
             undo.secrets = secrets;
             self.unpublish(undo).await?;
         }
-        written?;
+        written
+    }
+
+    async fn set_attached(
+        &self,
+        attachment: &Attachment,
+        context: &BTreeMap<String, String>,
+    ) -> Result<(), Failure> {
+        self.writer.set_attached(attachment, context).await?;
         tracing::info!(
             volume = attachment.volume,
             node = attachment.node,
@@ -250,8 +251,7 @@ impl Worker {
 
     async fn unpublish(&self, request: ControllerUnpublishVolumeRequest) -> Result<(), Failure> {
         let mut controller = self.controller.clone();
-        let answer = controller.controller_unpublish_volume(request).await;
-        answer.map_err(Failure::of_driver("ControllerUnpublishVolume"))?;
+        controller.controller_unpublish_volume(request).await?;
         Ok(())
     }
 

@@ -13,10 +13,12 @@ use kube::{
     runtime::{WatchStreamExt as _, watcher},
 };
 use serde::de::DeserializeOwned;
+use stowage_service::health::Check;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::store::{Cached, Change, Store};
+use crate::driver_call;
 
 /// Hears of every change, in order, on the task of the watch: it must only note down what to do.
 type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
@@ -68,6 +70,7 @@ impl<T: Cached> Watched<T> {
         self: Arc<Self>,
         client: Client,
         read: impl Fn(W) -> Option<T> + Send,
+        check: Check,
         stop: CancellationToken,
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -76,6 +79,7 @@ impl<T: Cached> Watched<T> {
         let mut changes = pin!(changes);
         let mut listed = HashSet::new();
         let mut complaint = String::new();
+        check.not_ready("waiting for the API server's list");
         loop {
             let event = tokio::select! {
                 () = stop.cancelled() => return,
@@ -83,11 +87,15 @@ impl<T: Cached> Watched<T> {
             };
             match event {
                 Ok(Some(event)) => {
-                    complaint.clear();
+                    let recovered = !std::mem::take(&mut complaint).is_empty();
+                    let listed_all = matches!(event, watcher::Event::InitDone);
                     self.take(event, &read, &mut listed);
+                    if listed_all || (recovered && *self.synced.borrow()) {
+                        check.ready();
+                    }
                 }
                 Ok(None) => return,
-                Err(error) => complain(&W::plural(&()), &error, &mut complaint),
+                Err(error) => complain(&W::plural(&()), &error, &check, &mut complaint),
             }
         }
     }
@@ -148,15 +156,16 @@ impl<T: Cached> Watched<T> {
 }
 
 /// Says what is wrong with a watch, once: it is tried again every few seconds.
-fn complain(kind: &str, error: &watcher::Error, last: &mut String) {
+fn complain(kind: &str, error: &watcher::Error, check: &Check, last: &mut String) {
     let told = match missing_rule(error) {
         Some(verb) => format!(
             "the service account may not {verb} {kind}: add `{verb}` on `{kind}` to its ClusterRole"
         ),
-        None => error.to_string(),
+        None => driver_call::chain(error),
     };
     if *last != told {
         tracing::warn!(kind, reason = told, "A watch does not work; trying again.");
+        check.not_ready(told.as_str());
         *last = told;
     }
 }

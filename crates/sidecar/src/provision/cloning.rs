@@ -1,8 +1,9 @@
 //! Lets go of claims that were kept while they were copied.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{Api, ResourceExt as _, api::PostParams};
+use kube::ResourceExt as _;
 
+use super::claim_write;
 use crate::{
     cluster::claim::{CLONING_PROTECTION, clone_group},
     driver_call,
@@ -21,26 +22,13 @@ pub(crate) async fn release(context: Context, key: &str) -> Verdict {
         // The last copy brings us back.
         return Verdict::Done;
     }
-    let api = Api::<PersistentVolumeClaim>::namespaced(context.client.clone(), namespace);
-    let released = async {
-        let Some(mut claim) = api.get_opt(name).await? else {
-            return Ok(());
-        };
-        let kept = claim
-            .finalizers()
-            .iter()
-            .any(|known| known == CLONING_PROTECTION);
-        if claim.metadata.deletion_timestamp.is_none() || !kept {
-            return Ok(());
-        }
-        claim
-            .finalizers_mut()
-            .retain(|known| known != CLONING_PROTECTION);
-        api.replace(name, &PostParams::default(), &claim).await?;
-        Ok(())
+    let let_go = |claim: &mut PersistentVolumeClaim| {
+        let finalizers = claim.finalizers_mut();
+        let before = finalizers.len();
+        finalizers.retain(|known| known != CLONING_PROTECTION);
+        finalizers.len() < before && claim.metadata.deletion_timestamp.is_some()
     };
-    let result: kube::Result<()> = released.await;
-    match result {
+    match claim_write::change(&context.client, namespace, name, None, let_go).await {
         Ok(()) => Verdict::Done,
         Err(error) => Verdict::Retry(driver_call::chain(&error)),
     }

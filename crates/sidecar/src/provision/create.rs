@@ -4,50 +4,67 @@
 //! journal's entry. Whoever dies in between leaves an entry that says how to go on.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use kube::{Api, ResourceExt as _, api::PostParams};
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeSpec};
+use kube::{Api, api::PostParams};
 use stowage_csi::{
     client::Connection,
     proto::csi::{DeleteVolumeRequest, Volume as MadeVolume, controller_client::ControllerClient},
 };
+use tokio::{sync::Semaphore, time::timeout};
+use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use super::{
     metrics::ProvisionMetrics,
     object::{self, AnswerError},
     plan::{Places, Planner, Refusal, volume_name},
+    selected_node,
     source::SourceError,
     topology::TopologyError,
 };
 use crate::{
     cluster::{
-        claim::{Claim, SELECTED_NODE, claim_reference},
+        claim::{Claim, claim_reference},
         class::Class,
     },
     driver_call,
     intent::{Intent, Source},
+    journal::JournalError,
     queue::Verdict,
     role::Context,
     secrets,
 };
 
+/// How long a claim waits for the journal before it says so.
+const PATIENCE_WITH_JOURNAL: Duration = Duration::from_secs(5);
+
 /// The worker on claims.
 pub(crate) struct Provisioner {
     context: Context,
     planner: Planner,
-    /// Volumes whose objects are written and not seen yet in the cache: they are not made again.
+    /// Claims whose volumes have objects that are not in the cache yet: they are not made again.
     written: Mutex<HashSet<String>>,
     /// Goes into each volume, as upstream's does.
     identity: String,
     metrics: ProvisionMetrics,
     /// Take up nothing new.
     only_intents: bool,
+    /// Plan volumes and wait for the journal.
+    beginners: Semaphore,
+    /// Wait for the driver.
+    callers: Semaphore,
+    /// The process is to end: nothing that has not begun begins.
+    stop: CancellationToken,
 }
+
+/// The content of a secret.
+type SecretContent = BTreeMap<String, String>;
 
 impl Provisioner {
     pub(crate) fn new(
@@ -56,7 +73,9 @@ impl Provisioner {
         identity: String,
         metrics: ProvisionMetrics,
         only_intents: bool,
+        stop: CancellationToken,
     ) -> Self {
+        let workers = context.settings.provision.workers;
         let planner = Planner {
             context: context.clone(),
             places,
@@ -68,6 +87,9 @@ impl Provisioner {
             identity,
             metrics,
             only_intents,
+            beginners: Semaphore::new(workers),
+            callers: Semaphore::new(workers),
+            stop,
         }
     }
 
@@ -85,7 +107,7 @@ impl Provisioner {
         }
     }
 
-    /// A volume's object was seen, or is gone: the claim may be looked at again.
+    /// The object of a claim's volume came, changed or went: the cache tells from here on.
     pub(crate) fn seen(&self, uid: &str) {
         self.written().remove(uid);
     }
@@ -93,7 +115,7 @@ impl Provisioner {
     /// Works on one claim. Called twice: the same call to the driver, the same object, no second volume.
     pub(crate) async fn work(self: Arc<Self>, uid: &str) -> Verdict {
         if let Some(intent) = self.context.journal.get(uid) {
-            return self.carry_out(&intent).await;
+            return self.resume(&intent).await;
         }
         let Some(claim) = self.context.cluster.claims.store().get(uid) else {
             return Verdict::Done;
@@ -101,31 +123,64 @@ impl Provisioner {
         if self.only_intents || !self.wants(&claim) || self.written().contains(uid) {
             return Verdict::Done;
         }
-        let name = volume_name(&self.context.settings, uid);
-        if self.context.cluster.volumes.store().get(&name).is_some() {
-            return Verdict::Done;
-        }
-        match self.begin(&claim).await {
-            Ok(Some(intent)) => self.carry_out(&intent).await,
+        // Whoever waits for the journal must not keep all workers: those who free it need some.
+        let Ok(beginning) = self.beginners.try_acquire() else {
+            return Verdict::After(self.context.settings.retry_first, None);
+        };
+        let begun = self.begin(&claim).await;
+        drop(beginning);
+        match begun {
+            Ok(Some((intent, secrets))) => self.carry_out(&intent, secrets).await,
             Ok(None) => Verdict::Done,
             Err(refusal) => self.refuse(&claim, refusal).await,
         }
     }
 
-    /// Plans the volume and makes the plan durable. `None`: it is not time yet.
-    async fn begin(&self, claim: &Claim) -> Result<Option<Intent>, Refusal> {
+    /// Plans the volume and makes the plan durable. `None`: there is nothing to do yet, or any more.
+    async fn begin(&self, claim: &Claim) -> Result<Option<(Intent, SecretContent)>, Refusal> {
+        let name = volume_name(&self.context.settings, &claim.uid);
+        if let Some(known) = self.context.cluster.volumes.store().get(&name) {
+            let own = known.claim.as_ref().is_some_and(|of| of.uid == claim.uid);
+            return if own {
+                Ok(None)
+            } else {
+                Err(Refusal::NameTaken(name))
+            };
+        }
         let class = self.class_of(claim)?;
         if class.waits_for_consumer && claim.selected_node.is_none() {
             return Ok(None);
         }
-        if self.context.settings.own_node.is_some() && claim.selected_node.is_none() {
-            // The write comes back as a change of the claim.
-            self.take_for_own_node(claim).await?;
+        let client = &self.context.client;
+        if let (Some(own), None) = (&self.context.settings.own_node, &claim.selected_node) {
+            let taken = selected_node::take(client, claim, &own.name).await;
+            taken.map_err(|error| Refusal::Unreadable(Box::new(error)))?;
             return Ok(None);
         }
         let intent = self.planner.plan(claim, &class).await?;
-        self.context.journal.record(intent.clone()).await?;
-        Ok(Some(intent))
+        // Before it is written down: an intent that was never sent must not need a secret that nobody ever made.
+        let secrets = secrets::read(client, intent.secrets.provisioner.as_ref()).await?;
+        match self.stop.run_until_cancelled(self.record(&intent)).await {
+            Some(recorded) => recorded
+                .map(|()| Some((intent, secrets)))
+                .map_err(Refusal::from),
+            // A journal that is full, or a server that is away, must not hold up the end of the process.
+            None => Ok(None),
+        }
+    }
+
+    /// Makes an intent durable, and says so on the claim if that takes long.
+    async fn record(&self, intent: &Intent) -> Result<(), JournalError> {
+        let mut recorded = pin!(self.context.journal.record(intent.clone()));
+        if let Ok(recorded) = timeout(PATIENCE_WITH_JOURNAL, &mut recorded).await {
+            return recorded;
+        }
+        self.complain(
+            reference(intent),
+            "the intent journal takes no entry: it is full of volumes that the driver does not finish, or its Lease \
+             cannot be written (are `create` and `update` on `leases` allowed?); the log of the sidecar says which",
+        );
+        recorded.await
     }
 
     fn class_of(&self, claim: &Claim) -> Result<Arc<Class>, Refusal> {
@@ -141,20 +196,27 @@ impl Provisioner {
             Refusal::Source(SourceError::Populator(_)) => {
                 let about = claim.reference();
                 self.context.events.normal(about, "Provisioning", message);
-                return Verdict::Done;
+                Verdict::Done
             }
             Refusal::Topology(TopologyError::NodeGone(_)) => {
-                self.complain(claim.reference(), &message);
-                return self.choose_another_node(claim, message).await;
+                self.refused(claim, &message);
+                self.choose_another_node(claim, message).await
             }
-            _ => self.complain(claim.reference(), &message),
+            _ => {
+                self.refused(claim, &message);
+                Verdict::Retry(message)
+            }
         }
-        let class = claim.class.as_deref().unwrap_or_default();
-        self.metrics.made(class, source_label(None), None);
-        Verdict::Retry(message)
     }
 
-    async fn carry_out(&self, intent: &Intent) -> Verdict {
+    fn refused(&self, claim: &Claim, message: &str) {
+        let class = claim.class.as_deref().unwrap_or_default();
+        self.metrics.made(class, source_label(None), None);
+        self.complain(claim.reference(), message);
+    }
+
+    /// Goes on with what was begun, perhaps by another process.
+    async fn resume(&self, intent: &Intent) -> Verdict {
         let volumes = self.context.cluster.volumes.store();
         if let Some(known) = volumes.get(&intent.volume)
             && known.claim.as_ref() == Some(&intent.claim)
@@ -162,14 +224,25 @@ impl Provisioner {
             self.context.journal.forget(&intent.claim.uid);
             return Verdict::Done;
         }
-        let secrets = secrets::read(&self.context.client, intent.secrets.provisioner.as_ref());
-        let secrets = match secrets.await {
-            Ok(secrets) => secrets,
-            Err(error) => return self.failed(intent, &driver_call::chain(&error)),
+        let secret = intent.secrets.provisioner.as_ref();
+        let secrets = if self.is_wanted(intent) {
+            secrets::read(&self.context.client, secret).await
+        } else {
+            // It may have gone with its namespace, and will never come back.
+            secrets::read_if_there(&self.context.client, secret).await
         };
+        match secrets {
+            Ok(secrets) => self.carry_out(intent, secrets).await,
+            Err(error) => self.failed(intent, &driver_call::chain(&error)),
+        }
+    }
+
+    async fn carry_out(&self, intent: &Intent, secrets: SecretContent) -> Verdict {
         let started = Instant::now();
         let request = object::create_request(intent, secrets);
+        let calling = self.callers.acquire().await;
         let answer = self.driver().create_volume(request).await;
+        drop(calling);
         match answer.map(|answer| object::check_answer(intent, answer.into_inner().volume)) {
             Ok(Ok(volume)) if self.is_wanted(intent) => self.save(intent, volume, started).await,
             Ok(Ok(volume)) => self.undo(intent, &volume.volume_id).await,
@@ -194,6 +267,8 @@ impl Provisioner {
         let handle = volume.volume_id.clone();
         let object = object::persistent_volume(intent, volume, driver, &self.identity);
         let api = Api::<PersistentVolume>::all(self.context.client.clone());
+        // Before the write: the watch may be faster than the answer.
+        self.written().insert(intent.claim.uid.clone());
         let created = match api.create(&PostParams::default(), &object).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 self.is_same(&api, intent, &handle).await
@@ -202,10 +277,10 @@ impl Provisioner {
             Ok(_) => Ok(()),
         };
         if let Err(error) = created {
+            self.written().remove(&intent.claim.uid);
             let message = format!("volume `{}` cannot be written: {error}", intent.volume);
             return self.failed(intent, &message);
         }
-        self.written().insert(intent.claim.uid.clone());
         self.context.journal.forget(&intent.claim.uid);
         let took = started.elapsed();
         self.metrics.made(
@@ -233,7 +308,7 @@ impl Provisioner {
             Ok(existing) => existing.spec.unwrap_or_default(),
             Err(error) => return Err(driver_call::chain(&error)),
         };
-        let same_handle = existing.csi.is_some_and(|csi| csi.volume_handle == handle);
+        let same_handle = self.is_volume(&existing, handle);
         let claim = existing.claim_ref.and_then(|claim| claim.uid);
         if same_handle && claim.as_deref() == Some(intent.claim.uid.as_str()) {
             return Ok(());
@@ -241,6 +316,12 @@ impl Provisioner {
         Err(format!(
             "an object of this name exists and is not the volume `{handle}` of this claim: delete or rename it"
         ))
+    }
+
+    fn is_volume(&self, object: &PersistentVolumeSpec, handle: &str) -> bool {
+        let driver = self.context.driver.name().as_str();
+        let csi = object.csi.as_ref();
+        csi.is_some_and(|csi| csi.volume_handle == handle && csi.driver == driver)
     }
 
     /// The driver did not make what it was asked for: what it made goes, and it is asked again later.
@@ -266,23 +347,37 @@ impl Provisioner {
     }
 
     async fn delete(&self, intent: &Intent, id: &str) -> Result<(), Verdict> {
-        let secrets = secrets::read(&self.context.client, intent.secrets.provisioner.as_ref());
-        let request = DeleteVolumeRequest {
-            volume_id: id.to_owned(),
-            secrets: secrets.await.unwrap_or_default(),
-        };
-        let Err(status) = self.driver().delete_volume(request).await else {
+        let Err(reason) = self.try_delete(intent, id).await else {
             return Ok(());
         };
-        let message = format!(
-            "volume `{id}` cannot be deleted again: {}",
-            driver_call::status(&status)
-        );
+        let message = format!("volume `{id}` cannot be deleted again: {reason}");
+        tracing::warn!(claim = %shown(intent), reason = message, "A volume that nobody wants stays for now.");
         let about = reference(intent);
         self.context
             .events
             .warning(about, "ProvisioningCleanupFailed", message.clone());
         Err(Verdict::Retry(message))
+    }
+
+    /// A volume that has an object is not ours to undo: it goes with its object, and may be somebody else's where
+    /// names are short.
+    async fn try_delete(&self, intent: &Intent, id: &str) -> Result<(), String> {
+        let client = &self.context.client;
+        let api = Api::<PersistentVolume>::all(client.clone());
+        let object = api.get_opt(&intent.volume).await;
+        let object = object.map_err(|error| driver_call::chain(&error))?;
+        let spec = object.and_then(|object| object.spec);
+        if spec.is_some_and(|spec| self.is_volume(&spec, id)) {
+            return Ok(());
+        }
+        let secrets = secrets::read_if_there(client, intent.secrets.provisioner.as_ref()).await;
+        let request = DeleteVolumeRequest {
+            volume_id: id.to_owned(),
+            secrets: secrets.map_err(|error| driver_call::chain(&error))?,
+        };
+        let answer = self.driver().delete_volume(request).await;
+        answer.map_err(|status| driver_call::status(&status))?;
+        Ok(())
     }
 
     /// The driver said no, or nothing.
@@ -295,6 +390,7 @@ impl Provisioner {
         self.context.journal.forget(&intent.claim.uid);
         let claim = self.context.cluster.claims.store().get(&intent.claim.uid);
         let Some(claim) = claim else {
+            tracing::warn!(claim = %shown(intent), volume = intent.volume, reason = message, "The driver has no volume for a claim that is gone.");
             return Verdict::Done;
         };
         let verdict = self.failed(intent, &message);
@@ -320,7 +416,7 @@ impl Provisioner {
         Verdict::Retry(message.to_owned())
     }
 
-    fn complain(&self, about: k8s_openapi::api::core::v1::ObjectReference, message: &str) {
+    fn complain(&self, about: ObjectReference, message: &str) {
         let claim = about.name.as_deref().unwrap_or_default();
         let namespace = about.namespace.as_deref().unwrap_or_default();
         tracing::warn!(
@@ -335,57 +431,16 @@ impl Provisioner {
             .warning(about, "ProvisioningFailed", text);
     }
 
-    /// Takes the scheduler's choice back: there is no room where it wanted the pod.
+    /// There is no room where the pod was to run, or no such place any more.
     async fn choose_another_node(&self, claim: &Claim, why: String) -> Verdict {
-        let remove = |live: &mut PersistentVolumeClaim| {
-            let selected = live.annotations().get(SELECTED_NODE);
-            let same = selected.is_some() && selected == claim.selected_node.as_ref();
-            same.then(|| live.annotations_mut().remove(SELECTED_NODE))
-                .is_some()
-        };
-        match self.change_claim(claim, remove).await {
-            Ok(()) => Verdict::After(self.context.settings.retry_first, Some(why)),
-            Err(error) => Verdict::Retry(format!("{why}; {}", driver_call::chain(&error))),
+        if let Err(error) = selected_node::take_back(&self.context.client, claim).await {
+            return Verdict::Retry(format!("{why}; {}", driver_call::chain(&error)));
         }
-    }
-
-    /// The first node to write its name gets the claim.
-    async fn take_for_own_node(&self, claim: &Claim) -> Result<(), Refusal> {
-        let Some(own) = &self.context.settings.own_node else {
-            return Ok(());
-        };
-        let take = |live: &mut PersistentVolumeClaim| {
-            let free = !live.annotations().contains_key(SELECTED_NODE);
-            let name = own.name.clone();
-            free.then(|| {
-                live.annotations_mut()
-                    .insert(SELECTED_NODE.to_owned(), name)
-            })
-            .is_some()
-        };
-        match self.change_claim(claim, take).await {
-            // Somebody else was first.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            result => result.map_err(|error| Refusal::Unreadable(Box::new(error))),
+        // Where every node has a controller, another one shall have its chance: our own turn comes with the change.
+        match &self.context.settings.own_node {
+            Some(_) => Verdict::Done,
+            None => Verdict::Retry(why),
         }
-    }
-
-    /// Reads, changes and updates a claim; upstream's role allows no patch. A claim that is gone is left alone.
-    async fn change_claim(
-        &self,
-        claim: &Claim,
-        change: impl Fn(&mut PersistentVolumeClaim) -> bool,
-    ) -> kube::Result<()> {
-        let client = self.context.client.clone();
-        let api = Api::<PersistentVolumeClaim>::namespaced(client, &claim.namespace);
-        let Some(mut live) = api.get_opt(&claim.name).await? else {
-            return Ok(());
-        };
-        if live.uid().as_deref() == Some(&claim.uid) && change(&mut live) {
-            api.replace(&claim.name, &PostParams::default(), &live)
-                .await?;
-        }
-        Ok(())
     }
 
     fn driver(&self) -> ControllerClient<Connection> {
@@ -398,15 +453,7 @@ impl Provisioner {
     }
 }
 
-/// How long a node waits before it takes a claim that any node may take: they do not all try at once.
-pub(crate) fn jitter(uid: &str, (base, longest): (Duration, Duration)) -> Duration {
-    let seed = std::collections::hash_map::RandomState::new();
-    let random = std::hash::BuildHasher::hash_one(&seed, uid);
-    let span = u64::try_from(base.as_millis()).unwrap_or(u64::MAX).max(1);
-    Duration::from_millis(random % span).min(longest)
-}
-
-fn reference(intent: &Intent) -> k8s_openapi::api::core::v1::ObjectReference {
+fn reference(intent: &Intent) -> ObjectReference {
     let claim = &intent.claim;
     claim_reference(&claim.namespace, &claim.name, &claim.uid)
 }

@@ -9,11 +9,15 @@ use kube::{
 };
 use stowage_csi::proto::csi::{DeleteVolumeRequest, controller_client::ControllerClient};
 
-use super::{metrics::ProvisionMetrics, parameters::Parameters, templates::Filling};
+use super::{
+    metrics::ProvisionMetrics, parameters::Parameters, templates::Filling, territory::Territory,
+};
 use crate::{
-    cluster::volume::{DELETION_PROTECTION, DeletionSecret, Phase, Reclaim, Volume},
+    cluster::{
+        volume::{DELETION_PROTECTION, DeletionSecret, Phase, Reclaim, Volume},
+        wire::WireVolume,
+    },
     driver_call, finalizer,
-    intent::Segment,
     queue::Verdict,
     role::Context,
     secrets,
@@ -23,8 +27,7 @@ use crate::{
 pub(crate) struct Deleter {
     context: Context,
     metrics: ProvisionMetrics,
-    /// With a controller on every node: what its driver said of this node.
-    own_segment: Option<Option<Segment>>,
+    territory: Territory,
 }
 
 /// What is to be done about a volume.
@@ -39,15 +42,11 @@ enum Step {
 }
 
 impl Deleter {
-    pub(crate) fn new(
-        context: Context,
-        metrics: ProvisionMetrics,
-        own_segment: Option<Option<Segment>>,
-    ) -> Self {
+    pub(crate) fn new(context: Context, metrics: ProvisionMetrics, territory: Territory) -> Self {
         Self {
             context,
             metrics,
-            own_segment,
+            territory,
         }
     }
 
@@ -56,18 +55,15 @@ impl Deleter {
         let Some(volume) = self.context.cluster.volumes.store().get(name) else {
             return Verdict::Done;
         };
-        let is_ours = match &self.own_segment {
-            None => true,
-            Some(segment) => is_on(&volume, segment.as_ref()),
-        };
-        if !is_ours {
+        if !self.territory.has(&volume) {
             return Verdict::Done;
         }
-        let attachments = self.context.cluster.attachments.store();
-        let result = match next_step(&volume, attachments.count_in_group(name)) {
+        let attachments = self.context.cluster.attachments.store().in_group(name);
+        let result = match next_step(&volume, attachments.len()) {
             Step::Nothing => Ok(()),
             Step::Wait => {
-                let message = "it is still attached to a node".to_owned();
+                let nodes: Vec<_> = attachments.iter().map(|one| one.node.as_str()).collect();
+                let message = format!("it is still attached to node {}", nodes.join(", "));
                 return self.failed(&volume, &message, Verdict::Done);
             }
             Step::Protect => self.protect(&volume, true).await,
@@ -96,13 +92,12 @@ impl Deleter {
     /// First the volume, then its object, then the finalizer: whoever dies in between finds the object again.
     async fn delete(&self, volume: &Volume) -> Result<(), String> {
         let started = Instant::now();
+        if !self.is_still_to_go(volume).await? {
+            return Ok(());
+        }
         let secret = self.secret(volume)?;
-        let secrets = match secrets::read(&self.context.client, secret.as_ref()).await {
-            Ok(secrets) => secrets,
-            // The driver may do without; if not, it says so.
-            Err(error) if error.is_missing() => Default::default(),
-            Err(error) => return Err(driver_call::chain(&error)),
-        };
+        let secrets = secrets::read_if_there(&self.context.client, secret.as_ref()).await;
+        let secrets = secrets.map_err(|error| driver_call::chain(&error))?;
         let timeout = self.context.settings.provision.timeout;
         let connection = self.context.driver.connection().with_timeout(timeout);
         let request = DeleteVolumeRequest {
@@ -127,6 +122,18 @@ impl Deleter {
             "Volume deleted."
         );
         Ok(())
+    }
+
+    /// Asks the server: a watch may be behind, and an administrator who has just decided to keep a volume cannot get
+    /// its content back.
+    async fn is_still_to_go(&self, volume: &Volume) -> Result<bool, String> {
+        let live = Api::<WireVolume>::all(self.context.client.clone());
+        let live = match live.get_opt(&volume.name).await {
+            Ok(live) => live,
+            Err(error) => return Err(driver_call::chain(&error)),
+        };
+        let live = live.and_then(|live| Volume::read(live, self.context.driver.name().as_str()));
+        Ok(live.is_some_and(|live| live.uid == volume.uid && next_step(&live, 0) == Step::Delete))
     }
 
     async fn delete_object(&self, volume: &Volume) -> kube::Result<()> {
@@ -212,32 +219,9 @@ fn next_step(volume: &Volume, attachments: usize) -> Step {
     }
 }
 
-/// Whether a volume is on the node with this segment. A volume that may be anywhere is nobody's in particular, and
-/// deleted by whichever node is asked first.
-pub(crate) fn is_on(volume: &Volume, segment: Option<&Segment>) -> bool {
-    let Some(segment) = segment else { return true };
-    let required = volume
-        .node_affinity
-        .as_ref()
-        .and_then(|affinity| affinity.required.as_ref());
-    let Some(required) = required else {
-        return true;
-    };
-    required.node_selector_terms.iter().any(|term| {
-        let expressions = term.match_expressions.as_deref().unwrap_or_default();
-        expressions.iter().all(|expression| {
-            let values = expression.values.as_deref().unwrap_or_default();
-            expression.operator == "In"
-                && segment
-                    .get(&expression.key)
-                    .is_some_and(|own| values.contains(own))
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::{api::core::v1::CSIPersistentVolumeSource, serde_json::json};
+    use k8s_openapi::api::core::v1::CSIPersistentVolumeSource;
 
     use super::*;
 
@@ -293,21 +277,5 @@ mod tests {
         let mut foreign = volume(Released, Delete, true, false);
         foreign.provisioned_by_us = false;
         assert_eq!(next_step(&foreign, 0), Step::Nothing);
-    }
-
-    #[test]
-    fn a_node_deletes_what_is_on_it() {
-        let here = Segment::from([("host".to_owned(), "a".to_owned())]);
-        let mut volume = volume(Phase::Released, Reclaim::Delete, true, false);
-        assert!(is_on(&volume, Some(&here)));
-        let affinity = |value: &str| {
-            let expression = json!({"key": "host", "operator": "In", "values": [value]});
-            let terms = json!([{"matchExpressions": [expression]}]);
-            serde_json::from_value(json!({"required": {"nodeSelectorTerms": terms}})).unwrap()
-        };
-        volume.node_affinity = Some(affinity("a"));
-        assert!(is_on(&volume, Some(&here)));
-        volume.node_affinity = Some(affinity("b"));
-        assert!(!is_on(&volume, Some(&here)));
     }
 }

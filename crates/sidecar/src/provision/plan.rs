@@ -23,6 +23,7 @@ use crate::{
     journal::JournalError,
     quantity::{self, QuantityError},
     role::Context,
+    secrets::SecretError,
 };
 
 /// Why a claim cannot be provisioned now. Nothing was sent to the driver.
@@ -55,7 +56,13 @@ pub(crate) enum Refusal {
     Topology(#[from] TopologyError),
     #[error("VolumeAttributesClass `{0}` {1}")]
     AttributesClass(String, String),
-    #[error("the claim cannot be read or written: {0}")]
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    #[error(
+        "volume `{0}` exists and belongs to another claim: delete it, or set a longer --volume-name-uuid-length"
+    )]
+    NameTaken(String),
+    #[error("the claim cannot be read or written")]
     Unreadable(#[source] Box<kube::Error>),
     #[error(transparent)]
     Journal(#[from] JournalError),

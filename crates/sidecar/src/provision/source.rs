@@ -1,9 +1,10 @@
 //! What a volume is filled with: a snapshot, or another volume.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{Api, ResourceExt as _, api::PostParams};
+use kube::{Api, ResourceExt as _};
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
+use super::claim_write;
 use crate::{
     cluster::claim::{CLONING_PROTECTION, Claim, DataSource},
     intent::Source,
@@ -159,35 +160,31 @@ async fn volume(
     let size = capacity.and_then(|capacity| quantity::bytes(&capacity.0).ok());
     check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
     check_mode(claim, spec.volume_mode.as_deref()).map_err(unusable)?;
-    protect(&api, original).await?;
+    let protected = protect(context, claim, source, original.uid().as_deref()).await;
+    protected.map_err(|error| SourceError::Unreadable {
+        what,
+        name: source.name.clone(),
+        source: Box::new(error),
+    })?;
     Ok(Source::Volume(volume.csi.volume_handle.clone()))
 }
 
-/// Keeps the claim until its copies are made. Called twice: the finalizer is there once.
+/// Keeps the original until its copies are made. Called twice: the finalizer is there once.
 async fn protect(
-    api: &Api<PersistentVolumeClaim>,
-    mut original: PersistentVolumeClaim,
-) -> Result<(), SourceError> {
-    let name = original.name_any();
-    if original
-        .finalizers()
-        .iter()
-        .any(|known| known == CLONING_PROTECTION)
-    {
-        return Ok(());
-    }
-    original
-        .finalizers_mut()
-        .push(CLONING_PROTECTION.to_owned());
-    // An update and no patch: upstream's role allows no more.
-    let written = api.replace(&name, &PostParams::default(), &original).await;
-    written
-        .map(|_| ())
-        .map_err(|source| SourceError::Unreadable {
-            what: "claim",
-            name,
-            source: Box::new(source),
-        })
+    context: &Context,
+    claim: &Claim,
+    source: &DataSource,
+    uid: Option<&str>,
+) -> kube::Result<()> {
+    let keep = |original: &mut PersistentVolumeClaim| {
+        let finalizers = original.finalizers_mut();
+        let kept = finalizers.iter().any(|known| known == CLONING_PROTECTION);
+        if !kept {
+            finalizers.push(CLONING_PROTECTION.to_owned());
+        }
+        !kept
+    };
+    claim_write::change(&context.client, &claim.namespace, &source.name, uid, keep).await
 }
 
 fn check_size(asked: i64, source: i64) -> Result<(), String> {

@@ -9,7 +9,11 @@ use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use stowage_csi::proto::csi::{Topology, TopologyRequirement};
 
 use crate::{
-    cluster::Cluster,
+    cluster::{
+        Cluster,
+        store::{Cached, Change},
+        watch::Watched,
+    },
     intent::{FrozenTopology, Segment},
 };
 
@@ -65,14 +69,8 @@ pub(crate) struct Wish<'a> {
 impl Topologies {
     pub(crate) fn new(cluster: Cluster) -> Self {
         let latest = Arc::<Mutex<Option<Arc<Segments>>>>::default();
-        let outdate = |latest: &Arc<Mutex<Option<Arc<Segments>>>>| {
-            let latest = Arc::clone(latest);
-            move || *latest.lock().unwrap_or_else(PoisonError::into_inner) = None
-        };
-        let of_nodes = outdate(&latest);
-        cluster.nodes.listen(move |_| of_nodes());
-        let of_drivers = outdate(&latest);
-        cluster.driver_nodes.listen(move |_| of_drivers());
+        outdate_with(&cluster.nodes, &latest);
+        outdate_with(&cluster.driver_nodes, &latest);
         Self { cluster, latest }
     }
 
@@ -80,6 +78,22 @@ impl Topologies {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(latest.get_or_insert_with(|| Arc::new(Segments::of(&self.cluster))))
     }
+}
+
+/// Forgets the segments when an object of this kind changes in what we read of it. Nodes are written many times a
+/// minute for other reasons.
+fn outdate_with<T: Cached + PartialEq>(
+    kind: &Watched<T>,
+    latest: &Arc<Mutex<Option<Arc<Segments>>>>,
+) {
+    let latest = Arc::clone(latest);
+    kind.listen(move |change| match change {
+        Change::Set {
+            old: Some(old),
+            new,
+        } if old == new => {}
+        _ => *latest.lock().unwrap_or_else(PoisonError::into_inner) = None,
+    });
 }
 
 impl Segments {

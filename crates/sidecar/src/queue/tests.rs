@@ -175,3 +175,28 @@ async fn stopping_lets_work_finish() {
     tokio::join!(run, stopper);
     assert_eq!(finished.load(Ordering::SeqCst), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_for_later_is_not_forgotten_while_the_object_is_worked_on() {
+    let (queue, _) = queue();
+    queue.add("claim");
+    let start = Instant::now();
+    let stop = CancellationToken::new();
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let run = queue.run(1, stop.clone(), |_| {
+        begun.lock().unwrap().push(start.elapsed().as_secs());
+        async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Verdict::Done
+        }
+    });
+    let change = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        queue.add_after("claim", Duration::from_secs(9));
+        queue.add_after("claim", Duration::from_secs(30));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        stop.cancel();
+    };
+    tokio::join!(run, change);
+    assert_eq!(*begun.lock().unwrap(), [0, 10]);
+}

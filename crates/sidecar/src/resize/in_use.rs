@@ -11,6 +11,7 @@ use std::{
 
 use futures::FutureExt as _;
 use kube::Client;
+use stowage_service::Health;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
@@ -98,7 +99,10 @@ impl InUse {
                 }
             }
         });
-        let following = Arc::clone(&pods).follow(self.client.clone(), Pod::read, stop.clone());
+        // A list of pods that does not come is told in the log; it makes nobody unready.
+        let unread = Health::default().check("pods");
+        let client = self.client.clone();
+        let following = Arc::clone(&pods).follow(client, Pod::read, unread, stop.clone());
         tokio::spawn(following);
         PodWatch {
             pods,

@@ -119,18 +119,18 @@ fn target(mode: Mode, claim: &Progress, size: i64, fate: Option<Fate>) -> Option
             _ if is_large_enough && claim.has(FILE_SYSTEM_RESIZE_PENDING) => None,
             _ => Some(requested),
         },
-        Stage::None if is_large_enough => Some(begun),
-        Stage::None => Some(requested),
+        Stage::None | Stage::ControllerInfeasible if !is_large_enough => Some(requested),
         Stage::NodePending | Stage::NodeInProgress => {
             (!is_large_enough && size < begun).then_some(begun)
         }
         Stage::NodeInfeasible if is_large_enough && mode == Mode::NodeOnly => Some(requested),
-        Stage::NodeInfeasible => Some(begun),
-        Stage::ControllerInProgress if is_large_enough => Some(begun),
-        Stage::ControllerInProgress if fate == Some(Fate::Refused) => Some(requested),
-        Stage::ControllerInProgress => Some(begun),
-        Stage::ControllerInfeasible if is_large_enough => Some(begun),
-        Stage::ControllerInfeasible => Some(requested),
+        Stage::ControllerInProgress if !is_large_enough && fate == Some(Fate::Refused) => {
+            Some(requested)
+        }
+        Stage::None
+        | Stage::NodeInfeasible
+        | Stage::ControllerInProgress
+        | Stage::ControllerInfeasible => Some(begun),
     }
 }
 

@@ -26,9 +26,9 @@ use super::{
 use crate::{
     cluster::{Cluster, claim::Claim, volume::Volume},
     events::Events,
-    intent::Segment,
     objects::{ObjectError, Objects},
-    provision, quantity,
+    provision::Territory,
+    quantity,
     queue::{Key, Queue, Verdict},
     role::Context,
     secrets,
@@ -54,16 +54,11 @@ pub(super) struct Worker {
     /// Pause after an answer that will stay the same.
     pub(super) slow: Duration,
     first: Duration,
-    /// With a controller on every node: what its driver said of this node.
-    own_segment: Option<Option<Segment>>,
+    territory: Territory,
 }
 
 impl Worker {
-    pub(super) fn new(
-        context: &Context,
-        queue: &Queue,
-        own_segment: Option<Option<Segment>>,
-    ) -> Self {
+    pub(super) fn new(context: &Context, queue: &Queue, territory: Territory) -> Self {
         let settings = &context.settings;
         let connection = context.driver.connection();
         let speaker = format!("external-resizer {}", context.driver.name());
@@ -80,7 +75,7 @@ impl Worker {
             fates: Mutex::default(),
             slow: settings.retry_longest,
             first: settings.retry_first,
-            own_segment,
+            territory,
         }
     }
 
@@ -102,10 +97,7 @@ impl Worker {
             .claim
             .as_ref()
             .is_some_and(|key| key.uid == claim.uid);
-        let here = match &self.own_segment {
-            None => true,
-            Some(segment) => provision::is_on(&volume, segment.as_ref()),
-        };
+        let here = self.territory.has(&volume);
         (both_ways && here && !volume.deleting).then_some(volume)
     }
 

@@ -1,4 +1,16 @@
 //! The controller's roles beside a driver in memory, against a real API server and its controllers.
 
+mod bad_driver;
+mod bad_input;
+mod crash;
+mod deletion;
+mod interchange;
+mod leases;
 mod lifecycle;
+mod node_deployment;
+mod outage;
+mod rbac;
+mod request;
 mod rig;
+mod sidecar;
+mod topology;

@@ -1,31 +1,34 @@
 //! A driver in memory, a sidecar beside it, and the cluster they work for.
 
 use std::{
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use clap::Parser;
-use devcluster::testing::ControlPlane;
+use devcluster::testing::{ControlPlane, Rule};
 use k8s_openapi::api::{
-    core::v1::{Event, Namespace, PersistentVolume, PersistentVolumeClaim},
+    coordination::v1::Lease,
+    core::v1::{Event, Namespace, PersistentVolume, PersistentVolumeClaim, Secret},
     storage::v1::StorageClass,
 };
 use kube::{
     Api, Client, Config,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
 use stowage_csi::{
     endpoint::Endpoint,
+    proto::csi::CreateVolumeRequest,
     testing::{MemoryDriver, Profile, Serving},
 };
-use stowage_service::{Health, Metrics, Tasks, client};
-use stowage_sidecar::controller::{self, ControllerArgs, ControllerError, Process};
+use stowage_service::client;
+use stowage_sidecar::journal::journal_name;
 use tempfile::TempDir;
-use tokio::{task::JoinHandle, time::Instant};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
+
+use crate::sidecar::{Place, Sidecar};
 
 /// Longer than anything here takes, shorter than a person's patience.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -41,30 +44,28 @@ pub struct Rig {
     serving: Option<Serving>,
 }
 
-/// A sidecar that runs in this process.
-pub struct Sidecar {
-    pub health: Health,
-    pub metrics: Metrics,
-    shutdown: CancellationToken,
-    running: JoinHandle<Result<(), ControllerError>>,
-}
-
-#[derive(Parser)]
-struct Command {
-    #[command(flatten)]
-    args: ControllerArgs,
-}
-
 impl Rig {
+    /// A rig whose driver can do everything but tell places apart.
+    pub async fn plain() -> Self {
+        Self::new(|mut profile| {
+            profile.topology = false;
+            profile
+        })
+        .await
+    }
+
     /// A rig whose driver can do everything but what `change` takes away.
     pub async fn new(change: impl FnOnce(Profile) -> Profile) -> Self {
+        let plane = tokio::task::spawn_blocking(ControlPlane::shared);
+        Self::on(plane.await.unwrap(), change).await
+    }
+
+    /// A rig on a control plane of its own.
+    pub async fn on(plane: &'static ControlPlane, change: impl FnOnce(Profile) -> Profile) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("rig{number}-{}.stowage.test", std::process::id());
         let namespace = format!("rig{number}-{}", std::process::id());
-        let plane = tokio::task::spawn_blocking(ControlPlane::shared)
-            .await
-            .unwrap();
         let client = connect(plane).await;
         let object = json!({"metadata": {"name": namespace}});
         create::<Namespace>(&Api::all(client.clone()), object).await;
@@ -98,37 +99,19 @@ impl Rig {
         }
     }
 
-    /// Starts a sidecar with these flags.
+    /// Starts a sidecar with these flags. It is impatient: what fails is tried again soon.
     pub fn sidecar(&self, flags: &[&str]) -> Sidecar {
-        let kubeconfig = self.plane.kubeconfig().to_str().unwrap().to_owned();
-        self.sidecar_as(&kubeconfig, flags)
+        self.sidecar_as(self.plane.kubeconfig(), flags)
     }
 
     /// Starts a sidecar that is somebody else than the administrator.
-    pub fn sidecar_as(&self, kubeconfig: &str, flags: &[&str]) -> Sidecar {
-        let mut words = vec![
-            "controller".to_owned(),
-            format!("--csi-address={}", self.endpoint()),
-            format!("--kubeconfig={kubeconfig}"),
-            format!("--leader-election-namespace={}", self.namespace),
-            "--health-port=0".to_owned(),
-        ];
-        words.extend(flags.iter().map(ToString::to_string));
-        let args = Command::parse_from(words).args;
-        let (health, metrics, shutdown) =
-            (Health::default(), Metrics::new(), CancellationToken::new());
-        let process = Process {
-            health: health.clone(),
-            metrics: metrics.clone(),
-            tasks: Tasks::new(shutdown.clone()),
-            shutdown: shutdown.clone(),
+    pub fn sidecar_as(&self, kubeconfig: &Path, flags: &[&str]) -> Sidecar {
+        let place = Place {
+            endpoint: &self.endpoint(),
+            kubeconfig,
+            namespace: &self.namespace,
         };
-        Sidecar {
-            health,
-            metrics,
-            shutdown,
-            running: tokio::spawn(controller::run(args, process)),
-        }
+        Sidecar::controller(place, flags)
     }
 
     /// A storage class of this driver; its name is also the driver's.
@@ -177,6 +160,26 @@ impl Rig {
         self.volumes().get(&volume).await.unwrap()
     }
 
+    /// The claim as it is now.
+    pub async fn get_claim(&self, name: &str) -> PersistentVolumeClaim {
+        self.claims().get(name).await.unwrap()
+    }
+
+    /// Waits until a claim is gone.
+    pub async fn claim_is_gone(&self, name: &str) {
+        eventually("the claim is gone", async || {
+            let claim = self.claims().get_opt(name).await.unwrap();
+            claim.is_none().then_some(())
+        })
+        .await;
+    }
+
+    pub async fn delete_class(&self) {
+        let api = Api::<StorageClass>::all(self.client.clone());
+        let params = DeleteParams::default();
+        api.delete(&self.name, &params).await.unwrap();
+    }
+
     pub async fn delete_claim(&self, name: &str) {
         let params = DeleteParams::default();
         self.claims().delete(name, &params).await.unwrap();
@@ -201,41 +204,100 @@ impl Rig {
         .await;
     }
 
-    /// Waits for an event about an object, and returns its message.
-    pub async fn event(&self, object: &str, reason: &str) -> String {
-        let events = Api::<Event>::all(self.client.clone());
-        eventually(&format!("event {reason} about {object}"), async || {
-            let all = events.list(&Default::default()).await.unwrap();
-            let found = all.into_iter().find(|event| {
-                event.involved_object.name.as_deref() == Some(object)
-                    && event.reason.as_deref() == Some(reason)
-            });
-            found.and_then(|event| event.message)
+    /// Waits for an event about an object that says something, and returns its message.
+    pub async fn event(&self, object: &str, reason: &str, says: &str) -> String {
+        // Events about objects without a namespace are in `default`.
+        let events = |namespace: &str| Api::<Event>::namespaced(self.client.clone(), namespace);
+        let places = [events(&self.namespace), events("default")];
+        let which = format!("involvedObject.name={object},reason={reason}");
+        let which = ListParams::default().fields(&which);
+        let what = format!("event {reason} about {object} that says `{says}`");
+        eventually(&what, async || {
+            let mut all = Vec::new();
+            for events in &places {
+                all.extend(events.list(&which).await.unwrap());
+            }
+            let mut messages = all.into_iter().filter_map(|event| event.message);
+            messages.find(|message| message.contains(says))
         })
         .await
     }
-}
 
-impl Sidecar {
-    /// Asks it to stop, and waits.
-    pub async fn stop(self) -> Result<(), ControllerError> {
-        self.shutdown.cancel();
-        self.ended().await
+    /// Waits until an RPC was called so often.
+    pub async fn called(&self, rpc: &str, times: u64) {
+        let what = format!("{rpc} is called {times} times");
+        eventually(&what, async || {
+            (self.driver.calls(rpc) >= times).then_some(())
+        })
+        .await;
     }
 
-    /// Waits until it ends by itself.
-    pub async fn ended(self) -> Result<(), ControllerError> {
-        tokio::time::timeout(SOON, self.running)
-            .await
-            .expect("the sidecar does not end")
-            .unwrap()
+    /// What the driver was asked to make, oldest first.
+    pub fn creations(&self) -> Vec<CreateVolumeRequest> {
+        self.driver.requests()
     }
 
-    /// Ends it like a `kill -9`: nothing is finished, nothing is handed over.
-    pub async fn kill(self) {
-        self.running.abort();
-        let _ = self.running.await;
-        self.shutdown.cancel();
+    /// The claims with an entry in the journal.
+    pub async fn intents(&self) -> Vec<String> {
+        let api = Api::<Lease>::namespaced(self.client.clone(), &self.namespace);
+        let name = journal_name(&self.name, None);
+        let Some(lease) = api.get_opt(&name).await.unwrap() else {
+            return Vec::new();
+        };
+        let text = &lease.metadata.annotations.unwrap_or_default()["stowage.dev/intents"];
+        let journal: Value = serde_json::from_str(text).unwrap();
+        let entries = journal["entries"].as_array().cloned().unwrap_or_default();
+        let claim = |entry: &Value| entry["c"].as_str().unwrap().to_owned();
+        entries.iter().map(claim).collect()
+    }
+
+    /// Waits until the journal is empty.
+    pub async fn journal_is_empty(&self) {
+        eventually("the journal is empty", async || {
+            self.intents().await.is_empty().then_some(())
+        })
+        .await;
+    }
+
+    /// Changes an annotation of a claim, or removes it.
+    pub async fn annotate(&self, claim: &str, key: &str, value: Option<&str>) {
+        let patch = json!({"metadata": {"annotations": {key: value}}});
+        let patch = Patch::Merge(&patch);
+        let params = PatchParams::default();
+        self.claims().patch(claim, &params, &patch).await.unwrap();
+    }
+
+    /// Adds a node of this rig; its name is returned.
+    pub async fn node(&self, name: &str, labels: &[(&str, &str)]) -> String {
+        let full = format!("{}-{name}", self.namespace);
+        let (plane, driver, node) = (self.plane, self.name.clone(), full.clone());
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let labels: Vec<(String, String)> = labels.iter().map(owned).collect();
+        let add = move || {
+            let labels: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (&**k, &**v)).collect();
+            plane.add_node(&node, &driver, &labels).unwrap();
+        };
+        tokio::task::spawn_blocking(add).await.unwrap();
+        full
+    }
+
+    /// A user with these rules only.
+    pub async fn user(&self, rules: Vec<Rule<'static>>) -> PathBuf {
+        let (plane, name) = (self.plane, self.namespace.clone());
+        let make = move || plane.user(&name, &rules).unwrap();
+        tokio::task::spawn_blocking(make).await.unwrap()
+    }
+
+    /// A secret in this rig's namespace.
+    pub async fn secret(&self, name: &str, key: &str, value: &str) {
+        let api = Api::<Secret>::namespaced(self.client.clone(), &self.namespace);
+        let object = json!({"metadata": {"name": name}, "stringData": {key: value}});
+        create(&api, object).await;
+    }
+
+    pub async fn delete_secret(&self, name: &str) {
+        let api = Api::<Secret>::namespaced(self.client.clone(), &self.namespace);
+        api.delete(name, &DeleteParams::default()).await.unwrap();
     }
 }
 

@@ -42,7 +42,7 @@ fn attachment(words: &str) -> Attachment {
             "deleting" => object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
             "inline" => object["spec"]["source"] = json!({ "inlineVolumeSpec": {} }),
             id => {
-                object["metadata"]["annotations"][NODE_ID] = json!(id.strip_prefix("id=").unwrap())
+                object["metadata"]["annotations"][NODE_ID] = json!(id.strip_prefix("id=").unwrap());
             }
         }
     }
@@ -51,10 +51,10 @@ fn attachment(words: &str) -> Attachment {
 }
 
 fn volume(words: &str) -> Volume {
-    volume_with(words, json!({}))
+    volume_with(words, &json!({}))
 }
 
-fn volume_with(words: &str, csi: Value) -> Volume {
+fn volume_with(words: &str, csi: &Value) -> Volume {
     let mut object = json!({
         "metadata": { "name": "pv", "uid": "2" },
         "spec": { "accessModes": ["ReadWriteOnce"], "csi": csi },
@@ -331,7 +331,7 @@ fn the_driver_is_told_what_the_volume_says() {
         };
         *attach
     };
-    let plain = attach(&rules(), &volume_with("", csi.clone()));
+    let plain = attach(&rules(), &volume_with("", &csi));
     assert_eq!(plain.request.volume_context["pool"], "fast");
     assert_eq!(plain.secret.unwrap().name.as_deref(), Some("key"));
     assert!(!plain.request.readonly, "the driver would not understand");
@@ -350,7 +350,7 @@ fn the_driver_is_told_what_the_volume_says() {
         single_node_multi_writer: true,
         ..rules()
     };
-    let able = attach(&able, &volume_with("block", csi));
+    let able = attach(&able, &volume_with("block", &csi));
     assert!(able.request.readonly);
     let capability = able.request.volume_capability.unwrap();
     assert_eq!(

@@ -4,10 +4,8 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use super::shortened;
-
 /// Longest name of a driver.
-const LONGEST: usize = 63;
+pub const LONGEST: usize = 63;
 
 /// How much of a wrong name is worth showing.
 const SHOWN: usize = 80;
@@ -21,7 +19,7 @@ pub struct DriverName(Arc<str>);
 #[error(
     "`{}` is no name of a CSI driver: it has 1 to {LONGEST} letters, digits, `-` or `.`, the first and the last a \
      letter or digit",
-    shortened(&.0.escape_debug().to_string(), SHOWN)
+    .0.escape_debug().take(SHOWN).collect::<String>()
 )]
 pub struct InvalidName(pub String);
 

@@ -1,0 +1,51 @@
+//! Benchmarks. What is measured is a release binary in a process of its own; what it is compared with is measured in
+//! the same run on the same machine. `./x bench` builds both.
+
+mod ceiling;
+pub mod driver;
+mod latency;
+mod process;
+pub mod sidecar;
+pub mod table;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Measure Stowage on this machine.
+#[derive(Parser)]
+pub struct Args {
+    /// The release binary
+    #[arg(long, value_name = "FILE")]
+    stowage: PathBuf,
+    /// The driver that keeps its volumes in memory, `stowage-memory-driver` [default: built for this run]
+    #[arg(long, value_name = "FILE")]
+    memory_driver: Option<PathBuf>,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Driver(driver::Args),
+    Sidecar(sidecar::Args),
+}
+
+impl Args {
+    /// Measures, and prints what is found.
+    pub async fn run(self) -> anyhow::Result<()> {
+        match self.what {
+            What::Driver(args) => driver::run(&self.stowage, &args).await,
+            What::Sidecar(args) => {
+                let driver = self.memory_driver.as_deref();
+                sidecar::run(&self.stowage, driver, &args).await.map(drop)
+            }
+        }
+    }
+}
+
+/// Prints a line; a closed pipe is no reason to stop measuring.
+fn say(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}

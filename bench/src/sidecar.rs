@@ -1,0 +1,74 @@
+//! `./x bench sidecar`: the sidecar beside a driver that answers at once, on a control plane of its own.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`stage`] | control plane, driver, clients, and how the sidecar is started |
+//! | [`objects`] | claims, volumes and attachments, as JSON |
+//! | [`bare`] | the ceiling: a client that writes what the sidecar writes, and does nothing else |
+//! | [`arrival`] | when objects became what they should be |
+//! | [`requests`] | what the API server was asked, from its audit log |
+//! | [`idle`], [`claims`], [`attachments`], [`crowd`] | what is measured |
+
+mod arrival;
+mod attachments;
+mod bare;
+mod claims;
+mod crowd;
+mod idle;
+mod objects;
+mod requests;
+mod stage;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use self::stage::Stage;
+use crate::say;
+use crate::table::Table;
+
+/// The sidecar: claims and attachments that wait when it starts, memory, time to start
+///
+/// The sidecar is a process of its own, and so is its driver, which keeps its volumes in memory and answers at once. The control plane is one
+/// of this run. A bare client makes the same writes on the same server first: what it reaches is the ceiling.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Claims that wait when the sidecar starts; the whole measurement: 1000
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub claims: usize,
+    /// Attachments that wait when the sidecar starts, at most one per claim; the whole measurement: 500
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub attachments: usize,
+    /// Volumes, each with its claim, that exist when the sidecar starts; the whole measurement: 5000
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub objects: usize,
+    /// Seconds of rest before memory is looked at
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub rest: u64,
+}
+
+/// Measures, prints what is found, and returns it. Without a `driver` one is built.
+pub async fn run(stowage: &Path, driver: Option<&Path>, args: &Args) -> anyhow::Result<Vec<Table>> {
+    ensure!(args.claims > 0, "--claims must be at least 1");
+    ensure!(
+        args.attachments <= args.claims,
+        "--attachments must be at most --claims: the volumes are attached that were made for the claims"
+    );
+    let stage = Stage::set(stowage, driver, Duration::from_secs(args.rest)).await?;
+    let mut tables = Vec::new();
+    let mut show = |table: Table| {
+        say(&format!("{table}\n"));
+        tables.push(table);
+    };
+    let (table, model) = idle::measure(&stage).await?;
+    show(table);
+    show(claims::measure(&stage, &model, args.claims).await?);
+    if args.attachments > 0 {
+        show(attachments::measure(&stage, args.attachments).await?);
+    }
+    if args.objects > 0 {
+        show(crowd::measure(&stage, &model, args.objects).await?);
+    }
+    Ok(tables)
+}

@@ -1,0 +1,75 @@
+//! Many volumes and claims that exist when the sidecar starts, and one claim that waits.
+//!
+//! The last of the measurements: Kubernetes' controllers are stopped and stay so, because they would take minutes to go
+//! through it all.
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kube::Api;
+use kube::api::PostParams;
+use tokio::time::Instant;
+
+use super::arrival::{Arrivals, Seen};
+use super::bare;
+use super::claims::many;
+use super::idle::add_memory;
+use super::objects::{self, Model};
+use super::stage::{PROVISIONING, Stage};
+use crate::latency::Latency;
+use crate::table::{Goal, Row, Table};
+
+const NAMESPACE: &str = "crowd";
+const WAITING: &str = "waiting";
+
+pub async fn measure(stage: &Stage, model: &Model, count: usize) -> anyhow::Result<Table> {
+    stage.plane.stop_controllers()?;
+    fill(stage, model, count).await?;
+    stage.namespace(WAITING).await?;
+    let waiting = Api::<PersistentVolumeClaim>::namespaced(stage.admin.clone(), WAITING);
+    let claim = objects::claim_for_driver(WAITING, 0);
+    waiting.create(&PostParams::default(), &claim).await?;
+
+    let started = Instant::now();
+    let listed = bare::list(&stage.bare().await?).await?;
+    let listing = started.elapsed().as_secs_f64();
+
+    let mut made = Arrivals::of::<PersistentVolume>(&stage.admin, |volume: &Seen| {
+        volume.claimed_in() == Some(WAITING)
+    })
+    .await?;
+    let mut sidecar = stage.controller()?;
+    let first = made.all(1).await?.pop().unwrap_or_else(Instant::now);
+    let took = (first - sidecar.process.started()).as_secs_f64();
+    sidecar.process.wait_until_ready().await?;
+    tokio::time::sleep(stage.rest).await;
+
+    let mut table = Table::new(format!("{count} PVs and PVCs that exist"));
+    table.add(Row::new("objects listed", many(listed)));
+    let row = Row::new("start to the first PV for a claim, s", took);
+    table.add(
+        row.beside("bare client listing them", listing)
+            .goal(Goal::AtMost(1.5)),
+    );
+    add_memory(&mut table, &sidecar, "controller", Some(45.0))?;
+    sidecar.process.stop().await?;
+    Ok(table)
+}
+
+/// Writes claims that have their volumes, and the volumes.
+async fn fill(stage: &Stage, model: &Model, count: usize) -> anyhow::Result<()> {
+    stage.namespace(NAMESPACE).await?;
+    let claims = Api::<PersistentVolumeClaim>::namespaced(stage.admin.clone(), NAMESPACE);
+    let volumes = Api::<PersistentVolume>::all(stage.admin.clone());
+    let (claims, volumes) = (&claims, &volumes);
+    Latency::measure(0..count, PROVISIONING, |number| async move {
+        let params = PostParams::default();
+        let name = format!("pvc-crowd-{number:08}-0000-0000-000000000000");
+        let claim = objects::bound_claim(NAMESPACE, number, &name);
+        let claim = claims.create(&params, &claim).await?;
+        let mut volume = model.volume(NAMESPACE, &claim);
+        volume.metadata.name = Some(name);
+        volumes.create(&params, &volume).await?;
+        Ok(())
+    })
+    .await
+    .map(drop)
+}

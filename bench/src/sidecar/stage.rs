@@ -1,0 +1,165 @@
+//! Where it all happens: a control plane of this run, a driver that answers at once, and the sidecar.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use devcluster::testing::{ControlPlane, Rule};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::json;
+use stowage_csi::testing::DriverProcess;
+use stowage_service::client;
+use tempfile::TempDir;
+
+use super::objects;
+use super::requests::{AuditLog, USER};
+use crate::process::{Process, free_port};
+
+/// The driver's name, and that of its class.
+pub const DRIVER: &str = "memory.csi.test";
+/// How many claims the sidecar works on at a time, and the bare client too: the sidecar's default.
+pub const PROVISIONING: usize = 100;
+/// How many attachments at a time; the sidecar's default.
+pub const ATTACHING: usize = 10;
+
+const NODES: usize = 8;
+
+/// Everything that the measurements share.
+pub struct Stage {
+    pub plane: ControlPlane,
+    pub audit: AuditLog,
+    /// The administrator: prepares and looks.
+    pub admin: Client,
+    pub rest: Duration,
+    stowage: PathBuf,
+    measured: PathBuf,
+    driver: DriverProcess,
+    directory: TempDir,
+}
+
+/// A sidecar that runs.
+pub struct Sidecar {
+    pub process: Process,
+    pub liveness_port: u16,
+}
+
+impl Stage {
+    /// Starts control plane and driver.
+    pub async fn set(
+        stowage: &Path,
+        driver: Option<&Path>,
+        rest: Duration,
+    ) -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("stowage-bench-")
+            .tempdir()?;
+        let (audit, arguments) = AuditLog::in_directory(directory.path())?;
+        let start = move || -> anyhow::Result<_> {
+            let plane = ControlPlane::start_with(&arguments)?;
+            let everything = Rule {
+                groups: &["*"],
+                resources: &["*"],
+                verbs: &["*"],
+            };
+            let measured = plane.user(USER, &[everything])?;
+            for node in nodes() {
+                plane.add_node(&node, DRIVER, &[("zone", "a")])?;
+            }
+            Ok((plane, measured))
+        };
+        let (plane, measured) = tokio::task::spawn_blocking(start).await??;
+        let driver = start_driver(driver, &directory.path().join("driver"))?;
+        let stage = Self {
+            admin: connect(plane.kubeconfig()).await?,
+            plane,
+            audit,
+            rest,
+            stowage: stowage.to_owned(),
+            measured,
+            driver,
+            directory,
+        };
+        let classes = Api::all(stage.admin.clone());
+        classes
+            .create(&PostParams::default(), &objects::class())
+            .await?;
+        Ok(stage)
+    }
+
+    /// Starts `stowage sidecar controller`.
+    pub fn controller(&self) -> anyhow::Result<Sidecar> {
+        self.sidecar(&[
+            "controller".to_owned(),
+            format!("--kubeconfig={}", self.measured.display()),
+            "--leader-election-namespace=default".to_owned(),
+            format!("--provisioner-worker-threads={PROVISIONING}"),
+            format!("--attacher-worker-threads={ATTACHING}"),
+        ])
+    }
+
+    /// Starts `stowage sidecar node`, and returns its socket for the kubelet too.
+    pub fn node(&self) -> anyhow::Result<(Sidecar, PathBuf)> {
+        let registration = self.directory.path().join("registration");
+        std::fs::create_dir_all(&registration)?;
+        let sidecar = self.sidecar(&[
+            "node".to_owned(),
+            "--kubelet-registration-path=/var/lib/kubelet/plugins/memory/csi.sock".to_owned(),
+            format!("--plugin-registration-path={}", registration.display()),
+        ])?;
+        Ok((sidecar, registration.join(format!("{DRIVER}-reg.sock"))))
+    }
+
+    fn sidecar(&self, arguments: &[String]) -> anyhow::Result<Sidecar> {
+        let liveness_port = free_port()?;
+        let mut all = vec!["sidecar".to_owned()];
+        all.extend_from_slice(arguments);
+        all.extend([
+            format!("--csi-address={}", self.driver.endpoint()),
+            format!("--driver-name={DRIVER}"),
+            format!("--health-port={liveness_port}"),
+        ]);
+        Ok(Sidecar {
+            process: Process::start(&self.stowage, &all)?,
+            liveness_port,
+        })
+    }
+
+    /// A new client of the user under measurement: as bare as it gets.
+    pub async fn bare(&self) -> anyhow::Result<Client> {
+        connect(&self.measured).await
+    }
+
+    /// Makes a namespace.
+    pub async fn namespace(&self, name: &str) -> anyhow::Result<()> {
+        let object = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        let namespaces = Api::<Namespace>::all(self.admin.clone());
+        namespaces.create(&PostParams::default(), &object).await?;
+        Ok(())
+    }
+}
+
+/// The names of the nodes.
+pub fn nodes() -> impl Iterator<Item = String> {
+    (0..NODES).map(|number| format!("node-{number}"))
+}
+
+/// Reads a kubeconfig and connects, as the sidecar does.
+async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+    Ok(client::connect(config)?)
+}
+
+fn start_driver(program: Option<&Path>, directory: &Path) -> anyhow::Result<DriverProcess> {
+    std::fs::create_dir_all(directory)?;
+    let arguments = ["--name", DRIVER];
+    let driver = match program {
+        Some(program) => DriverProcess::start_program(program, directory, &arguments),
+        None => DriverProcess::start(directory, &arguments),
+    };
+    driver.context("the driver does not start")
+}

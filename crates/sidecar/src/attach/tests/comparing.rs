@@ -1,0 +1,58 @@
+use std::time::Duration;
+
+use stowage_csi::{
+    proto::csi::{
+        ControllerUnpublishVolumeRequest, controller_service_capability::rpc::Type as Can,
+    },
+    testing::Mishap,
+};
+use tonic::Code;
+
+use super::scene::{Scene, eventually};
+
+/// The storage forgets where the volume is.
+async fn detach_behind_our_back(scene: &Scene) {
+    let volume = scene.driver.volumes().pop().unwrap();
+    let request = ControllerUnpublishVolumeRequest {
+        volume_id: volume.id,
+        node_id: "north-id".to_owned(),
+        ..ControllerUnpublishVolumeRequest::default()
+    };
+    let mut controller = scene.controller();
+    let done = controller.controller_unpublish_volume(request).await;
+    done.unwrap();
+    assert_eq!(scene.published(), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_the_driver_no_longer_has_attached_is_attached_again() {
+    let every = Duration::from_millis(200);
+    let mut scene = Scene::new().await.comparing_every(every);
+    scene.add_volume("v").await;
+    scene.ask("a", "v", "north").await;
+    scene.start().await;
+    scene.attached("a").await;
+    // Lists that fail do no harm.
+    let refusal = Mishap::refuse(Code::Internal, "no list").times(2);
+    scene.driver.upset("ListVolumes", refusal);
+    detach_behind_our_back(&scene).await;
+    eventually("another attach", async || {
+        scene.published() == ["v@north-id"]
+    })
+    .await;
+    // And what agrees is left alone.
+    tokio::time::sleep(every * 3).await;
+    let calls = scene.driver.calls("ControllerPublishVolume");
+    tokio::time::sleep(every * 3).await;
+    assert_eq!(scene.driver.calls("ControllerPublishVolume"), calls);
+}
+
+#[tokio::test]
+async fn a_driver_that_cannot_say_is_not_asked() {
+    let without = Can::ListVolumesPublishedNodes;
+    let scene = Scene::with(|profile| profile.without(without)).await;
+    let mut scene = scene.comparing_every(Duration::from_millis(100));
+    scene.start().await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(scene.driver.calls("ListVolumes"), 0);
+}

@@ -1,0 +1,217 @@
+//! A driver, objects in an API server, and the role between them.
+
+mod client;
+mod objects;
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use devcluster::testing::ApiServer;
+use kube::{Client, client::Body};
+use stowage_csi::{
+    endpoint::Endpoint,
+    metrics::ClientMetrics,
+    testing::{MemoryDriver, Profile, Serving},
+};
+use stowage_service::{Health, Metrics};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::client::{attacher, client, kind};
+pub(super) use self::objects::{attach_error, detach_error, node_id};
+use crate::{
+    args::Attach,
+    attach::{Setup, run, step::finalizer, worker::Worker},
+    cluster::{Cluster, attachment::Attachment, node::DriverNode, volume::Volume},
+    driver::{Driver, DriverOptions, Interest},
+    queue::{Backoff, Key},
+};
+
+/// No test waits longer for anything.
+const SOON: Duration = Duration::from_secs(20);
+/// A finalizer of somebody else.
+pub(super) const FOREIGN: &str = "example.com/other";
+
+/// One driver and its corner of the cluster: names of all objects begin with its name.
+pub(super) struct Scene {
+    pub(super) name: String,
+    pub(super) driver: MemoryDriver,
+    pub(super) metrics: Metrics,
+    /// Writes of the role, in order, with the number of calls that had been made: `PATCH persistentvolumes after 0 calls`.
+    writes: Arc<Mutex<Vec<String>>>,
+    admin: Client,
+    attach: Attach,
+    backoff: Backoff,
+    running: Option<(CancellationToken, JoinHandle<()>)>,
+    endpoint: Endpoint,
+    _serving: Serving,
+    _folder: TempDir,
+}
+
+impl Scene {
+    pub(super) async fn new() -> Self {
+        Self::with(|profile| profile).await
+    }
+
+    /// A driver that is not like the others. The role does not run yet.
+    pub(super) async fn with(change: impl FnOnce(Profile) -> Profile) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(1);
+        let name = format!("d{}.test", COUNT.fetch_add(1, Ordering::Relaxed));
+        let driver = MemoryDriver::new(change(Profile::named(&name)));
+        let folder = tempfile::tempdir().unwrap();
+        let endpoint = Endpoint::try_from(folder.path().join("csi.sock").as_path()).unwrap();
+        let second = Duration::from_secs(1);
+        let scene = Self {
+            _serving: driver.serve(&endpoint).unwrap(),
+            name,
+            driver,
+            metrics: Metrics::new(),
+            writes: Arc::default(),
+            admin: client(ApiServer::shared().kubeconfig().into(), |_| {}).await,
+            attach: Attach {
+                workers: 3,
+                timeout: Duration::from_secs(15),
+                compare_every: None,
+            },
+            backoff: Backoff {
+                first: second,
+                longest: second * 300,
+            },
+            running: None,
+            endpoint,
+            _folder: folder,
+        };
+        scene.add_node("north").await;
+        scene
+    }
+
+    pub(super) fn comparing_every(mut self, time: Duration) -> Self {
+        self.attach.compare_every = Some(time);
+        self
+    }
+
+    pub(super) fn retrying_after(mut self, time: Duration) -> Self {
+        self.backoff.first = time;
+        self
+    }
+
+    pub(super) fn with_timeout(mut self, time: Duration) -> Self {
+        self.attach.timeout = time;
+        self
+    }
+
+    /// Runs the role.
+    pub(super) async fn start(&mut self) {
+        let (client, stop) = (self.client().await, CancellationToken::new());
+        let cluster = self.watch(&client, &stop).await;
+        let setup = self.setup(client, cluster).await;
+        let running = tokio::spawn(run(setup, stop.clone()));
+        self.running = Some((stop, running));
+    }
+
+    /// A client that may do what upstream's attacher may, and whose writes are noted down.
+    async fn client(&self) -> Client {
+        let (writes, driver) = (Arc::clone(&self.writes), self.driver.clone());
+        let see = move |request: &http::Request<Body>| {
+            if request.method() != http::Method::GET {
+                let calls = driver.calls("ControllerPublishVolume")
+                    + driver.calls("ControllerUnpublishVolume");
+                let line = format!("{} {} after {calls} calls", request.method(), kind(request));
+                writes.lock().unwrap().push(line);
+            }
+        };
+        client(attacher(), see).await
+    }
+
+    async fn setup(&self, client: Client, cluster: Cluster) -> Setup {
+        let options = DriverOptions {
+            endpoint: self.endpoint.clone(),
+            timeout: SOON,
+            metrics: ClientMetrics::default(),
+            interest: Interest::Capabilities,
+            check: Health::default().check("driver"),
+        };
+        let connected = Driver::connect(options, &CancellationToken::new()).await;
+        let (driver, _) = connected.unwrap().unwrap();
+        Setup {
+            driver,
+            cluster,
+            client,
+            metrics: self.metrics.clone(),
+            settings: self.attach.clone(),
+            backoff: self.backoff,
+            default_fs_type: String::new(),
+            own_node: None,
+            error_codes: false,
+        }
+    }
+
+    /// A worker whose watches have stopped: it knows the cluster as it is now and hears of no change.
+    pub(super) async fn deaf_worker(&self) -> Arc<Worker> {
+        let (client, stop) = (self.client().await, CancellationToken::new());
+        let cluster = self.watch(&client, &stop).await;
+        stop.cancel();
+        Arc::new(Worker::new(&self.setup(client, cluster).await))
+    }
+
+    /// The name of an object, as queues have it.
+    pub(super) fn key(&self, name: &str) -> Key {
+        self.named(name).into()
+    }
+
+    async fn watch(&self, client: &Client, stop: &CancellationToken) -> Cluster {
+        let cluster = Cluster::default();
+        macro_rules! follow {
+            ($field:ident, $kind:ty) => {
+                let name = self.name.clone();
+                let read = move |wire| <$kind>::read(wire, &name);
+                let watched = Arc::clone(&cluster.$field);
+                tokio::spawn(watched.follow(client.clone(), read, stop.clone()));
+                cluster.$field.synced().await;
+            };
+        }
+        follow!(volumes, Volume);
+        follow!(attachments, Attachment);
+        follow!(driver_nodes, DriverNode);
+        cluster
+    }
+
+    pub(super) async fn stop(&mut self) {
+        let (stop, running) = self.running.take().unwrap();
+        stop.cancel();
+        running.await.unwrap();
+    }
+
+    /// What the role has written since the last look.
+    pub(super) fn writes(&self) -> Vec<String> {
+        std::mem::take(&mut self.writes.lock().unwrap())
+    }
+
+    pub(super) fn finalizer(&self) -> String {
+        finalizer(&self.name)
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if let Some((stop, _)) = &self.running {
+            stop.cancel();
+        }
+    }
+}
+
+pub(super) async fn eventually(what: &str, mut right: impl AsyncFnMut() -> bool) {
+    for _ in 0..400 {
+        if right().await {
+            return;
+        }
+        tokio::time::sleep(SOON / 400).await;
+    }
+    panic!("it did not happen: {what}");
+}

@@ -1,0 +1,103 @@
+//! Which part of the cluster is ours: all of it, or one node.
+
+use std::time::Duration;
+
+use stowage_csi::proto::csi::{NodeGetInfoRequest, node_client::NodeClient};
+use tokio_util::sync::CancellationToken;
+
+use crate::{cluster::volume::Volume, driver_call, intent::Segment, role::Context};
+
+/// Pause before a driver that does not say where its node is is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Where this process makes and deletes volumes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Territory {
+    /// Everywhere.
+    Cluster,
+    /// On its own node, with a controller on every node. `None`: the driver told no topology.
+    Node(Option<Segment>),
+}
+
+impl Territory {
+    /// Asks the driver where its node is, where that matters. `None`: asked to stop.
+    pub(crate) async fn find(context: &Context, stop: &CancellationToken) -> Option<Self> {
+        if context.settings.own_node.is_none() {
+            return Some(Self::Cluster);
+        }
+        loop {
+            let mut node = NodeClient::new(context.driver.connection());
+            match node.node_get_info(NodeGetInfoRequest {}).await {
+                Ok(answer) => {
+                    let topology = answer.into_inner().accessible_topology;
+                    return Some(Self::Node(topology.map(|topology| topology.segments)));
+                }
+                Err(status) => {
+                    let reason = driver_call::status(&status);
+                    tracing::warn!(
+                        reason,
+                        "The driver does not say where its node is; asking again."
+                    );
+                }
+            }
+            stop.run_until_cancelled(tokio::time::sleep(ASK_AGAIN))
+                .await?;
+        }
+    }
+
+    /// Whether a volume is ours. One that may be anywhere is nobody's in particular, and deleted by whichever node is
+    /// first.
+    pub(crate) fn has(&self, volume: &Volume) -> bool {
+        let Self::Node(Some(segment)) = self else {
+            return true;
+        };
+        let affinity = volume.node_affinity.as_ref();
+        let Some(required) = affinity.and_then(|affinity| affinity.required.as_ref()) else {
+            return true;
+        };
+        required.node_selector_terms.iter().any(|term| {
+            let expressions = term.match_expressions.as_deref().unwrap_or_default();
+            expressions.iter().all(|expression| {
+                let values = expression.values.as_deref().unwrap_or_default();
+                expression.operator == "In"
+                    && segment
+                        .get(&expression.key)
+                        .is_some_and(|own| values.contains(own))
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::wire::WireVolume;
+
+    fn volume(affinity: serde_json::Value) -> Volume {
+        let wire = json!({
+            "metadata": {"name": "pvc-1", "uid": "u"},
+            "spec": {"csi": {"driver": "d", "volumeHandle": "h"}, "nodeAffinity": affinity},
+        });
+        let wire: WireVolume = serde_json::from_value(wire).unwrap();
+        Volume::read(wire, "d").unwrap()
+    }
+
+    fn on_host(host: &str) -> Volume {
+        let expression = json!({"key": "host", "operator": "In", "values": [host]});
+        let terms = json!([{"matchExpressions": [expression]}]);
+        volume(json!({"required": {"nodeSelectorTerms": terms}}))
+    }
+
+    #[test]
+    fn a_node_has_what_is_on_it_and_what_may_be_anywhere() {
+        let segment = Segment::from([("host".to_owned(), "a".to_owned())]);
+        let here = Territory::Node(Some(segment));
+        assert!(here.has(&on_host("a")));
+        assert!(!here.has(&on_host("b")));
+        assert!(here.has(&volume(json!(null))));
+        assert!(Territory::Node(None).has(&on_host("b")));
+        assert!(Territory::Cluster.has(&on_host("b")));
+    }
+}

@@ -1,0 +1,182 @@
+//! Drivers that run whole on every node, each with its own sidecar.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use stowage_csi::{
+    endpoint::Endpoint,
+    testing::{MemoryDriver, Mishap, Profile, Room, Serving},
+};
+use tempfile::TempDir;
+
+use crate::{
+    rig::{Rig, eventually},
+    sidecar::{Place, Sidecar},
+};
+
+const SELECTED: &str = "volume.kubernetes.io/selected-node";
+const QUICK: &str = "--node-deployment-base-delay=300ms";
+
+/// A node with a driver of its own.
+struct Node {
+    name: String,
+    driver: MemoryDriver,
+    directory: TempDir,
+    _serving: Serving,
+}
+
+impl Node {
+    async fn new(rig: &Rig, name: &str) -> Self {
+        let full = format!("{}-{name}", rig.namespace);
+        let mut profile = Profile::named(&rig.name);
+        profile.nodes = [full.clone()].into();
+        let driver = MemoryDriver::new(profile);
+        let directory = tempfile::tempdir().unwrap();
+        let serving = driver.serve(&endpoint(&directory)).unwrap();
+        let key = format!("{}/node", rig.name);
+        rig.node(name, &[(&key, &full)]).await;
+        Self {
+            name: full,
+            driver,
+            directory,
+            _serving: serving,
+        }
+    }
+
+    fn sidecar(&self, rig: &Rig, flags: &[&str]) -> Sidecar {
+        let registry: PathBuf = self.directory.path().join("registry");
+        std::fs::create_dir_all(&registry).unwrap();
+        let place = Place {
+            endpoint: &endpoint(&self.directory),
+            kubeconfig: rig.plane.kubeconfig(),
+            namespace: &rig.namespace,
+        };
+        Sidecar::on_node(place, &self.name, &registry, flags)
+    }
+}
+
+fn endpoint(directory: &TempDir) -> Endpoint {
+    let path = directory.path().join("csi.sock");
+    Endpoint::try_from(path.as_path()).unwrap()
+}
+
+async fn two_nodes() -> (Rig, Node, Node) {
+    let rig = Rig::new(|profile| profile).await;
+    let (a, b) = (Node::new(&rig, "a").await, Node::new(&rig, "b").await);
+    (rig, a, b)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_serves_the_claims_of_its_pods_and_deletes_what_is_on_it() {
+    let (rig, a, b) = two_nodes().await;
+    let _sidecars = (a.sidecar(&rig, &[]), b.sidecar(&rig, &[]));
+    rig.class(json!({"volumeBindingMode": "WaitForFirstConsumer"}))
+        .await;
+    for (claim, node) in [("one", &a), ("two", &b)] {
+        rig.claim(claim, json!({})).await;
+        rig.annotate(claim, SELECTED, Some(&node.name)).await;
+        let volume = rig.bound(claim).await;
+        let affinity = serde_json::to_value(volume.spec.unwrap().node_affinity).unwrap();
+        assert!(affinity.to_string().contains(&node.name), "{affinity}");
+        assert_eq!(node.driver.volumes().len(), 1);
+    }
+    assert_eq!(a.driver.calls("CreateVolume"), 1);
+    assert_eq!(b.driver.calls("CreateVolume"), 1);
+    rig.delete_claim("two").await;
+    eventually("it is gone", async || {
+        b.driver.volumes().is_empty().then_some(())
+    })
+    .await;
+    assert_eq!(a.driver.calls("DeleteVolume"), 0);
+    rig.delete_claim("one").await;
+    rig.nothing_left().await;
+    assert_eq!(a.driver.volumes(), []);
+    assert_eq!(b.driver.calls("DeleteVolume"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_needs_no_pod_is_taken_by_exactly_one_node() {
+    let (rig, a, b) = two_nodes().await;
+    let _sidecars = (a.sidecar(&rig, &[QUICK]), b.sidecar(&rig, &[QUICK]));
+    rig.class(json!({})).await;
+    for number in 0..8 {
+        rig.claim(&format!("data-{number}"), json!({})).await;
+    }
+    for number in 0..8 {
+        rig.bound(&format!("data-{number}")).await;
+    }
+    let made = a.driver.calls("CreateVolume") + b.driver.calls("CreateVolume");
+    assert_eq!(made, 8);
+    for number in 0..8 {
+        rig.delete_claim(&format!("data-{number}")).await;
+    }
+    rig.nothing_left().await;
+    assert_eq!((a.driver.volumes().len(), b.driver.volumes().len()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_can_leave_such_claims_to_others() {
+    let (rig, a, b) = two_nodes().await;
+    let not_here = "--node-deployment-immediate-binding=false";
+    let _sidecars = (a.sidecar(&rig, &[not_here]), b.sidecar(&rig, &[QUICK]));
+    rig.class(json!({})).await;
+    for number in 0..4 {
+        rig.claim(&format!("data-{number}"), json!({})).await;
+        rig.bound(&format!("data-{number}")).await;
+    }
+    assert_eq!(a.driver.calls("CreateVolume"), 0);
+    assert_eq!(b.driver.volumes().len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_room_gives_the_claim_to_another() {
+    let (rig, a, b) = two_nodes().await;
+    a.driver.set_room(
+        [],
+        Room {
+            available: 0,
+            ..Room::default()
+        },
+    );
+    let _sidecars = (a.sidecar(&rig, &[QUICK]), b.sidecar(&rig, &[QUICK]));
+    rig.class(json!({})).await;
+    for number in 0..4 {
+        rig.claim(&format!("data-{number}"), json!({})).await;
+    }
+    for number in 0..4 {
+        rig.bound(&format!("data-{number}")).await;
+    }
+    assert_eq!(b.driver.volumes().len(), 4);
+    assert!(a.driver.volumes().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_node_has_a_journal_of_its_own() {
+    let (rig, a, b) = two_nodes().await;
+    let (first, second) = (a.sidecar(&rig, &[]), b.sidecar(&rig, &[]));
+    rig.class(json!({"volumeBindingMode": "WaitForFirstConsumer"}))
+        .await;
+    a.driver.upset("CreateVolume", Mishap::hang().once());
+    rig.claim("one", json!({})).await;
+    rig.annotate("one", SELECTED, Some(&a.name)).await;
+    eventually("it is under way", async || {
+        (a.driver.calls("CreateVolume") == 1).then_some(())
+    })
+    .await;
+    first.kill().await;
+    rig.delete_claim("one").await;
+    rig.claim("two", json!({})).await;
+    rig.annotate("two", SELECTED, Some(&b.name)).await;
+    rig.bound("two").await;
+    assert!(second.runs().await);
+    let before = a.driver.calls("CreateVolume");
+    let _first = a.sidecar(&rig, &[]);
+    eventually("the intent is resolved", async || {
+        let resolved =
+            a.driver.calls("CreateVolume") > before && a.driver.calls("DeleteVolume") > 0;
+        resolved.then_some(())
+    })
+    .await;
+    assert!(a.driver.volumes().is_empty());
+    assert_eq!(b.driver.volumes().len(), 1);
+}

@@ -1,0 +1,73 @@
+//! The API server goes away for a while.
+
+use std::time::Duration;
+
+use devcluster::testing::ControlPlane;
+use serde_json::json;
+use stowage_csi::testing::{Mishap, Moment, Trouble};
+
+use crate::rig::Rig;
+
+/// The controller manager ends when it loses its lease, so it is started again too.
+async fn with_outage(plane: &'static ControlPlane, outage: Duration) {
+    let stop = move || plane.stop().unwrap();
+    tokio::task::spawn_blocking(stop).await.unwrap();
+    tokio::time::sleep(outage).await;
+    let start = move || {
+        plane.start_again().unwrap();
+        plane.stop_controllers().unwrap();
+        plane.start_controllers().unwrap();
+    };
+    tokio::task::spawn_blocking(start).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_goes_on_where_it_stopped_and_nothing_is_made_twice() {
+    let start = || -> &'static ControlPlane { Box::leak(Box::new(ControlPlane::start().unwrap())) };
+    let plane = tokio::task::spawn_blocking(start).await.unwrap();
+    let rig = Rig::on(plane, |mut profile| {
+        profile.topology = false;
+        profile
+    })
+    .await;
+    let sidecar = rig.sidecar(&["--retry-interval-max=2s"]);
+    rig.class(json!({})).await;
+    rig.claim("before", json!({})).await;
+    rig.bound("before").await;
+    // The volume is made while nobody can write its object.
+    let slow = Mishap::new(Moment::After, Trouble::Delay(Duration::from_secs(2)));
+    rig.driver.upset("CreateVolume", slow.once());
+    rig.claim("during", json!({})).await;
+    rig.called("CreateVolume", 2).await;
+    with_outage(plane, Duration::from_secs(5)).await;
+    rig.bound("during").await;
+    rig.claim("after", json!({})).await;
+    rig.bound("after").await;
+    assert_eq!(rig.driver.volumes().len(), 3);
+    for claim in ["before", "during", "after"] {
+        rig.delete_claim(claim).await;
+    }
+    rig.nothing_left().await;
+    rig.journal_is_empty().await;
+    sidecar.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_can_be_stopped_while_the_server_is_away() {
+    let start = || -> &'static ControlPlane { Box::leak(Box::new(ControlPlane::start().unwrap())) };
+    let plane = tokio::task::spawn_blocking(start).await.unwrap();
+    let rig = Rig::on(plane, |mut profile| {
+        profile.topology = false;
+        profile
+    })
+    .await;
+    let sidecar = rig.sidecar(&["--timeout=3s"]);
+    rig.class(json!({})).await;
+    rig.driver.upset("CreateVolume", Mishap::hang().once());
+    rig.claim("data", json!({})).await;
+    rig.called("CreateVolume", 1).await;
+    tokio::task::spawn_blocking(move || plane.stop().unwrap())
+        .await
+        .unwrap();
+    sidecar.stop().await.unwrap();
+}
