@@ -202,3 +202,114 @@ impl<'a> Patch<'a> {
         json!({ "metadata": self.metadata, "status": self.status })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: i64 = 1 << 30;
+
+    fn claim() -> Progress {
+        Progress {
+            uid: "u".to_owned(),
+            version: "7".to_owned(),
+            requested: 2 * GIB,
+            capacity: GIB,
+            capacity_text: "1Gi".to_owned(),
+            ..Progress::default()
+        }
+    }
+
+    /// The types of conditions that a patch sets, and those that it removes.
+    fn conditions(patch: &Value) -> (Vec<&str>, Vec<&str>) {
+        let all = patch["status"]["conditions"].as_array();
+        let all = all.map(Vec::as_slice).unwrap_or_default();
+        let of = |removed: bool| {
+            let kind = move |one: &'_ &Value| one["$patch"].is_string() == removed;
+            let of = all.iter().filter(kind);
+            of.map(|one| one["type"].as_str().unwrap()).collect()
+        };
+        (of(false), of(true))
+    }
+
+    #[test]
+    fn old_servers_get_no_fields_that_they_would_drop() {
+        let old = Record::ConditionsOnly;
+        let mut claim = claim();
+        let begun = begun(&claim, 2 * GIB, old).unwrap();
+        let handed = handed_over(&claim, 2 * GIB, old);
+        claim.stage = Stage::None;
+        let failed = failed(&claim, "no", true, old).unwrap();
+        for patch in [begun, handed, failed, finished(&claim, 2 * GIB)] {
+            let text = patch.to_string();
+            assert!(!text.contains("allocatedResource"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_claim_is_marked_once_per_size() {
+        let mut claim = claim();
+        let first = begun(&claim, 2 * GIB, Record::Fields).unwrap();
+        assert_eq!(first["metadata"]["resourceVersion"], "7");
+        assert_eq!(first["status"]["allocatedResources"]["storage"], "2Gi");
+        let stages = &first["status"]["allocatedResourceStatuses"];
+        assert_eq!(stages["storage"], "ControllerResizeInProgress");
+        assert_eq!(conditions(&first), (vec![RESIZING], vec![]));
+
+        claim.conditions.push((RESIZING, String::new()));
+        claim.allocated = Some(2 * GIB);
+        for stage in [Stage::ControllerInProgress, Stage::ControllerInfeasible] {
+            claim.stage = stage;
+            assert_eq!(begun(&claim, 2 * GIB, Record::Fields), None);
+        }
+        let error = (CONTROLLER_RESIZE_ERROR, "no".to_owned());
+        claim.conditions.push(error);
+        let other = begun(&claim, 3 * GIB, Record::Fields).unwrap();
+        let expected = (vec![], vec![CONTROLLER_RESIZE_ERROR]);
+        assert_eq!(conditions(&other), expected);
+        assert_eq!(begun(&claim, 3 * GIB, Record::ConditionsOnly), None);
+    }
+
+    #[test]
+    fn the_node_gets_its_turn_and_the_other_conditions_go() {
+        let mut claim = claim();
+        claim.conditions.push((RESIZING, String::new()));
+        claim
+            .conditions
+            .push((FILE_SYSTEM_RESIZE_PENDING, String::new()));
+        let patch = handed_over(&claim, 2 * GIB, Record::Fields);
+        let expected = (vec![FILE_SYSTEM_RESIZE_PENDING], vec![RESIZING]);
+        assert_eq!(conditions(&patch), expected);
+        let stages = &patch["status"]["allocatedResourceStatuses"];
+        assert_eq!(stages["storage"], "NodeResizePending");
+    }
+
+    #[test]
+    fn the_end_leaves_nothing_but_the_size() {
+        let mut claim = claim();
+        claim.stage = Stage::ControllerInProgress;
+        claim.conditions.push((RESIZING, String::new()));
+        let patch = finished(&claim, 2 * GIB);
+        assert_eq!(conditions(&patch), (vec![], vec![RESIZING]));
+        assert_eq!(patch["status"]["capacity"]["storage"], "2Gi");
+        let stages = &patch["status"]["allocatedResourceStatuses"];
+        assert!(stages.as_object().unwrap()["storage"].is_null());
+        let annotations = &patch["metadata"]["annotations"];
+        assert_eq!(annotations[NODE_EXPANSION_NOT_REQUIRED], "true");
+    }
+
+    #[test]
+    fn the_same_error_is_written_once() {
+        let mut claim = claim();
+        let patch = failed(&claim, "no", true, Record::Fields).unwrap();
+        let stages = &patch["status"]["allocatedResourceStatuses"];
+        assert_eq!(stages["storage"], "ControllerResizeInfeasible");
+        let error = (CONTROLLER_RESIZE_ERROR, "no".to_owned());
+        claim.conditions.push(error);
+        assert!(failed(&claim, "no", true, Record::Fields).is_some());
+        assert_eq!(failed(&claim, "no", true, Record::ConditionsOnly), None);
+        claim.stage = Stage::ControllerInfeasible;
+        assert_eq!(failed(&claim, "no", true, Record::Fields), None);
+        assert!(failed(&claim, "other", true, Record::Fields).is_some());
+    }
+}
