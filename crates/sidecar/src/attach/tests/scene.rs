@@ -172,7 +172,12 @@ impl Scene {
                 let name = self.name.clone();
                 let read = move |wire| <$kind>::read(wire, &name);
                 let watched = Arc::clone(&cluster.$field);
-                tokio::spawn(watched.follow(client.clone(), read, stop.clone()));
+                tokio::spawn(watched.follow(
+                    client.clone(),
+                    read,
+                    Health::default().check("watch"),
+                    stop.clone(),
+                ));
                 cluster.$field.synced().await;
             };
         }
