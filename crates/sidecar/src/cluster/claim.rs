@@ -27,6 +27,7 @@ pub const CLONING_PROTECTION: &str = "provisioner.storage.kubernetes.io/cloning-
 
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "facts of an object")]
 pub struct Claim {
     pub(crate) namespace: String,
     pub(crate) name: String,

@@ -29,7 +29,7 @@ impl Pod {
                 None => volume.ephemeral.map(|_| format!("{name}-{}", volume.name)),
             })
             .collect();
-        (!claims.is_empty()).then(|| Self {
+        (!claims.is_empty()).then_some(Self {
             uid,
             namespace,
             claims,

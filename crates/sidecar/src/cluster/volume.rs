@@ -27,6 +27,7 @@ pub(crate) const DELETION_PROTECTION: &str = "external-provisioner.volume.kubern
 
 /// A PersistentVolume of this driver.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "facts of an object")]
 pub struct Volume {
     pub(crate) name: String,
     pub(crate) uid: String,
