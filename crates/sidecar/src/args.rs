@@ -10,7 +10,7 @@ use stowage_service::duration;
 
 const PROVISIONING: &str = "Provisioning";
 const ATTACHING: &str = "Attaching";
-const RESIZING: &str = "Resizing";
+const RESIZING: &str = "Resizing and modifying";
 pub(crate) const NODE_DEPLOYMENT: &str = "One controller per node";
 /// What the Go sidecars have and this one needs no more: accepted and ignored.
 const IGNORED: &str = "ignored";
@@ -108,6 +108,11 @@ pub struct RoleArgs {
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = RESIZING)]
     pub handle_volume_inuse_error: bool,
+
+    /// Tell the driver the names of claim and volume when a volume is modified
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = RESIZING)]
+    pub extra_modify_metadata: bool,
 
     /// The node of this process, with --node-deployment
     #[arg(long, value_name = "NODE", env = "NODE_NAME", help_heading = NODE_DEPLOYMENT)]
@@ -211,6 +216,8 @@ pub(crate) struct Resize {
     pub(crate) timeout: Duration,
     /// After a refusal because of use, wait for the pods to go.
     pub(crate) wait_for_pods: bool,
+    /// Tell the driver the names of claim and volume with each modification.
+    pub(crate) modify_metadata: bool,
 }
 
 /// A controller on every node.
@@ -284,6 +291,7 @@ impl RoleArgs {
                 workers: workers(self.resizer_worker_threads, self.worker_threads, 10),
                 timeout: timeout(self.resizer_timeout, common, 10),
                 wait_for_pods: self.handle_volume_inuse_error,
+                modify_metadata: self.extra_modify_metadata,
             },
             own_node: self.own_node(per_node)?,
         })

@@ -111,6 +111,17 @@ impl Cluster {
         }
     }
 
+    /// The volume of a claim, if both say so and neither is being deleted.
+    pub(crate) fn volume_of(&self, claim: &Claim) -> Option<Arc<Volume>> {
+        if !claim.bound || claim.deleting {
+            return None;
+        }
+        let volume = self.volumes.store().get(claim.volume.as_ref()?)?;
+        let key = volume.claim.as_ref();
+        let both_ways = key.is_some_and(|key| key.uid == claim.uid);
+        (both_ways && !volume.deleting).then_some(volume)
+    }
+
     /// Returns when all kinds that are watched are known.
     pub async fn synced(&self, kinds: Kinds) {
         self.classes.synced().await;

@@ -2,13 +2,17 @@
 //!
 //! Upstream's resizer may `get` both, `patch` volumes and `patch` the status of claims: nothing else is used.
 
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::cluster::wire::{WireClaim, WireVolume};
+use crate::{
+    cluster::wire::{WireClaim, WireVolume},
+    events,
+};
 
 const CLAIMS: &str = "persistentvolumeclaims";
 const CLAIM_STATUS: &str = "persistentvolumeclaims/status";
@@ -87,6 +91,29 @@ impl Objects {
     fn claims(&self, namespace: &str) -> Api<WireClaim> {
         Api::namespaced(self.client.clone(), namespace)
     }
+}
+
+/// A condition of a claim that is true from now on, for a strategic patch.
+pub(crate) fn condition(kind: &str, reason: Option<&str>, message: Option<&str>) -> Value {
+    let mut condition = json!({
+        "type": kind,
+        "status": "True",
+        "lastTransitionTime": Time(Timestamp::now()),
+    });
+    if let Some(reason) = reason {
+        condition["reason"] = json!(reason);
+    }
+    if let Some(message) = message {
+        let mut message = message.to_owned();
+        events::cut(&mut message, events::LONGEST_MESSAGE);
+        condition["message"] = json!(message);
+    }
+    condition
+}
+
+/// The end of a condition, for a strategic patch.
+pub(crate) fn no_condition(kind: &str) -> Value {
+    json!({ "$patch": "delete", "type": kind })
 }
 
 fn explain(verb: &'static str, kind: &'static str, error: kube::Error) -> ObjectError {

@@ -28,17 +28,23 @@ use crate::{
     args::Settings,
     cluster::{Kinds, claim::Claim, store::Change},
     driver::Capabilities,
+    modify,
     provision::Territory,
     queue::Queue,
     role::{Context, Role, sanitised},
 };
 
-/// What the Go resizer does.
+/// What the Go resizer does. It modifies volumes, too, under the same lease.
 pub(crate) const ROLE: Role = Role {
-    name: "resize",
+    name: "resize and modify",
     lease: |driver| sanitised(&format!("external-resizer-{driver}")),
     needs,
-    run: |context, stop| Box::pin(run(context, stop)),
+    run: |context, stop| {
+        let modify = modify::run(context.clone(), stop.clone());
+        Box::pin(async {
+            tokio::join!(run(context, stop), modify);
+        })
+    },
 };
 
 /// Claims and volumes are always watched. It runs for every driver: who asks for more of one that cannot expand

@@ -2,7 +2,6 @@
 //!
 //! Patches of claims are strategic: they name the conditions that they set or remove, and leave everybody else's alone.
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -14,7 +13,7 @@ use super::{
 };
 use crate::{
     cluster::volume::{PRE_RESIZE_CAPACITY, Volume},
-    events, quantity,
+    events, objects, quantity,
 };
 
 const NODE_MUST_FOLLOW: &str =
@@ -155,21 +154,13 @@ impl<'a> Patch<'a> {
 
     fn set(&mut self, condition: &'static str, message: Option<&str>) {
         self.conditions.retain(|known| known["type"] != condition);
-        let mut value = json!({
-            "type": condition,
-            "status": "True",
-            "lastTransitionTime": Time(Timestamp::now()),
-        });
-        if let Some(message) = message {
-            value["message"] = json!(message);
-        }
+        let value = objects::condition(condition, None, message);
         self.conditions.push(value);
     }
 
     fn remove(&mut self, condition: &'static str) {
         if self.claim.has(condition) {
-            self.conditions
-                .push(json!({ "$patch": "delete", "type": condition }));
+            self.conditions.push(objects::no_condition(condition));
         }
     }
 

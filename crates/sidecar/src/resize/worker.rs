@@ -89,16 +89,8 @@ impl Worker {
 
     /// The volume of a claim that is bound to it, if it is ours to work on.
     fn volume_of(&self, claim: &Claim) -> Option<Arc<Volume>> {
-        if !claim.bound || claim.deleting {
-            return None;
-        }
-        let volume = self.cluster.volumes.store().get(claim.volume.as_ref()?)?;
-        let both_ways = volume
-            .claim
-            .as_ref()
-            .is_some_and(|key| key.uid == claim.uid);
-        let here = self.territory.has(&volume);
-        (both_ways && here && !volume.deleting).then_some(volume)
+        let volume = self.cluster.volume_of(claim);
+        volume.filter(|volume| self.territory.has(volume))
     }
 
     /// A claim is gone, or has what it asks for.
