@@ -8,8 +8,11 @@ use std::time::Duration;
 use clap::{ArgAction, builder::BoolishValueParser};
 use stowage_service::duration;
 
+use crate::liveness::some_time;
+
 const PROVISIONING: &str = "Provisioning";
 const ATTACHING: &str = "Attaching";
+const CAPACITY: &str = "Free capacity";
 const RESIZING: &str = "Resizing and modifying";
 pub(crate) const NODE_DEPLOYMENT: &str = "One controller per node";
 /// What the Go sidecars have and this one needs no more: accepted and ignored.
@@ -114,6 +117,33 @@ pub struct RoleArgs {
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = RESIZING)]
     pub extra_modify_metadata: bool,
 
+    /// Tell the scheduler how much space there is, in CSIStorageCapacity objects
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = CAPACITY)]
+    pub enable_capacity: bool,
+
+    /// Also for classes that bind at once, which the scheduler does not look at
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = CAPACITY)]
+    pub capacity_for_immediate_binding: bool,
+
+    /// How often to ask the driver, besides after each volume that comes or goes
+    #[arg(long, value_name = "DURATION", value_parser = some_time, default_value = "1m", help_heading = CAPACITY)]
+    pub capacity_poll_interval: Duration,
+
+    /// Who owns the objects: 0 this pod, 1 what made it, 2 what made that; -1 nobody
+    #[arg(long, value_name = "LEVEL", default_value_t = 1, allow_negative_numbers = true, help_heading = CAPACITY,
+        value_parser = clap::value_parser!(i8).range(-1..=5))]
+    pub capacity_ownerref_level: i8,
+
+    /// The namespace of the objects, which is this pod's
+    #[arg(long, value_name = "NAMESPACE", env = "NAMESPACE", help_heading = CAPACITY)]
+    pub capacity_namespace: Option<String>,
+
+    /// The name of this pod
+    #[arg(long, value_name = "NAME", env = "POD_NAME", help_heading = CAPACITY)]
+    pub pod_name: Option<String>,
+
     /// The node of this process, with --node-deployment
     #[arg(long, value_name = "NODE", env = "NODE_NAME", help_heading = NODE_DEPLOYMENT)]
     pub node_name: Option<String>,
@@ -177,6 +207,8 @@ pub(crate) struct Settings {
     pub(crate) provision: Provision,
     pub(crate) attach: Attach,
     pub(crate) resize: Resize,
+    /// Set with --enable-capacity.
+    pub(crate) capacity: Option<Capacity>,
     /// Set with --node-deployment.
     pub(crate) own_node: Option<OwnNode>,
 }
@@ -220,6 +252,24 @@ pub(crate) struct Resize {
     pub(crate) modify_metadata: bool,
 }
 
+/// How free capacity is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Capacity {
+    pub(crate) every: Duration,
+    /// For classes that bind at once, too.
+    pub(crate) immediate: bool,
+    pub(crate) namespace: String,
+    pub(crate) owner: Option<Owner>,
+}
+
+/// Who owns the objects of free capacity.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    pub(crate) pod: String,
+    /// How many steps up from the pod.
+    pub(crate) level: u8,
+}
+
 /// A controller on every node.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnNode {
@@ -242,6 +292,16 @@ pub enum ArgsError {
     /// Volumes would have names that begin with a dash.
     #[error("--volume-name-prefix must not be empty")]
     NamePrefix,
+    /// Capacity objects need a place.
+    #[error(
+        "--enable-capacity needs the namespace of this pod: set the environment variable NAMESPACE or --capacity-namespace"
+    )]
+    CapacityNamespace,
+    /// Capacity objects need an owner.
+    #[error(
+        "--enable-capacity needs the name of this pod, which owns the objects: set the environment variable POD_NAME or --pod-name, or --capacity-ownerref-level=-1"
+    )]
+    CapacityPod,
     /// Work that fails would be tried without a pause.
     #[error("--retry-interval-start must be more than 0 and at most --retry-interval-max")]
     Retry,
@@ -293,8 +353,30 @@ impl RoleArgs {
                 wait_for_pods: self.handle_volume_inuse_error,
                 modify_metadata: self.extra_modify_metadata,
             },
+            capacity: self.capacity()?,
             own_node: self.own_node(per_node)?,
         })
+    }
+
+    fn capacity(&self) -> Result<Option<Capacity>, ArgsError> {
+        if !self.enable_capacity {
+            return Ok(None);
+        }
+        let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let namespace = some(&self.capacity_namespace).ok_or(ArgsError::CapacityNamespace)?;
+        let owner = match u8::try_from(self.capacity_ownerref_level) {
+            Err(_) => None,
+            Ok(level) => Some(Owner {
+                pod: some(&self.pod_name).ok_or(ArgsError::CapacityPod)?,
+                level,
+            }),
+        };
+        Ok(Some(Capacity {
+            every: self.capacity_poll_interval,
+            immediate: self.capacity_for_immediate_binding,
+            namespace,
+            owner,
+        }))
     }
 
     fn own_node(&self, per_node: bool) -> Result<Option<OwnNode>, ArgsError> {

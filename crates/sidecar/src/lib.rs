@@ -5,7 +5,7 @@
 //! | [`controller`] | `stowage sidecar controller`: the leases, and the roles under them |
 //! | [`node`] | `stowage sidecar node`: registration and liveness |
 //! | [`role`] | which roles there are; a new one is one file and one line there |
-//! | [`provision`], [`attach`], [`resize`], [`modify`] | the roles |
+//! | [`provision`], [`attach`], [`resize`], [`modify`], [`capacity`] | the roles |
 //! | [`cluster`] | the shared watches: each kind once, whatever the number of roles |
 //! | [`queue`] | work that waits, one entry per object |
 //! | [`intent`], [`journal`] | volumes that may be half made, and where that is written down |
@@ -22,6 +22,7 @@ mod access;
 pub mod args;
 mod attach;
 mod attributes_class;
+mod capacity;
 pub mod cluster;
 pub mod controller;
 pub mod driver;

@@ -25,7 +25,7 @@ mod templates;
 mod territory;
 mod topology;
 
-pub(crate) use territory::Territory;
+pub(crate) use {territory::Territory, topology::Topologies};
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     create::Provisioner, delete::Deleter, metrics::ProvisionMetrics, plan::Places,
-    selected_node::jitter, topology::Topologies,
+    selected_node::jitter,
 };
 use crate::{
     args::Settings,

@@ -24,6 +24,7 @@ pub(crate) const ROLES: &[Role] = &[
     crate::provision::ROLE,
     crate::attach::ROLE,
     crate::resize::ROLE,
+    crate::capacity::ROLE,
 ];
 
 /// What one of the Go sidecars did.

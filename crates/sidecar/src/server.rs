@@ -11,8 +11,14 @@ pub(crate) struct Server {
     minor: u32,
     /// Groups and versions with one of the kinds below.
     pub(crate) attributes_classes: Option<&'static str>,
+    pub(crate) storage_capacities: Option<&'static str>,
     pub(crate) snapshots: bool,
 }
+
+/// The versions of the storage group, the best first.
+const STORAGE: [&str; 3] = ["storage.k8s.io/v1", "storage.k8s.io/v1beta1", ALPHA];
+/// Kinds of this version may be incomplete.
+pub(crate) const ALPHA: &str = "storage.k8s.io/v1alpha1";
 
 /// Why the server cannot be worked with.
 #[derive(Debug, thiserror::Error)]
@@ -46,24 +52,24 @@ impl Server {
             );
         }
         let has = |version: &str| found.iter().any(|known| known == version);
-        let mut attributes_classes = None;
-        for version in ["storage.k8s.io/v1", "storage.k8s.io/v1beta1"] {
-            if attributes_classes.is_none() && has(version) {
-                let kinds = client
-                    .list_api_group_resources(version)
-                    .await
-                    .map_err(unreachable)?;
-                let there = kinds
-                    .resources
-                    .iter()
-                    .any(|kind| kind.name == "volumeattributesclasses");
-                attributes_classes = there.then_some(version);
-            }
+        let mut kinds = Vec::new();
+        for version in STORAGE.into_iter().filter(|version| has(version)) {
+            let all = client.list_api_group_resources(version).await;
+            let all = all.map_err(unreachable)?.resources.into_iter();
+            kinds.extend(all.map(|kind| (version, kind.name)));
         }
+        let first = |kind: &str| {
+            let mut kinds = kinds.iter();
+            kinds
+                .find(|(_, name)| name == kind)
+                .map(|(version, _)| *version)
+        };
         Ok(Self {
             version: info.git_version,
             minor,
-            attributes_classes,
+            attributes_classes: first("volumeattributesclasses")
+                .filter(|version| *version != ALPHA),
+            storage_capacities: first("csistoragecapacities"),
             snapshots: has("snapshot.storage.k8s.io/v1"),
         })
     }
@@ -84,6 +90,9 @@ impl Server {
         let mut off = Vec::new();
         if self.attributes_classes.is_none() {
             off.push("VolumeAttributesClass: the server has no such kind (from 1.29 on, by feature gate)".to_owned());
+        }
+        if self.storage_capacities.is_none() {
+            off.push("CSIStorageCapacity: the server has no such kind (from 1.21 on)".to_owned());
         }
         if !self.snapshots {
             off.push("volumes from snapshots: the kinds of snapshot.storage.k8s.io/v1 are not installed (`stowage crds`)".to_owned());
