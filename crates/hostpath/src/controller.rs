@@ -10,7 +10,8 @@ use stowage_csi::proto::csi::controller_service_capability::{self, Rpc as RpcMes
 use stowage_csi::proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse,
     ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
-    ControllerGetVolumeRequest, ControllerGetVolumeResponse, ControllerPublishVolumeRequest,
+    ControllerGetVolumeRequest, ControllerGetVolumeResponse, ControllerModifyVolumeRequest,
+    ControllerModifyVolumeResponse, ControllerPublishVolumeRequest,
     ControllerPublishVolumeResponse, ControllerServiceCapability, ControllerUnpublishVolumeRequest,
     ControllerUnpublishVolumeResponse, CreateSnapshotRequest, CreateSnapshotResponse,
     CreateVolumeRequest, CreateVolumeResponse, DeleteSnapshotRequest, DeleteSnapshotResponse,
@@ -30,6 +31,7 @@ mod create;
 mod delete;
 mod expand;
 mod inspect;
+mod modify;
 mod snapshot;
 
 const PLAIN: &[Rpc] = &[
@@ -44,6 +46,7 @@ const PLAIN: &[Rpc] = &[
     Rpc::GetVolume,
     Rpc::SingleNodeMultiWriter,
     Rpc::GetSnapshot,
+    Rpc::ModifyVolume,
 ];
 
 const WITH_ATTACH: &[Rpc] = &[
@@ -58,6 +61,7 @@ const WITH_ATTACH: &[Rpc] = &[
     Rpc::GetVolume,
     Rpc::SingleNodeMultiWriter,
     Rpc::GetSnapshot,
+    Rpc::ModifyVolume,
     Rpc::PublishUnpublishVolume,
     Rpc::PublishReadonly,
     Rpc::ListVolumesPublishedNodes,
@@ -216,6 +220,15 @@ impl Controller for ControllerService {
     ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
         let request = self.checked(request)?;
         carry_out(&self.0, expand::expand(self.0.clone(), request)).await
+    }
+
+    /// Called twice: it is as asked for already.
+    async fn controller_modify_volume(
+        &self,
+        request: Request<ControllerModifyVolumeRequest>,
+    ) -> Result<Response<ControllerModifyVolumeResponse>, Status> {
+        let request = self.checked(request)?;
+        carry_out(&self.0, modify::modify(self.0.clone(), request)).await
     }
 }
 

@@ -60,6 +60,28 @@ impl Host {
         Ok(attached.await?)
     }
 
+    /// Has the devices of an image pass the page cache by, or not.
+    pub(crate) async fn set_direct_io(&self, image: &Image, on: bool) -> Result<(), Error> {
+        for device in self.devices(image).await? {
+            let set = blocking(move || {
+                let status = device.status()?;
+                if status.is_some_and(|status| status.direct_io != on) {
+                    device.set_direct_io(on)?;
+                }
+                Ok(())
+            });
+            set.await.map_err(|error| match error {
+                LoopError::Refusal { ref source, .. }
+                    if Errno::from_io_error(source) == Some(Errno::INVAL) =>
+                {
+                    Error::NoDirectIo(error)
+                }
+                error => Error::Loop(error),
+            })?;
+        }
+        Ok(())
+    }
+
     /// Takes the image away from those of its devices that fit. Kernel and others may keep one for a moment longer.
     pub(crate) async fn detach(
         &self,

@@ -18,6 +18,7 @@ use tonic::{Code, Status};
 
 use crate::capacity::SizeError;
 use crate::id::NodeId;
+use crate::mutable::MutableError;
 use crate::state::StateError;
 use crate::usage::UsageError;
 
@@ -34,6 +35,12 @@ pub(crate) enum Error {
     Usage(#[from] UsageError),
     #[error(transparent)]
     Size(#[from] SizeError),
+    #[error(transparent)]
+    Mutable(#[from] MutableError),
+    #[error(
+        "direct I/O is not possible: the filesystem of the state directory, or its block size, does not allow it for a loop device"
+    )]
+    NoDirectIo(#[source] LoopError),
 
     #[error("volume `{0}` does not exist")]
     VolumeMissing(String),
@@ -138,9 +145,11 @@ impl Error {
             Self::Violation(violation) => violation.code(),
             Self::State(error) => state_code(error),
             Self::Usage(error) => usage_code(error),
-            Self::OtherFilesystem { .. } | Self::EphemeralId(_) | Self::EphemeralSize(_) => {
-                Code::InvalidArgument
-            }
+            Self::Mutable(_)
+            | Self::NoDirectIo(_)
+            | Self::OtherFilesystem { .. }
+            | Self::EphemeralId(_)
+            | Self::EphemeralSize(_) => Code::InvalidArgument,
             Self::Busy(_) | Self::BadToken => Code::Aborted,
             Self::VolumeMissing(_)
             | Self::SnapshotMissing(_)

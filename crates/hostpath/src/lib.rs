@@ -22,6 +22,7 @@ mod error;
 mod id;
 mod identity;
 mod ledger;
+mod mutable;
 mod node;
 mod state;
 mod topology;

@@ -8,9 +8,13 @@ use std::time::Duration;
 use clap::{ArgAction, builder::BoolishValueParser};
 use stowage_service::duration;
 
+use crate::liveness::some_time;
+
 const PROVISIONING: &str = "Provisioning";
 const ATTACHING: &str = "Attaching";
 const SNAPSHOTS: &str = "Snapshots";
+const CAPACITY: &str = "Free capacity";
+const RESIZING: &str = "Resizing and modifying";
 pub(crate) const NODE_DEPLOYMENT: &str = "One controller per node";
 
 /// Flags of the controller's roles.
@@ -28,7 +32,7 @@ pub struct RoleArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "5m")]
     pub retry_interval_max: Duration,
 
-    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, to detach, and to take
+    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, to detach, to resize, and to take
     /// snapshots [default: 10]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     pub worker_threads: Option<u16>,
@@ -119,6 +123,51 @@ pub struct RoleArgs {
     #[arg(long, value_name = "NUMBER", help_heading = SNAPSHOTS, value_parser = clap::value_parser!(u16).range(1..))]
     pub snapshotter_worker_threads: Option<u16>,
 
+    /// Like --timeout, to resize only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = RESIZING)]
+    pub resizer_timeout: Option<Duration>,
+
+    /// Like --worker-threads, to resize only
+    #[arg(long, value_name = "NUMBER", help_heading = RESIZING, value_parser = clap::value_parser!(u16).range(1..))]
+    pub resizer_worker_threads: Option<u16>,
+
+    /// After a driver refused to resize a volume in use, wait until no pod uses it; pods are watched only then
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = RESIZING)]
+    pub handle_volume_inuse_error: bool,
+
+    /// Tell the driver the names of claim and volume when a volume is modified
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = RESIZING)]
+    pub extra_modify_metadata: bool,
+
+    /// Tell the scheduler how much space there is, in CSIStorageCapacity objects
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = CAPACITY)]
+    pub enable_capacity: bool,
+
+    /// Also for classes that bind at once, which the scheduler does not look at
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = CAPACITY)]
+    pub capacity_for_immediate_binding: bool,
+
+    /// How often to ask the driver, besides after each volume that comes or goes
+    #[arg(long, value_name = "DURATION", value_parser = some_time, default_value = "1m", help_heading = CAPACITY)]
+    pub capacity_poll_interval: Duration,
+
+    /// Who owns the objects: 0 this pod, 1 what made it, 2 what made that; -1 nobody
+    #[arg(long, value_name = "LEVEL", default_value_t = 1, allow_negative_numbers = true, help_heading = CAPACITY,
+        value_parser = clap::value_parser!(i8).range(-1..=5))]
+    pub capacity_ownerref_level: i8,
+
+    /// The namespace of the objects, which is this pod's
+    #[arg(long, value_name = "NAMESPACE", env = "NAMESPACE", help_heading = CAPACITY)]
+    pub capacity_namespace: Option<String>,
+
+    /// The name of this pod
+    #[arg(long, value_name = "NAME", env = "POD_NAME", help_heading = CAPACITY)]
+    pub pod_name: Option<String>,
+
     /// The node of this process, with --node-deployment
     #[arg(long, value_name = "NODE", env = "NODE_NAME", help_heading = NODE_DEPLOYMENT)]
     pub node_name: Option<String>,
@@ -155,6 +204,9 @@ pub(crate) struct Settings {
     pub(crate) provision: Provision,
     pub(crate) attach: Attach,
     pub(crate) snapshots: Snapshots,
+    pub(crate) resize: Resize,
+    /// Set with --enable-capacity.
+    pub(crate) capacity: Option<Capacity>,
     /// Set with --node-deployment.
     pub(crate) own_node: Option<OwnNode>,
 }
@@ -230,6 +282,35 @@ pub(crate) struct Attach {
     pub(crate) compare_every: Option<Duration>,
 }
 
+/// How volumes are resized.
+#[derive(Clone, Debug)]
+pub(crate) struct Resize {
+    pub(crate) workers: usize,
+    pub(crate) timeout: Duration,
+    /// After a refusal because of use, wait for the pods to go.
+    pub(crate) wait_for_pods: bool,
+    /// Tell the driver the names of claim and volume with each modification.
+    pub(crate) modify_metadata: bool,
+}
+
+/// How free capacity is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Capacity {
+    pub(crate) every: Duration,
+    /// For classes that bind at once, too.
+    pub(crate) immediate: bool,
+    pub(crate) namespace: String,
+    pub(crate) owner: Option<Owner>,
+}
+
+/// Who owns the objects of free capacity.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    pub(crate) pod: String,
+    /// How many steps up from the pod.
+    pub(crate) level: u8,
+}
+
 /// A controller on every node.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnNode {
@@ -252,6 +333,16 @@ pub enum ArgsError {
     /// Names would begin with a dash.
     #[error("--{0} must not be empty")]
     NamePrefix(&'static str),
+    /// Capacity objects need a place.
+    #[error(
+        "--enable-capacity needs the namespace of this pod: set the environment variable NAMESPACE or --capacity-namespace"
+    )]
+    CapacityNamespace,
+    /// Capacity objects need an owner.
+    #[error(
+        "--enable-capacity needs the name of this pod, which owns the objects: set the environment variable POD_NAME or --pod-name, or --capacity-ownerref-level=-1"
+    )]
+    CapacityPod,
     /// Work that fails would be tried without a pause.
     #[error("--retry-interval-start must be more than 0 and at most --retry-interval-max")]
     Retry,
@@ -293,6 +384,13 @@ impl RoleArgs {
                 compare_every: (!self.reconcile_sync.is_zero()).then_some(self.reconcile_sync),
             },
             snapshots: self.snapshots(common)?,
+            resize: Resize {
+                workers: workers(self.resizer_worker_threads, self.worker_threads, 10),
+                timeout: timeout(self.resizer_timeout, common, 10),
+                wait_for_pods: self.handle_volume_inuse_error,
+                modify_metadata: self.extra_modify_metadata,
+            },
+            capacity: self.capacity()?,
             own_node: self.own_node(per_node)?,
         })
     }
@@ -315,6 +413,27 @@ impl RoleArgs {
                 self.groupsnapshot_name_uuid_length,
             )?,
         })
+    }
+
+    fn capacity(&self) -> Result<Option<Capacity>, ArgsError> {
+        if !self.enable_capacity {
+            return Ok(None);
+        }
+        let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let namespace = some(&self.capacity_namespace).ok_or(ArgsError::CapacityNamespace)?;
+        let owner = match u8::try_from(self.capacity_ownerref_level) {
+            Err(_) => None,
+            Ok(level) => Some(Owner {
+                pod: some(&self.pod_name).ok_or(ArgsError::CapacityPod)?,
+                level,
+            }),
+        };
+        Ok(Some(Capacity {
+            every: self.capacity_poll_interval,
+            immediate: self.capacity_for_immediate_binding,
+            namespace,
+            owner,
+        }))
     }
 
     fn own_node(&self, per_node: bool) -> Result<Option<OwnNode>, ArgsError> {

@@ -5,7 +5,7 @@
 //! | [`wire`] | what is decoded of the objects that the server sends |
 //! | [`store`] | the objects of one kind, found by key or group |
 //! | [`watch`] | the task that keeps a store current and tells listeners |
-//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`], [`content`] | the kinds, reduced to what is used |
+//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`], [`content`], [`pod`] | the kinds, reduced to what is used |
 //!
 //! Objects of other drivers are not kept.
 
@@ -14,6 +14,7 @@ pub mod claim;
 pub mod class;
 pub mod content;
 pub mod node;
+pub mod pod;
 pub mod store;
 pub mod volume;
 pub mod watch;
@@ -144,6 +145,17 @@ impl Cluster {
             follow!(group_classes, SnapshotClass::read_group);
             follow!(group_contents, Content::read_group);
         }
+    }
+
+    /// The volume of a claim, if both say so and neither is being deleted.
+    pub(crate) fn volume_of(&self, claim: &Claim) -> Option<Arc<Volume>> {
+        if !claim.bound || claim.deleting {
+            return None;
+        }
+        let volume = self.volumes.store().get(claim.volume.as_ref()?)?;
+        let key = volume.claim.as_ref();
+        let both_ways = key.is_some_and(|key| key.uid == claim.uid);
+        (both_ways && !volume.deleting).then_some(volume)
     }
 
     /// Returns when all kinds that are watched are known.

@@ -46,8 +46,7 @@ pub struct ControllerArgs {
     #[arg(long, value_name = "NAME")]
     pub driver_name: Option<DriverName>,
 
-    /// How long a call to the driver may take [default: 10s to provision, 15s to attach, 1m for
-    /// snapshots]
+    /// How long a call to the driver may take [default: 10s; 15s to attach, 1m for snapshots]
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     pub timeout: Option<Duration>,
 

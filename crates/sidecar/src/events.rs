@@ -40,7 +40,7 @@ const AT_ONCE: usize = 4;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The longest message, in bytes: what client-go's recorder and the newer Events agree on.
-const LONGEST_MESSAGE: usize = 1024;
+pub(crate) const LONGEST_MESSAGE: usize = 1024;
 
 /// Whether something is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,7 +164,7 @@ impl Events {
 }
 
 /// Shortens a text to at most so many bytes, between two characters.
-fn cut(text: &mut String, most: usize) {
+pub(crate) fn cut(text: &mut String, most: usize) {
     let fits = |end: &usize| text.is_char_boundary(*end);
     let end = (0..=most.min(text.len())).rev().find(fits);
     text.truncate(end.unwrap_or(0));

@@ -25,6 +25,8 @@ mod templates;
 mod territory;
 mod topology;
 
+pub(crate) use {territory::Territory, topology::Topologies};
+
 use std::{sync::Arc, time::SystemTime};
 
 use futures::FutureExt as _;
@@ -32,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     create::Provisioner, delete::Deleter, metrics::ProvisionMetrics, plan::Places,
-    selected_node::jitter, territory::Territory, topology::Topologies,
+    selected_node::jitter,
 };
 use crate::{
     args::Settings,

@@ -23,6 +23,8 @@ use crate::{
 pub(crate) const ROLES: &[Role] = &[
     crate::provision::ROLE,
     crate::attach::ROLE,
+    crate::resize::ROLE,
+    crate::capacity::ROLE,
     crate::snapshot::ROLE,
 ];
 

@@ -11,9 +11,15 @@ pub(crate) struct Server {
     minor: u32,
     /// Groups and versions with one of the kinds below.
     pub(crate) attributes_classes: Option<&'static str>,
+    pub(crate) storage_capacities: Option<&'static str>,
     pub(crate) snapshots: bool,
     pub(crate) group_snapshots: bool,
 }
+
+/// The versions of the storage group, the best first.
+const STORAGE: [&str; 3] = ["storage.k8s.io/v1", "storage.k8s.io/v1beta1", ALPHA];
+/// Kinds of this version may be incomplete.
+pub(crate) const ALPHA: &str = "storage.k8s.io/v1alpha1";
 
 /// Why the server cannot be worked with.
 #[derive(Debug, thiserror::Error)]
@@ -47,24 +53,24 @@ impl Server {
             );
         }
         let has = |version: &str| found.iter().any(|known| known == version);
-        let mut attributes_classes = None;
-        for version in ["storage.k8s.io/v1", "storage.k8s.io/v1beta1"] {
-            if attributes_classes.is_none() && has(version) {
-                let kinds = client
-                    .list_api_group_resources(version)
-                    .await
-                    .map_err(unreachable)?;
-                let there = kinds
-                    .resources
-                    .iter()
-                    .any(|kind| kind.name == "volumeattributesclasses");
-                attributes_classes = there.then_some(version);
-            }
+        let mut kinds = Vec::new();
+        for version in STORAGE.into_iter().filter(|version| has(version)) {
+            let all = client.list_api_group_resources(version).await;
+            let all = all.map_err(unreachable)?.resources.into_iter();
+            kinds.extend(all.map(|kind| (version, kind.name)));
         }
+        let first = |kind: &str| {
+            let mut kinds = kinds.iter();
+            kinds
+                .find(|(_, name)| name == kind)
+                .map(|(version, _)| *version)
+        };
         Ok(Self {
             version: info.git_version,
             minor,
-            attributes_classes,
+            attributes_classes: first("volumeattributesclasses")
+                .filter(|version| *version != ALPHA),
+            storage_capacities: first("csistoragecapacities"),
             snapshots: has("snapshot.storage.k8s.io/v1"),
             group_snapshots: has("groupsnapshot.storage.k8s.io/v1"),
         })
@@ -75,11 +81,20 @@ impl Server {
         self.minor >= 34
     }
 
+    /// Whether claims have fields for the size that is being reached, so that a failed expansion can be taken back:
+    /// from 1.28 on. Up to 1.31 they may be off, and are dropped without a word.
+    pub(crate) fn has_expansion_recovery(&self) -> bool {
+        self.minor >= 28
+    }
+
     /// What is off here, and why; for the log at the start.
     pub(crate) fn features_off(&self) -> Vec<String> {
         let mut off = Vec::new();
         if self.attributes_classes.is_none() {
             off.push("VolumeAttributesClass: the server has no such kind (from 1.29 on, by feature gate)".to_owned());
+        }
+        if self.storage_capacities.is_none() {
+            off.push("CSIStorageCapacity: the server has no such kind (from 1.21 on)".to_owned());
         }
         if !self.snapshots {
             off.push("snapshots, and volumes from them: the kinds of snapshot.storage.k8s.io/v1 are not installed (`stowage crds`)".to_owned());
@@ -90,6 +105,12 @@ impl Server {
         if !self.has_attach_error_codes() {
             off.push(
                 "codes of attach errors: the server has no field for them (from 1.34 on)"
+                    .to_owned(),
+            );
+        }
+        if !self.has_expansion_recovery() {
+            off.push(
+                "recovery from failed expansions: claims have no field for it (from 1.28 on)"
                     .to_owned(),
             );
         }

@@ -286,6 +286,14 @@ impl LoopDevice {
         ioctl::loop_set_capacity(&self.node).map_err(|source| self.refusal("resize", source))
     }
 
+    /// Passes the page cache of the file by from now on, or not. Refused where the filesystem of the file cannot.
+    ///
+    /// Called twice: it does so already.
+    pub fn set_direct_io(&self, on: bool) -> Result<(), LoopError> {
+        attach::while_unsettled(|| ioctl::loop_set_direct_io(&self.node, on))
+            .map_err(|source| self.refusal("change to direct I/O", source))
+    }
+
     /// Takes the file away from the device if it still stands for it.
     ///
     /// Called twice: the second call finds that it does not, and leaves it alone whatever it stands for by then.

@@ -16,6 +16,7 @@ use crate::content::copy_idle;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::id::{Id, Kind};
+use crate::mutable::Mutable;
 use crate::state::{
     Area, Image, SnapshotRecord, Source, Stage, StateError, VolumeRecord, now_unix_ms,
 };
@@ -31,6 +32,8 @@ struct Wanted {
     /// Only if the caller named one.
     filesystem: Option<FsKind>,
     source: Option<Source>,
+    /// A volume that exists keeps what it has: that is changed by another call.
+    mutable: Mutable,
 }
 
 /// Makes a volume: the image first, the record last.
@@ -81,6 +84,7 @@ fn understand(driver: &Driver, request: &CreateVolumeRequest) -> Result<Wanted, 
         range: request.capacity_range.as_ref().into(),
         access,
         filesystem,
+        mutable: Mutable::try_from(&request.mutable_parameters)?,
         source: source.map(|source| match source {
             SourceType::Snapshot(snapshot) => Source::Snapshot(snapshot.snapshot_id.clone()),
             SourceType::Volume(volume) => Source::Volume(volume.volume_id.clone()),
@@ -155,6 +159,7 @@ async fn make_locked(driver: &Driver, image: Image, wanted: Wanted) -> Result<Vo
         filesystem,
         source: wanted.source,
         created_unix_ms: now_unix_ms(),
+        direct_io: wanted.mutable.direct_io.unwrap_or(false),
         attached: std::collections::BTreeMap::new(),
     };
     driver.write(image, record.clone()).await?;

@@ -12,6 +12,7 @@ use stowage_csi::quantity::{Quantity, QuantityError};
 use super::stage::mount;
 use super::target::{Found, Place};
 use crate::capacity::{self, Content, Range};
+use crate::device::FILESYSTEM;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::state::{Area, Image};
@@ -59,7 +60,7 @@ pub(super) async fn publish(
             difference: "one of the two is read-only",
         });
     }
-    if let Err(error) = mount(&driver.host, &image, kind, target, &usage).await {
+    if let Err(error) = mount(&driver.host, &image, FILESYSTEM, kind, target, &usage).await {
         give_up(&driver, image, target).await;
         return Err(error);
     }

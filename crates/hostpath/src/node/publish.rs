@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stowage_csi::host::loopdev::LoopDevice;
+use stowage_csi::host::loopdev::{LoopDevice, LoopOptions};
 use stowage_csi::host::mount::{Bind, BindSource, ensure_bind};
 use stowage_csi::proto::csi::{NodePublishVolumeRequest, NodePublishVolumeResponse};
 
@@ -48,7 +48,7 @@ pub(super) async fn publish(
     match publication.usage.access {
         Access::Filesystem => bind(&driver, &publication, &publication.staging).await?,
         Access::Block => {
-            let device = device_for(&driver, &image, &publication).await?;
+            let device = device_for(&driver, &image, &publication, record.direct_io).await?;
             bind(&driver, &publication, device.path()).await?;
         }
     }
@@ -129,11 +129,16 @@ async fn device_for(
     driver: &Driver,
     image: &Image,
     wanted: &Publication,
+    direct_io: bool,
 ) -> Result<LoopDevice, Error> {
     let options = if wanted.read_only {
         device::READ_ONLY_BLOCK
     } else {
         device::BLOCK
+    };
+    let options = LoopOptions {
+        direct_io,
+        ..options
     };
     driver.host.attach(image, options).await
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use stowage_csi::host::filesystem::{
     Checked, FsError, FsKind, Grown, check, ensure_formatted, grow, grow_unmounted,
 };
-use stowage_csi::host::loopdev::LoopDevice;
+use stowage_csi::host::loopdev::{LoopDevice, LoopOptions};
 use stowage_csi::host::mount::{FsMount, Unmount, ensure_mounted, ensure_unmounted};
 use stowage_csi::host::{Outcome, blocking};
 use stowage_csi::proto::csi::{
@@ -42,6 +42,10 @@ pub(super) async fn stage(
             } else {
                 device::BLOCK
             };
+            let options = LoopOptions {
+                direct_io: record.direct_io,
+                ..options
+            };
             let device = driver.host.attach(&image, options).await?;
             blocking(move || device.refresh_size()).await?;
             driver.keep_devices(&image).await?;
@@ -49,7 +53,12 @@ pub(super) async fn stage(
         Access::Filesystem => {
             let target = Path::new(&request.staging_target_path);
             check_staged(&driver, &image, target, &request.volume_id, &usage).await?;
-            mount(&driver.host, &image, record.filesystem, target, &usage).await?;
+            let options = LoopOptions {
+                direct_io: record.direct_io,
+                ..device::FILESYSTEM
+            };
+            let kind = record.filesystem;
+            mount(&driver.host, &image, options, kind, target, &usage).await?;
         }
     }
     Ok(NodeStageVolumeResponse {})
@@ -81,11 +90,12 @@ async fn check_staged(
 pub(super) async fn mount(
     host: &Host,
     image: &Image,
+    options: LoopOptions,
     kind: FsKind,
     target: &Path,
     usage: &Usage,
 ) -> Result<Outcome, Error> {
-    let device = host.attach(image, device::FILESYSTEM).await?;
+    let device = host.attach(image, options).await?;
     let device = refreshed(device).await?;
     if !is_mounted(&device).await? {
         prepare(host, &device, kind).await?;

@@ -37,6 +37,9 @@ pub(crate) struct VolumeRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<Source>,
     pub(crate) created_unix_ms: u64,
+    /// Its devices pass the page cache of the image's filesystem by.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) direct_io: bool,
     /// Nodes it is attached to, if attaching is enabled.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) attached: BTreeMap<NodeId, Attachment>,

@@ -30,6 +30,7 @@ fn volume(name: &str) -> VolumeRecord {
         filesystem: FsKind::Xfs,
         source: Some(Source::Snapshot("snap".to_owned())),
         created_unix_ms: now_unix_ms(),
+        direct_io: true,
         attached: [("n1".parse().unwrap(), Attachment { read_only: true })].into(),
     }
 }

@@ -8,6 +8,7 @@
 //! - `books`: what the controller tells: lists, pages, capacity, attachments, topology.
 //! - `conformance`: the whole suite against the driver as a process.
 //! - `inline`: volumes that live as long as a pod.
+//! - `modify`: what can be changed about a volume.
 //! - `publish`: which second call is fine and which is not.
 //! - `trouble`: damaged state, full disks, missing tools, foreign mounts.
 //! - `crash`: `kill -9` in the middle.
@@ -38,6 +39,7 @@ mod hostile;
 mod inline;
 mod lifecycle;
 mod model;
+mod modify;
 mod publish;
 mod rig;
 mod shared;

@@ -8,6 +8,7 @@ use super::{
     store::Cached,
     wire::{ClaimSpec, WireClaim},
 };
+use crate::quantity;
 
 /// Who is to provision a claim: written by kube-controller-manager, servers up to 1.21 know only the second spelling.
 const PROVISIONER: [&str; 2] = [
@@ -23,6 +24,8 @@ pub const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 const CLASS_BETA: &str = "volume.beta.kubernetes.io/storage-class";
 /// The API group of snapshots.
 pub(crate) const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
+/// Written by the kubelet when a filesystem cannot grow.
+pub(crate) const NODE_RESIZE_INFEASIBLE: &str = "NodeResizeInfeasible";
 /// Keeps a claim that is being cloned.
 pub const CLONING_PROTECTION: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 
@@ -41,14 +44,23 @@ pub struct Claim {
     pub(crate) selected_node: Option<String>,
     pub(crate) class: Option<String>,
     pub(crate) attributes_class: Option<String>,
+    /// The VolumeAttributesClass that its volume has.
+    pub(crate) current_attributes_class: Option<String>,
+    /// A change of its VolumeAttributesClass has begun.
+    pub(crate) modifying: bool,
     /// The volume it is bound to, or is to be bound to.
     pub(crate) volume: Option<String>,
     pub(crate) access_modes: Vec<String>,
     pub(crate) block: bool,
     /// As it was written, such as `10Gi`.
     pub(crate) requested: String,
+    /// What users of the claim have, in bytes; 0 before it is bound.
+    pub(crate) capacity: i64,
+    /// The kubelet says that the volume's filesystem cannot grow to the new size.
+    pub(crate) node_resize_infeasible: bool,
     pub(crate) source: Option<DataSource>,
     pub(crate) has_selector: bool,
+    pub(crate) bound: bool,
     pub(crate) deleting: bool,
     pub(crate) cloning_protected: bool,
 }
@@ -66,7 +78,11 @@ pub(crate) struct DataSource {
 impl Claim {
     /// Reads a claim; `driver` is the name that counts as ours.
     pub(crate) fn read(wire: WireClaim, driver: &str) -> Option<Self> {
-        let WireClaim { metadata, spec } = wire;
+        let WireClaim {
+            metadata,
+            spec,
+            status,
+        } = wire;
         let mut annotations = metadata.annotations.unwrap_or_default();
         let asked = PROVISIONER.iter().find_map(|key| annotations.get(*key));
         let ours = [asked, annotations.get(MIGRATED_TO)]
@@ -88,12 +104,20 @@ impl Claim {
             attributes_class: spec
                 .volume_attributes_class_name
                 .filter(|name| !name.is_empty()),
+            current_attributes_class: status
+                .current_volume_attributes_class_name
+                .filter(|name| !name.is_empty()),
+            modifying: status.modify_volume_status.is_some(),
             volume: spec.volume_name.filter(|name| !name.is_empty()),
             access_modes: spec.access_modes,
             block: spec.volume_mode.as_deref() == Some("Block"),
             requested: spec.resources.requests.storage,
+            capacity: quantity::bytes(&status.capacity.storage).unwrap_or(0),
+            node_resize_infeasible: status.allocated_resource_statuses.storage
+                == NODE_RESIZE_INFEASIBLE,
             source,
             has_selector: spec.selector.is_some(),
+            bound: status.phase == "Bound",
             deleting: metadata.deletion_timestamp.is_some(),
             cloning_protected: metadata
                 .finalizers

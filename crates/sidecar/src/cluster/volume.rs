@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
 use serde::{Deserialize, Serialize};
 
 use super::{claim::MIGRATED_TO, store::Cached, wire::WireVolume};
+use crate::quantity;
 
 /// Who made a volume, and therefore deletes it.
 pub(crate) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
@@ -15,17 +16,30 @@ pub(crate) const DELETION_SECRET_NAME: &str =
     "volume.kubernetes.io/provisioner-deletion-secret-name";
 pub(crate) const DELETION_SECRET_NAMESPACE: &str =
     "volume.kubernetes.io/provisioner-deletion-secret-namespace";
+/// The size of the claim before its volume grew: the binder reads it until the filesystem has grown, too.
+pub(crate) const PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
+/// The secret that changes the volume.
+pub(crate) const MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
+pub(crate) const MODIFY_SECRET_NAMESPACE: &str =
+    "volume.kubernetes.io/controller-modify-secret-namespace";
 /// Keeps a volume's object until the volume itself is deleted.
 pub(crate) const DELETION_PROTECTION: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
 /// A PersistentVolume of this driver.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "facts of an object")]
 pub struct Volume {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) phase: Phase,
     pub(crate) reclaim: Reclaim,
     pub(crate) claim: Option<ClaimKey>,
+    /// In bytes; 0 where the object says nothing.
+    pub(crate) size: i64,
+    /// It grew, and its filesystem is not known to have grown.
+    pub(crate) grew: bool,
+    pub(crate) attributes_class: Option<String>,
+    pub(crate) modify_secret: Option<SecretReference>,
     pub(crate) csi: CSIPersistentVolumeSource,
     pub(crate) access_modes: Vec<String>,
     pub(crate) mount_options: Vec<String>,
@@ -98,6 +112,12 @@ impl Volume {
                 namespace: annotations.get(DELETION_SECRET_NAMESPACE).cloned(),
             }),
         };
+        let modify_secret = annotations
+            .get(MODIFY_SECRET_NAME)
+            .map(|name| SecretReference {
+                name: Some(name.clone()),
+                namespace: annotations.get(MODIFY_SECRET_NAMESPACE).cloned(),
+            });
         Some(Self {
             name: metadata.name?,
             uid: metadata.uid?,
@@ -117,6 +137,12 @@ impl Volume {
                     uid: claim.uid.unwrap_or_default(),
                 })
             }),
+            size: quantity::bytes(&spec.capacity.storage).unwrap_or(0),
+            grew: annotations.contains_key(PRE_RESIZE_CAPACITY),
+            attributes_class: spec
+                .volume_attributes_class_name
+                .filter(|name| !name.is_empty()),
+            modify_secret,
             csi,
             access_modes: spec.access_modes,
             mount_options: spec.mount_options,

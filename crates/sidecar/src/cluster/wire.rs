@@ -55,11 +55,15 @@ macro_rules! wire {
 
 wire!(
     /// A PersistentVolumeClaim.
-    WireClaim as core::PersistentVolumeClaim { spec: ClaimSpec }
+    WireClaim as core::PersistentVolumeClaim { spec: ClaimSpec, status: ClaimStatus }
 );
 wire!(
     /// A PersistentVolume.
     WireVolume as core::PersistentVolume { spec: VolumeSpec, status: VolumeStatus }
+);
+wire!(
+    /// A Pod: only which claims it uses.
+    WirePod as core::Pod { spec: PodSpec, status: PodStatus }
 );
 wire!(
     /// A Node: only its labels are read.
@@ -140,14 +144,69 @@ pub(crate) struct Storage {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+pub(crate) struct ClaimStatus {
+    pub(crate) phase: String,
+    pub(crate) capacity: Storage,
+    pub(crate) conditions: Vec<ClaimCondition>,
+    pub(crate) allocated_resources: Storage,
+    pub(crate) allocated_resource_statuses: Storage,
+    pub(crate) current_volume_attributes_class_name: Option<String>,
+    pub(crate) modify_volume_status: Option<ModifyVolumeStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ClaimCondition {
+    pub(crate) r#type: String,
+    pub(crate) status: String,
+    pub(crate) message: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ModifyVolumeStatus {
+    pub(crate) target_volume_attributes_class_name: Option<String>,
+    pub(crate) status: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodSpec {
+    pub(crate) volumes: Vec<PodVolume>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodVolume {
+    pub(crate) name: String,
+    pub(crate) persistent_volume_claim: Option<PodClaim>,
+    pub(crate) ephemeral: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodClaim {
+    pub(crate) claim_name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodStatus {
+    pub(crate) phase: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct VolumeSpec {
     pub(crate) access_modes: Vec<String>,
+    pub(crate) capacity: Storage,
     pub(crate) claim_ref: Option<core::ObjectReference>,
     pub(crate) csi: Option<core::CSIPersistentVolumeSource>,
     pub(crate) mount_options: Vec<String>,
     pub(crate) node_affinity: Option<core::VolumeNodeAffinity>,
     pub(crate) persistent_volume_reclaim_policy: Option<String>,
     pub(crate) storage_class_name: Option<String>,
+    pub(crate) volume_attributes_class_name: Option<String>,
     pub(crate) volume_mode: Option<String>,
 }
 

@@ -20,7 +20,8 @@ use crate::{
     cluster::{
         claim::claim_reference,
         volume::{
-            DELETION_PROTECTION, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, PROVISIONED_BY,
+            DELETION_PROTECTION, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE,
+            MODIFY_SECRET_NAME, MODIFY_SECRET_NAMESPACE, PROVISIONED_BY,
         },
     },
     intent::{Intent, Source},
@@ -29,8 +30,6 @@ use crate::{
 
 /// Tells volumes of different provisioners apart, as upstream's do.
 const PROVISIONER_IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
-const MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
-const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
 
 /// The call that makes the volume. The same intent gives the same call, whoever makes it and when.
 pub(crate) fn create_request(

@@ -4,10 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{
-    Api, ResourceExt as _,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
-};
+use kube::{Api, ResourceExt as _};
 
 use super::{
     parameters::{ParameterError, Parameters},
@@ -18,6 +15,7 @@ use super::{
 use crate::{
     access::{self, AccessError},
     args::Settings,
+    attributes_class,
     cluster::{claim::Claim, class::Class, volume::ClaimKey},
     intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Segment},
     journal::JournalError,
@@ -181,36 +179,17 @@ impl Planner {
             return Ok(None);
         };
         let refuse = |reason: String| Refusal::AttributesClass(name.clone(), reason);
-        let Some(version) = self.context.server.attributes_classes else {
-            return Err(refuse("is no kind of this server".to_owned()));
-        };
-        if !self.context.driver.capabilities().modify_volume() {
+        let context = &self.context;
+        if context.server.attributes_classes.is_some()
+            && !context.driver.capabilities().modify_volume()
+        {
             return Err(refuse(
                 "cannot be used: the driver cannot modify volumes".to_owned(),
             ));
         }
-        let version = version.trim_start_matches("storage.k8s.io/");
-        let kind = GroupVersionKind::gvk("storage.k8s.io", version, "VolumeAttributesClass");
-        let kind = ApiResource::from_gvk_with_plural(&kind, "volumeattributesclasses");
-        let api = Api::<DynamicObject>::all_with(self.context.client.clone(), &kind);
-        let class = match api.get_opt(name).await {
-            Ok(Some(class)) => class,
-            Ok(None) => return Err(refuse("does not exist".to_owned())),
-            Err(error) => return Err(refuse(format!("cannot be read: {error}"))),
-        };
-        let driver = class.data["driverName"].as_str().unwrap_or_default();
-        if driver != self.context.driver.name().as_str() {
-            return Err(refuse(format!("is of driver `{driver}`")));
-        }
-        let parameters = class.data["parameters"].as_object();
-        Ok(Some(AttributesClass {
-            name: name.clone(),
-            parameters: parameters
-                .into_iter()
-                .flatten()
-                .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
-                .collect(),
-        }))
+        let driver = context.driver.name();
+        let found = attributes_class::find(&context.client, &context.server, driver, name).await;
+        found.map(Some).map_err(|error| refuse(error.to_string()))
     }
 }
 

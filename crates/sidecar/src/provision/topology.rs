@@ -118,6 +118,11 @@ impl Segments {
         Self { nodes, by_keys }
     }
 
+    /// All segments, each once.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Segment> {
+        self.by_keys.values().flat_map(|segments| segments.iter())
+    }
+
     /// Where to make the volume. `None`: anywhere.
     pub(crate) fn choose(&self, wish: Wish<'_>) -> Result<Option<FrozenTopology>, TopologyError> {
         match wish.selected_node {

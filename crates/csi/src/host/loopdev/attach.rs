@@ -95,7 +95,7 @@ fn set_up(device: &File, options: LoopOptions, flags: u32) -> io::Result<()> {
 }
 
 /// Until Linux 5.x has written back what it cached it answers EAGAIN to a change of settings.
-fn while_unsettled(mut change: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+pub(super) fn while_unsettled(mut change: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 1..SETTING_ATTEMPTS {
         match change() {
             Err(error) if is(&error, &[Errno::AGAIN]) => thread::sleep(LONGEST_PAUSE),

@@ -1,0 +1,50 @@
+//! VolumeAttributesClasses: read when they are needed, in whichever version the server has them.
+
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, GroupVersionKind},
+};
+
+use crate::{driver::DriverName, intent::AttributesClass, server::Server};
+
+/// Why a class cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClassError {
+    #[error("is no kind of this server")]
+    NoKind,
+    #[error("does not exist")]
+    Missing,
+    #[error("is of driver `{0}`")]
+    OtherDriver(String),
+    #[error("cannot be read: {0}")]
+    Unreadable(#[source] Box<kube::Error>),
+}
+
+/// Reads a class of this driver.
+pub(crate) async fn find(
+    client: &Client,
+    server: &Server,
+    driver: &DriverName,
+    name: &str,
+) -> Result<AttributesClass, ClassError> {
+    let version = server.attributes_classes.ok_or(ClassError::NoKind)?;
+    let version = version.trim_start_matches("storage.k8s.io/");
+    let kind = GroupVersionKind::gvk("storage.k8s.io", version, "VolumeAttributesClass");
+    let kind = ApiResource::from_gvk_with_plural(&kind, "volumeattributesclasses");
+    let api = Api::<DynamicObject>::all_with(client.clone(), &kind);
+    let found = api.get_opt(name).await;
+    let found = found.map_err(|error| ClassError::Unreadable(Box::new(error)))?;
+    let class = found.ok_or(ClassError::Missing)?;
+    let owner = class.data["driverName"].as_str().unwrap_or_default();
+    if owner != driver.as_str() {
+        return Err(ClassError::OtherDriver(owner.to_owned()));
+    }
+    let parameters = class.data["parameters"].as_object();
+    let parameters = parameters.into_iter().flatten();
+    Ok(AttributesClass {
+        name: name.to_owned(),
+        parameters: parameters
+            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+            .collect(),
+    })
+}

@@ -1,0 +1,338 @@
+//! Asks the driver how much space there is, and writes it down where it has changed.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{
+    Api, ResourceExt as _,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+        PostParams, Preconditions,
+    },
+};
+use prometheus_client::metrics::gauge::Gauge;
+use stowage_csi::{
+    client::Connection,
+    proto::csi::{GetCapacityRequest, Topology, controller_client::ControllerClient},
+};
+
+use super::plan::{self, Free, Spot};
+use crate::{
+    args::Capacity,
+    cluster::{Cluster, class::Class, volume::Volume},
+    driver_call,
+    intent::Segment,
+    provision::{Territory, Topologies},
+    queue::{Key, Queue, Verdict},
+    role::Context,
+};
+
+/// The key of all objects together: which there should be, and which are there.
+pub(super) const EVERYTHING: &str = "";
+
+/// The parts of the cluster that the driver tells apart.
+pub(super) enum Places {
+    Fixed(Segment),
+    Cluster(Topologies),
+}
+
+/// Keeps the objects as they should be.
+pub(super) struct Teller {
+    cluster: Cluster,
+    controller: ControllerClient<Connection>,
+    objects: Api<DynamicObject>,
+    settings: Capacity,
+    version: &'static str,
+    places: Places,
+    labels: BTreeMap<String, String>,
+    owner: Option<OwnerReference>,
+    queue: Queue,
+    known: Mutex<HashMap<String, Known>>,
+    metrics: CapacityMetrics,
+}
+
+/// An object that should be there.
+#[derive(Clone, Debug)]
+struct Known {
+    spot: Spot,
+    /// `None`: it has yet to be made.
+    object: Option<Told>,
+}
+
+#[derive(Clone, Debug)]
+struct Told {
+    name: String,
+    uid: String,
+    free: Option<Free>,
+}
+
+/// Counted under upstream's names.
+struct CapacityMetrics {
+    goal: Gauge,
+    current: Gauge,
+    obsolete: Gauge,
+}
+
+impl Teller {
+    pub(super) fn new(
+        context: &Context,
+        settings: Capacity,
+        version: &'static str,
+        places: Places,
+        owner: Option<OwnerReference>,
+        queue: &Queue,
+    ) -> Self {
+        let connection = context.driver.connection();
+        let timeout = context.settings.provision.timeout;
+        let kind = version.trim_start_matches("storage.k8s.io/");
+        let kind = GroupVersionKind::gvk("storage.k8s.io", kind, "CSIStorageCapacity");
+        let kind = ApiResource::from_gvk_with_plural(&kind, "csistoragecapacities");
+        let client = context.client.clone();
+        let node = context.settings.own_node.as_ref();
+        Self {
+            cluster: context.cluster.clone(),
+            controller: ControllerClient::new(connection.with_timeout(timeout)),
+            objects: Api::namespaced_with(client, &settings.namespace, &kind),
+            settings,
+            version,
+            places,
+            labels: plan::labels(
+                context.driver.name().as_str(),
+                node.map(|node| node.name.as_str()),
+            ),
+            owner,
+            queue: queue.clone(),
+            known: Mutex::default(),
+            metrics: CapacityMetrics::register(context),
+        }
+    }
+
+    /// Works on one object, or on all. Called twice: the second finds nothing to write.
+    pub(super) async fn work(self: Arc<Self>, key: Key) -> Verdict {
+        let done = if &*key == EVERYTHING {
+            self.take_stock().await
+        } else {
+            self.tell(&key).await
+        };
+        match done {
+            Ok(()) => Verdict::Done,
+            Err(reason) => {
+                tracing::warn!(
+                    what = &*key,
+                    reason,
+                    "Free capacity cannot be told; trying again."
+                );
+                Verdict::Retry(reason)
+            }
+        }
+    }
+
+    /// The objects that a volume takes space from.
+    pub(super) fn keys_of(&self, volume: &Volume) -> Vec<String> {
+        let known = self.known();
+        let near = known.iter().filter(|(_, known)| {
+            let segment = known.spot.segment.clone();
+            Territory::Node(Some(segment)).has(volume)
+        });
+        near.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Compares the objects that there are with those that there should be. What should not be goes, and every other
+    /// one is looked at.
+    async fn take_stock(&self) -> Result<(), String> {
+        let selector: Vec<_> = self
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let ours = ListParams::default().labels(&selector.join(","));
+        let found = self.objects.list(&ours).await;
+        let found = found.map_err(|error| self.explain("list", &error))?;
+        let mut known: HashMap<_, _> = self
+            .spots()
+            .into_iter()
+            .map(|spot| (spot.key(), Known { spot, object: None }))
+            .collect();
+        let mut obsolete = Vec::new();
+        for object in found {
+            let told = Told {
+                name: object.name_any(),
+                uid: object.uid().unwrap_or_default(),
+                free: Free::read(&object.data),
+            };
+            let key = Spot::read(&object.data).map(|spot| spot.key());
+            let place = key.and_then(|key| known.get_mut(&key));
+            match place.filter(|known| known.object.is_none()) {
+                Some(known) => known.object = Some(told),
+                None => obsolete.push(told),
+            }
+        }
+        self.metrics.obsolete.set(count(obsolete.len()));
+        let keys: Vec<_> = known.keys().cloned().collect();
+        *self.known() = known;
+        self.count();
+        for key in keys {
+            self.queue.add(key);
+        }
+        for object in obsolete {
+            self.remove(&object).await?;
+        }
+        self.metrics.obsolete.set(0);
+        Ok(())
+    }
+
+    /// All objects that there should be.
+    fn spots(&self) -> Vec<Spot> {
+        let segments: Vec<Segment> = match &self.places {
+            Places::Fixed(segment) => vec![segment.clone()],
+            Places::Cluster(topologies) => topologies.segments().all().cloned().collect(),
+        };
+        let classes = self.cluster.classes.store().all();
+        let classes = classes.iter().filter(|class| self.is_told(class));
+        classes
+            .flat_map(|class| {
+                segments.iter().map(|segment| Spot {
+                    class: class.name.clone(),
+                    segment: segment.clone(),
+                })
+            })
+            .collect()
+    }
+
+    /// The scheduler asks only where a volume is made for a pod.
+    fn is_told(&self, class: &Class) -> bool {
+        class.waits_for_consumer || self.settings.immediate
+    }
+
+    async fn tell(&self, key: &str) -> Result<(), String> {
+        let Some(known) = self.known().get(key).cloned() else {
+            return Ok(());
+        };
+        let class = self.cluster.classes.store().get(&known.spot.class);
+        let Some(class) = class else {
+            return Ok(());
+        };
+        let free = self.ask(&class, &known.spot.segment).await?;
+        let told = match known.object {
+            Some(told) if told.free.as_ref() == Some(&free) => return Ok(()),
+            Some(told) => self.change(told, free).await?,
+            None => Some(self.make(&known.spot, free).await?),
+        };
+        if let Some(known) = self.known().get_mut(key) {
+            known.object = told;
+        }
+        self.count();
+        Ok(())
+    }
+
+    /// The parameters of the class go to the driver as they are, which is how upstream does it.
+    async fn ask(&self, class: &Class, segment: &Segment) -> Result<Free, String> {
+        let request = GetCapacityRequest {
+            volume_capabilities: Vec::new(),
+            parameters: class.parameters.clone(),
+            accessible_topology: (!segment.is_empty()).then(|| Topology {
+                segments: segment.clone(),
+            }),
+        };
+        let answer = self.controller.clone().get_capacity(request).await;
+        let answer = answer.map_err(|status| driver_call::status(&status))?;
+        Free::of(answer.get_ref(), self.version).map_err(|error| error.to_string())
+    }
+
+    async fn make(&self, spot: &Spot, free: Free) -> Result<Told, String> {
+        let object = plan::object(spot, &free, &self.labels, self.owner.as_ref());
+        let object = serde_json::from_value(object).map_err(|error| error.to_string())?;
+        let made = self.objects.create(&PostParams::default(), &object).await;
+        let made = made.map_err(|error| self.explain("create", &error))?;
+        Ok(Told {
+            name: made.name_any(),
+            uid: made.uid().unwrap_or_default(),
+            free: Some(free),
+        })
+    }
+
+    /// `None`: somebody took the object away.
+    async fn change(&self, mut told: Told, free: Free) -> Result<Option<Told>, String> {
+        let patch = Patch::Merge(free.patch(&told.uid));
+        let params = PatchParams::default();
+        match self.objects.patch(&told.name, &params, &patch).await {
+            Ok(_) => {
+                told.free = Some(free);
+                Ok(Some(told))
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                self.queue.add(EVERYTHING);
+                Ok(None)
+            }
+            Err(error) => Err(self.explain("patch", &error)),
+        }
+    }
+
+    async fn remove(&self, object: &Told) -> Result<(), String> {
+        let same = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(object.uid.clone()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        match self.objects.delete(&object.name, &same).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) => Err(self.explain("delete", &error)),
+        }
+    }
+
+    fn explain(&self, verb: &str, error: &kube::Error) -> String {
+        match error {
+            kube::Error::Api(status) if status.code == 403 => format!(
+                "the service account may not {verb} csistoragecapacities in namespace `{}`: add `{verb}` on \
+                 `csistoragecapacities` to its Role there",
+                self.settings.namespace
+            ),
+            error => driver_call::chain(error),
+        }
+    }
+
+    fn count(&self) {
+        let known = self.known();
+        let there = known.values().filter(|known| known.object.is_some());
+        self.metrics.current.set(count(there.count()));
+        self.metrics.goal.set(count(known.len()));
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CapacityMetrics {
+    fn register(context: &Context) -> Self {
+        let gauge = |name: &str, about: &str| {
+            let gauge = Gauge::default();
+            context.metrics.register(name, about, gauge.clone());
+            gauge
+        };
+        Self {
+            goal: gauge(
+                "csistoragecapacities_desired_goal",
+                "CSIStorageCapacity objects that there should be",
+            ),
+            current: gauge(
+                "csistoragecapacities_desired_current",
+                "CSIStorageCapacity objects that there should be and are",
+            ),
+            obsolete: gauge(
+                "csistoragecapacities_obsolete",
+                "CSIStorageCapacity objects that are to be deleted",
+            ),
+        }
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,115 @@
+//! What the tests of free capacity have in common.
+
+use k8s_openapi::api::{core::v1::Node, storage::v1::StorageClass};
+use kube::{
+    Api,
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind},
+};
+use serde_json::{Value, json};
+use stowage_csi::testing::Room;
+
+use crate::{
+    rig::{Rig, create, eventually},
+    sidecar::Sidecar,
+};
+
+pub const GIB: i64 = 1 << 30;
+pub const ZONE: &str = "example.com/zone";
+
+/// A driver with topology, whose sidecar tells free capacity.
+pub struct Scene {
+    pub rig: Rig,
+    pub sidecar: Option<Sidecar>,
+}
+
+impl Scene {
+    /// `flags` come after those that every such sidecar has.
+    pub async fn new(topology: bool, flags: &[&str]) -> Self {
+        let rig = Rig::new(|mut profile| {
+            profile.topology = topology;
+            profile
+        })
+        .await;
+        let mut scene = Self { rig, sidecar: None };
+        scene.start(flags);
+        scene
+    }
+
+    pub fn start(&mut self, flags: &[&str]) {
+        let namespace = format!("--capacity-namespace={}", self.rig.namespace);
+        let mut all = vec!["--enable-capacity", &namespace];
+        let owned = flags.iter().any(|flag| flag.starts_with("--pod-name"));
+        if !owned {
+            all.push("--capacity-ownerref-level=-1");
+        }
+        all.extend(flags);
+        self.sidecar = Some(self.rig.sidecar(&all));
+    }
+
+    /// A class that waits for pods; its name begins with the driver's.
+    pub async fn class(&self, name: &str, mode: &str) -> String {
+        let name = format!("{}-{name}", self.rig.name);
+        let object = json!({
+            "metadata": {"name": name},
+            "provisioner": self.rig.name,
+            "volumeBindingMode": mode,
+            "parameters": {"csi.storage.k8s.io/fstype": "xfs", "tier": "gold"},
+        });
+        create::<StorageClass>(&Api::all(self.rig.client.clone()), object).await;
+        name
+    }
+
+    pub async fn delete_class(&self, name: &str) {
+        let api = Api::<StorageClass>::all(self.rig.client.clone());
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    pub async fn delete_node(&self, name: &str) {
+        let api = Api::<Node>::all(self.rig.client.clone());
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    pub fn room(&self, zone: &str, gib: i64) {
+        let room = Room {
+            available: gib * GIB,
+            ..Room::default()
+        };
+        let place = (!zone.is_empty()).then_some((ZONE, zone));
+        self.rig.driver.set_room(place, room);
+    }
+
+    pub fn objects(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("storage.k8s.io", "v1alpha1", "CSIStorageCapacity");
+        let kind = ApiResource::from_gvk_with_plural(&kind, "csistoragecapacities");
+        Api::namespaced_with(self.rig.client.clone(), &self.rig.namespace, &kind)
+    }
+
+    pub async fn all(&self) -> Vec<DynamicObject> {
+        let list = self.objects().list(&Default::default()).await.unwrap();
+        list.items
+    }
+
+    /// Class, zone and capacity of all objects, in order; the class without the driver's name.
+    pub async fn told(&self) -> Vec<String> {
+        let line = |object: &DynamicObject| {
+            let data = &object.data;
+            let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+            let class = text(&data["storageClassName"]);
+            let class = class.rsplit('-').next().unwrap().to_owned();
+            let labels = &data["nodeTopology"]["matchLabels"];
+            let zone = text(&labels[ZONE]);
+            format!("{class} {zone} {}", text(&data["capacity"]))
+        };
+        let mut lines: Vec<_> = self.all().await.iter().map(line).collect();
+        lines.sort();
+        lines
+    }
+
+    /// Waits until this is told, and nothing else.
+    pub async fn tells(&self, expected: &[&str]) {
+        eventually(&format!("{expected:?} is told"), async || {
+            (self.told().await == expected).then_some(())
+        })
+        .await;
+    }
+}

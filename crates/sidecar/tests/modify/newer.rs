@@ -1,0 +1,252 @@
+//! A server that seems to be newer than it is.
+
+use std::{path::PathBuf, sync::Arc};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::{Request, State},
+    http::{Method, StatusCode},
+    response::Response,
+};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{
+    Client, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use stowage_csi::testing::Profile;
+use tokio::{net::TcpListener, task::JoinHandle};
+
+use crate::{
+    overlay::Overlay,
+    rig::{Rig, eventually},
+    sidecar::Sidecar,
+};
+
+/// A bound claim `data` of 1 GiB, and a sidecar that believes to work for Kubernetes 1.34.
+pub struct Newer {
+    pub rig: Rig,
+    pub sidecar: Option<Sidecar>,
+    pub volume: String,
+    pub overlay: Arc<Overlay>,
+    kubeconfig: PathBuf,
+    _serving: Serving,
+}
+
+struct Serving(JoinHandle<()>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Newer {
+    pub async fn new(change: impl FnOnce(&mut Profile), flags: &[&str]) -> Self {
+        let rig = Rig::new(|mut profile| {
+            profile.topology = false;
+            change(&mut profile);
+            profile
+        })
+        .await;
+        rig.class(json!({"allowVolumeExpansion": true})).await;
+        let overlay = Arc::<Overlay>::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = (rig.client.clone(), Arc::clone(&overlay));
+        let router = Router::new().fallback(pass).with_state(state);
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let kubeconfig = rig.directory.path().join("newer.kubeconfig");
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "newer", "cluster": {"server": url}}],
+            "users": [{"name": "newer", "user": {}}],
+            "contexts": [{"name": "newer", "context": {"cluster": "newer", "user": "newer"}}],
+            "current-context": "newer",
+        });
+        std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        let sidecar = rig.sidecar_as(&kubeconfig, flags);
+        rig.claim("data", json!({})).await;
+        let volume = rig.bound("data").await.name_any();
+        Self {
+            rig,
+            sidecar: Some(sidecar),
+            volume,
+            overlay,
+            kubeconfig,
+            _serving: Serving(serving),
+        }
+    }
+
+    /// Ends the sidecar like a `kill -9`, and starts another one.
+    pub async fn restart(&mut self) {
+        self.sidecar.take().unwrap().kill().await;
+        self.sidecar = Some(self.rig.sidecar_as(&self.kubeconfig, &[]));
+    }
+
+    pub fn key(&self) -> String {
+        format!("{}/data", self.rig.namespace)
+    }
+
+    /// Changes fields of the claim that the server does not have, and makes it send the claim to those who watch.
+    pub async fn set(&self, fields: Value) {
+        self.overlay.set(&self.key(), &fields);
+        let mark = self.overlay.get(&self.key()).to_string().len().to_string();
+        self.rig.annotate("data", "example.com/mark", None).await;
+        self.rig
+            .annotate("data", "example.com/mark", Some(&mark))
+            .await;
+    }
+
+    /// Asks for another class.
+    pub async fn want(&self, class: &str) {
+        self.set(json!({"spec": {"volumeAttributesClassName": class}}))
+            .await;
+    }
+
+    /// Asks for so much.
+    pub async fn request(&self, size: &str) {
+        let patch = json!({"spec": {"resources": {"requests": {"storage": size}}}});
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        let claims = self.rig.claims();
+        claims.patch("data", &params, &patch).await.unwrap();
+    }
+
+    /// Waits until the fields of the claim's status that the server does not have are these.
+    pub async fn has(&self, status: Value) {
+        eventually(&format!("the claim has {status}"), async || {
+            let now = self.overlay.get(&self.key())["status"].clone();
+            (now == status).then_some(())
+        })
+        .await;
+    }
+
+    /// The types of the claim's conditions, in alphabetical order.
+    pub async fn conditions(&self) -> Vec<String> {
+        let claim: PersistentVolumeClaim = self.rig.get_claim("data").await;
+        let all = claim.status.unwrap_or_default().conditions;
+        let mut types: Vec<_> = all.into_iter().flatten().map(|one| one.type_).collect();
+        types.sort();
+        types
+    }
+
+    pub async fn says(&self, expected: &[&str]) {
+        eventually(&format!("the claim says {expected:?}"), async || {
+            (self.conditions().await == expected).then_some(())
+        })
+        .await;
+    }
+}
+
+async fn pass(
+    State((client, overlay)): State<(Client, Arc<Overlay>)>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let classes = "/apis/storage.k8s.io/v1/volumeattributesclasses/";
+    if let Some(name) = path.strip_prefix(classes) {
+        return match overlay.class(name) {
+            Some(class) => say(StatusCode::OK, &class),
+            None => say(StatusCode::NOT_FOUND, &missing(name)),
+        };
+    }
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    let mut onward = Request::builder()
+        .method(parts.method.clone())
+        .uri(parts.uri.path_and_query().unwrap().as_str());
+    for name in ["content-type", "accept"] {
+        if let Some(value) = parts.headers.get(name) {
+            onward = onward.header(name, value);
+        }
+    }
+    let onward = onward
+        .body(kube::client::Body::from(body.to_vec()))
+        .unwrap();
+    let answer = client.send(onward).await.unwrap().map(Body::new);
+    if !answer.status().is_success() {
+        return answer;
+    }
+    if path == "/version" || path == "/apis/storage.k8s.io/v1" {
+        return change(answer, |value| make_newer(&path, value)).await;
+    }
+    if !path.contains("/persistentvolumeclaims") {
+        return answer;
+    }
+    if parts.method == Method::PATCH && path.ends_with("/status") {
+        let patch: Value = serde_json::from_slice(&body).unwrap();
+        let words: Vec<_> = path.split('/').collect();
+        overlay.take(&format!("{}/{}", words[4], words[6]), &patch);
+    }
+    let query = parts.uri.query().unwrap_or_default();
+    if query.contains("watch=true") {
+        return lines(answer, overlay);
+    }
+    change(answer, |value| overlay.add(value)).await
+}
+
+fn make_newer(path: &str, value: &mut Value) {
+    if path == "/version" {
+        value["minor"] = json!("34");
+    } else if let Some(kinds) = value["resources"].as_array_mut() {
+        kinds.push(json!({
+            "name": "volumeattributesclasses",
+            "singularName": "",
+            "namespaced": false,
+            "kind": "VolumeAttributesClass",
+            "verbs": ["get", "list", "watch"],
+        }));
+    }
+}
+
+fn missing(name: &str) -> Value {
+    json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": format!("volumeattributesclasses \"{name}\" not found"),
+        "reason": "NotFound",
+        "code": 404,
+    })
+}
+
+fn say(status: StatusCode, value: &Value) -> Response {
+    let answer = Response::builder().status(status);
+    let answer = answer.header("content-type", "application/json");
+    answer.body(Body::from(value.to_string())).unwrap()
+}
+
+/// Changes an answer as a whole.
+async fn change(answer: Response, edit: impl FnOnce(&mut Value)) -> Response {
+    let (mut parts, body) = answer.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    let mut value = serde_json::from_slice(&body).unwrap();
+    edit(&mut value);
+    for length in ["content-length", "transfer-encoding"] {
+        parts.headers.remove(length);
+    }
+    Response::from_parts(parts, Body::from(value.to_string()))
+}
+
+/// Changes the answer to a watch line by line.
+fn lines(answer: Response, overlay: Arc<Overlay>) -> Response {
+    let (parts, body) = answer.into_parts();
+    let mut rest = Vec::new();
+    let changed = body.into_data_stream().map(move |piece| {
+        rest.extend(piece?);
+        let mut whole = Vec::new();
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = rest.drain(..=end).collect();
+            let mut value: Value = serde_json::from_slice(&line).unwrap();
+            overlay.add(&mut value);
+            whole.extend(value.to_string().into_bytes());
+            whole.push(b'\n');
+        }
+        Ok::<_, axum::Error>(whole)
+    });
+    Response::from_parts(parts, Body::from_stream(changed))
+}

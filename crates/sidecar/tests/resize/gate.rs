@@ -1,0 +1,173 @@
+//! A proxy between a sidecar and the API server: it writes down what is written, and can hold a request up for ever.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::{Request, State},
+    http::{Method, StatusCode},
+    response::Response,
+};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::json;
+use stowage_service::client;
+use tokio::{net::TcpListener, task::JoinHandle};
+
+use crate::rig::eventually;
+
+/// The proxy. It ends when dropped.
+pub struct Gate {
+    pub kubeconfig: PathBuf,
+    shared: Arc<Shared>,
+    serving: JoinHandle<()>,
+}
+
+struct Shared {
+    client: Client,
+    writes: Mutex<Vec<String>>,
+    hold: Mutex<Option<(String, usize)>>,
+    held: Mutex<bool>,
+    lists: Mutex<Vec<String>>,
+}
+
+impl Gate {
+    /// Passes everything on in the name of whoever `kubeconfig` is.
+    pub async fn open(kubeconfig: &Path, directory: &Path) -> Self {
+        let config = Kubeconfig::read_from(kubeconfig).unwrap();
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
+        let shared = Arc::new(Shared {
+            client: client::connect(config.unwrap()).unwrap(),
+            writes: Mutex::default(),
+            hold: Mutex::default(),
+            held: Mutex::default(),
+            lists: Mutex::default(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(pass).with_state(Arc::clone(&shared));
+        let serving = tokio::spawn(async move {
+            axum::serve(listener, router).await.unwrap();
+        });
+        let path = directory.join("gate.kubeconfig");
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "gate", "cluster": {"server": url}}],
+            "users": [{"name": "gate", "user": {}}],
+            "contexts": [{"name": "gate", "context": {"cluster": "gate", "user": "gate"}}],
+            "current-context": "gate",
+        });
+        std::fs::write(&path, config.to_string()).unwrap();
+        Self {
+            kubeconfig: path,
+            shared,
+            serving,
+        }
+    }
+
+    /// Writes of claims and volumes since the last look, such as `PATCH persistentvolumeclaims/status`.
+    pub fn writes(&self) -> Vec<String> {
+        std::mem::take(&mut self.shared.writes.lock().unwrap())
+    }
+
+    /// Kinds that were listed.
+    pub fn lists(&self) -> Vec<String> {
+        self.shared.lists.lock().unwrap().clone()
+    }
+
+    /// The `nth` next write of this kind, and all after it, never get an answer, nor through.
+    pub fn hold(&self, write: &str, nth: usize) {
+        *self.shared.hold.lock().unwrap() = Some((write.to_owned(), nth));
+    }
+
+    /// Waits until a write is held up.
+    pub async fn holds(&self) {
+        eventually("a write is held up", async || {
+            self.shared.held.lock().unwrap().then_some(())
+        })
+        .await;
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Shared {
+    /// Notes a write; says whether it is to be held up.
+    fn note(&self, line: String) -> bool {
+        let mut hold = self.hold.lock().unwrap();
+        let held = match hold.as_mut() {
+            Some((write, nth)) if *write == line => {
+                *nth = nth.saturating_sub(1);
+                *nth == 0
+            }
+            _ => false,
+        };
+        if held {
+            *self.held.lock().unwrap() = true;
+        } else {
+            self.writes.lock().unwrap().push(line);
+        }
+        held
+    }
+}
+
+/// The kind in the path of a request, with its part, such as `persistentvolumeclaims/status`.
+fn kind(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let skip = if parts.first() == Some(&"api") { 2 } else { 3 };
+    let mut rest = &parts[skip.min(parts.len())..];
+    if rest.first() == Some(&"namespaces") && rest.len() > 2 {
+        rest = &rest[2..];
+    }
+    match rest {
+        [kind, _, part] => format!("{kind}/{part}"),
+        [kind, ..] => (*kind).to_owned(),
+        [] => String::new(),
+    }
+}
+
+async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let kind = kind(parts.uri.path());
+    if parts.method == Method::GET {
+        let query = parts.uri.query().unwrap_or_default();
+        if !query.contains("watch") {
+            shared.lists.lock().unwrap().push(kind);
+        }
+    } else if kind.starts_with("persistentvolume")
+        && shared.note(format!("{} {kind}", parts.method))
+    {
+        return std::future::pending().await;
+    }
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    let mut onward = Request::builder()
+        .method(parts.method)
+        .uri(parts.uri.path_and_query().unwrap().as_str());
+    for name in ["content-type", "accept"] {
+        if let Some(value) = parts.headers.get(name) {
+            onward = onward.header(name, value);
+        }
+    }
+    let onward = onward
+        .body(kube::client::Body::from(body.to_vec()))
+        .unwrap();
+    match shared.client.send(onward).await {
+        Ok(answer) => answer.map(Body::new),
+        Err(error) => {
+            let mut answer = Response::new(Body::from(error.to_string()));
+            *answer.status_mut() = StatusCode::BAD_GATEWAY;
+            answer
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Volumes grow: the resize role beside a driver in memory, against a real API server and its controllers. There is
+//! no kubelet: a test plays it by writing the claim's status.
+
+#[path = "../controller/rig.rs"]
+#[allow(dead_code, reason = "made for another set of tests")]
+mod rig;
+#[path = "../controller/sidecar.rs"]
+#[allow(dead_code, reason = "made for another set of tests")]
+mod sidecar;
+
+mod cost;
+mod crash;
+mod failing;
+mod gate;
+mod growing;
+mod scene;
