@@ -110,7 +110,7 @@ fn run_application(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
 }
 
 /// The driver of the demo: the embedded one.
-const SAMPLE: &str = "deploy/samples/csidriverdeployment-hostpath.yaml";
+const SAMPLE: &str = "deploy/samples/hostpath.yaml";
 
 /// `kubectl` on the demo's cluster.
 struct Kubectl {

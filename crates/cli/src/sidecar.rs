@@ -9,7 +9,7 @@ use crate::args::{SidecarControllerArgs, SidecarNodeArgs};
 /// Provisions and attaches volumes until SIGTERM.
 pub async fn controller(args: SidecarControllerArgs) -> anyhow::Result<()> {
     let termination = args.controller.termination.clone();
-    let ended = serve_controller(args).await;
+    let ended = Box::pin(serve_controller(args)).await;
     if let Err(error) = &ended {
         termination.leave(&format!("{error:#}"));
     }
@@ -18,7 +18,10 @@ pub async fn controller(args: SidecarControllerArgs) -> anyhow::Result<()> {
 
 async fn serve_controller(args: SidecarControllerArgs) -> anyhow::Result<()> {
     let service = Service::start(&args.service)?;
-    let work = stowage_sidecar::controller::run(args.controller, process(&service));
+    let work = Box::pin(stowage_sidecar::controller::run(
+        args.controller,
+        process(&service),
+    ));
     Ok(service.run(work).await?)
 }
 
@@ -38,7 +41,7 @@ pub async fn node(args: SidecarNodeArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let termination = args.node.termination.clone();
-    let ended = serve_node(args).await;
+    let ended = Box::pin(serve_node(args)).await;
     if let Err(error) = &ended {
         termination.leave(&format!("{error:#}"));
     }
@@ -47,6 +50,6 @@ pub async fn node(args: SidecarNodeArgs) -> anyhow::Result<()> {
 
 async fn serve_node(args: SidecarNodeArgs) -> anyhow::Result<()> {
     let service = Service::start(&args.service)?;
-    let work = stowage_sidecar::node::run(args.node, process(&service));
+    let work = Box::pin(stowage_sidecar::node::run(args.node, process(&service)));
     Ok(service.run(work).await?)
 }

@@ -39,6 +39,7 @@ use crate::server::Server;
 
 /// Which kinds are watched. Claims and volumes always are.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "a set of kinds")]
 pub struct Kinds {
     /// VolumeAttachments.
     pub attachments: bool,

@@ -44,7 +44,7 @@ fn the_original_command_line_brings_up_the_sample_driver() {
             .spawn()
             .unwrap(),
     );
-    let samples = crd_files().replace("/crds", "/samples/csidriverdeployment-hostpath.yaml");
+    let samples = crd_files().replace("/crds", "/samples/hostpath.yaml");
     server.kubectl(&["apply", "-f", &samples]).unwrap();
     eventually("synced", || {
         let path = "jsonpath={.status.conditions[?(@.type==\"SyncSuccessful\")].status}";

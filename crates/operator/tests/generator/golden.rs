@@ -81,9 +81,6 @@ fn the_samples_in_deploy_are_valid() {
     for entry in fs::read_dir(samples).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if !name.starts_with("csidriverdeployment-") {
-            continue;
-        }
         let instance = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         let config = stowage_operator::config::OperatorConfig::default();
         let ports = stowage_operator::driver::valid::Ports::starting_at(9808);
