@@ -92,7 +92,7 @@ pub(super) fn is_news(old: &Content, new: &Content) -> bool {
     } else {
         like_old.state.clone_from(&old.state);
     }
-    like_old != *old || (new.state.ready && !old.state.ready)
+    like_old != *old
 }
 
 #[cfg(test)]
@@ -258,7 +258,7 @@ mod tests {
         new.state.error = Some("busy".to_owned());
         assert!(!is_news(&old, &new));
         new.state = made(true);
-        assert!(is_news(&old, &new), "somebody else made it ready");
+        assert!(!is_news(&old, &new));
         let new = deleted(old.clone());
         assert!(is_news(&old, &new));
 

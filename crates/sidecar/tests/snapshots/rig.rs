@@ -205,8 +205,13 @@ impl Rig {
         let (contents, params) = (self.contents(), PatchParams::default());
         let marked = contents.patch(name, &params, &Patch::Merge(mark)).await;
         marked.unwrap();
-        let deleted = contents.delete(name, &DeleteParams::default()).await;
-        deleted.unwrap();
+        // One that somebody has deleted before goes at the mark alone.
+        match contents.delete(name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            deleted => {
+                deleted.unwrap();
+            }
+        }
     }
 
     /// Waits until a content is as wanted.
