@@ -41,7 +41,9 @@ impl Shape {
     /// The objects, for a driver of this name in this namespace.
     pub fn manifest(self, driver: &str, namespace: &str) -> String {
         let sample = match self {
-            Self::EveryNode => include_str!("../../deploy/without-operator/hostpath-every-node.yaml"),
+            Self::EveryNode => {
+                include_str!("../../deploy/without-operator/hostpath-every-node.yaml")
+            }
             Self::OneController | Self::SharedDisk => {
                 include_str!("../../deploy/without-operator/hostpath-one-controller.yaml")
             }

@@ -17,7 +17,10 @@ async fn the_sidecar_is_measured_in_every_respect() {
     let stowage = Path::new(env!("CARGO_BIN_EXE_stowage"));
     let tables = sidecar::run(stowage, None, &sizes).await.unwrap();
 
-    let rows: Vec<_> = tables.iter().flat_map(stowage_bench::table::Table::rows).collect();
+    let rows: Vec<_> = tables
+        .iter()
+        .flat_map(stowage_bench::table::Table::rows)
+        .collect();
     for promised in [
         "node role: start to serving",
         "node role: resident memory",

@@ -39,7 +39,7 @@ async fn pod(rig: &Rig) -> String {
     create(&deployments, deployment).await;
     let pods = Api::<Pod>::namespaced(rig.client.clone(), &rig.namespace);
     eventually("the pod is there", async || {
-        let all = pods.list(&Default::default()).await.unwrap();
+        let all = pods.list(&kube::api::ListParams::default()).await.unwrap();
         all.items.first().map(ResourceExt::name_any)
     })
     .await

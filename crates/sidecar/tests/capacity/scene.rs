@@ -85,7 +85,11 @@ impl Scene {
     }
 
     pub async fn all(&self) -> Vec<DynamicObject> {
-        let list = self.objects().list(&Default::default()).await.unwrap();
+        let list = self
+            .objects()
+            .list(&kube::api::ListParams::default())
+            .await
+            .unwrap();
         list.items
     }
 

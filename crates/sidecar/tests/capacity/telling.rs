@@ -123,7 +123,10 @@ async fn what_somebody_spoils_is_mended() {
     copy.metadata.generate_name = Some("csisc-".to_owned());
     copy.metadata.resource_version = None;
     copy.metadata.uid = None;
-    let twice = scene.objects().create(&Default::default(), &copy).await;
+    let twice = scene
+        .objects()
+        .create(&kube::api::PostParams::default(), &copy)
+        .await;
     twice.unwrap();
     scene.tells(&["fast a 1Ti"]).await;
 }

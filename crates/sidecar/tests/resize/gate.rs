@@ -105,8 +105,8 @@ impl Drop for Gate {
 impl Shared {
     /// Notes a write; says whether it is to be held up.
     fn note(&self, line: String) -> bool {
-        let mut hold = self.hold.lock().unwrap();
-        let held = match hold.as_mut() {
+        let mut wanted = self.hold.lock().unwrap();
+        let held = match wanted.as_mut() {
             Some((write, nth)) if *write == line => {
                 *nth = nth.saturating_sub(1);
                 *nth == 0
