@@ -20,7 +20,6 @@ mod requests;
 mod stage;
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::ensure;
 
@@ -43,6 +42,9 @@ pub struct Args {
     /// Volumes, each with its claim, that exist when the sidecar starts; the whole measurement: 5000
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub objects: usize,
+    /// How many claims to work on at a time, the sidecar and the bare client; the default is the sidecar's
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub workers: usize,
     /// Seconds of rest before memory is looked at
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub rest: u64,
@@ -50,12 +52,13 @@ pub struct Args {
 
 /// Measures, prints what is found, and returns it. Without a `driver` one is built.
 pub async fn run(stowage: &Path, driver: Option<&Path>, args: &Args) -> anyhow::Result<Vec<Table>> {
-    ensure!(args.claims > 0, "--claims must be at least 1");
+    ensure!(args.claims > 1, "--claims must be at least 2");
+    ensure!(args.workers > 0, "--workers must be at least 1");
     ensure!(
         args.attachments <= args.claims,
         "--attachments must be at most --claims: the volumes are attached that were made for the claims"
     );
-    let stage = Stage::set(stowage, driver, Duration::from_secs(args.rest)).await?;
+    let stage = Stage::set(stowage, driver, args).await?;
     let mut tables = Vec::new();
     let mut show = |table: Table| {
         say(&format!("{table}\n"));

@@ -13,6 +13,14 @@ use crate::workspace::{self, cargo};
 /// Files that a program writes, with the arguments that make it.
 const GENERATED: &[(&str, &[&str])] = &[
     (
+        "deploy/crds/csidriver.storage.openshift.io.yaml",
+        &["crds", "--group", "driver-deployments"],
+    ),
+    (
+        "deploy/prerequisites/01-crd.yaml",
+        &["crds", "--group", "driver-deployments"],
+    ),
+    (
         "deploy/crds/snapshot.storage.k8s.io.yaml",
         &["crds", "--group", "snapshots"],
     ),

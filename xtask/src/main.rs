@@ -7,6 +7,7 @@ mod cluster;
 mod demo;
 mod image;
 mod registry;
+mod soak;
 mod test;
 mod workspace;
 
@@ -41,6 +42,7 @@ Examples:
   ./x kubectl get pods -A      kubectl as administrator of that cluster
   ./x node stop node-b         power a node off; `./x node start node-b` brings it back
   ./x test                     everything: format, lints, unit, integration and end-to-end tests
+  ./x soak --hours 8           the fault tests at full size, all night
 
 Environment:
   KUBEBUILDER_ASSETS=DIR       run the Kubernetes binaries (1.20 to 1.36) in DIR instead of building 1.20
@@ -86,6 +88,8 @@ enum Verb {
     Demo,
     /// Measure it on this machine, as ratios to what the machine itself can do.
     Bench(bench::Options),
+    /// Kill sidecar, driver, API server and leader again and again, and see that no volume is lost.
+    Soak(soak::Options),
     /// Serve the image store to the nodes of a cluster.
     #[command(hide = true)]
     Registry(registry::Options),
@@ -121,6 +125,7 @@ fn run(arguments: Arguments, report: &Report) -> anyhow::Result<ExitCode> {
         Verb::Test(options) => return test::run(&options, report),
         Verb::Demo => demo::run(name, report)?,
         Verb::Bench(options) => bench::run(&options, report)?,
+        Verb::Soak(options) => soak::run(&options, report)?,
         Verb::Registry(options) => registry::run(&options)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -138,6 +143,7 @@ fn verb_name(verb: &Verb) -> &'static str {
         Verb::Test(_) => "test",
         Verb::Demo => "demo",
         Verb::Bench(_) => "bench",
+        Verb::Soak(_) => "soak",
         Verb::Registry(_) => "registry",
     }
 }

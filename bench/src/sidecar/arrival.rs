@@ -1,7 +1,7 @@
 //! When objects became what they should be, as somebody sees it who watches them.
 
 use std::collections::HashMap;
-use std::future::ready;
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -75,28 +75,23 @@ impl Arrivals {
     {
         let kind = ApiResource::erase::<K>(&());
         let api = Api::<Object<Spec, Status>>::all_with(client.clone(), &kind);
-        let (sender, times) = watch::channel(HashMap::new());
+        let (times_of, times) = watch::channel(HashMap::new());
         let (listed, mut known) = watch::channel(false);
         let watching = tokio::spawn(async move {
-            let changes = watcher(api, watcher::Config::default()).default_backoff();
-            let take = |event| match event {
-                watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
-                    let seen = Seen(object);
-                    if wished(&seen) {
-                        let name = seen.0.name_any();
-                        sender.send_modify(|times: &mut HashMap<_, _>| {
-                            times.entry(name).or_insert_with(Instant::now);
-                        });
+            let mut changes = pin!(watcher(api, watcher::Config::default()).default_backoff());
+            while let Some(event) = changes.next().await {
+                match event {
+                    Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                        let seen = Seen(object);
+                        if wished(&seen) {
+                            note(&times_of, seen.0.name_any());
+                        }
                     }
+                    Ok(watcher::Event::InitDone) => drop(listed.send_replace(true)),
+                    // A watch that breaks is begun again.
+                    Ok(watcher::Event::Init | watcher::Event::Delete(_)) | Err(_) => {}
                 }
-                watcher::Event::InitDone => drop(listed.send_replace(true)),
-                watcher::Event::Init | watcher::Event::Delete(_) => {}
-            };
-            // A watch that breaks is begun again.
-            changes
-                .filter_map(|event| ready(event.ok()))
-                .for_each(|event| ready(take(event)))
-                .await;
+            }
         });
         known.wait_for(|known| *known).await?;
         Ok(Self { times, watching })
@@ -113,6 +108,13 @@ impl Arrivals {
         times.sort_unstable();
         Ok(times)
     }
+}
+
+/// The first time counts.
+fn note(times: &watch::Sender<HashMap<String, Instant>>, name: String) {
+    times.send_modify(|times| {
+        times.entry(name).or_insert_with(Instant::now);
+    });
 }
 
 impl Drop for Arrivals {

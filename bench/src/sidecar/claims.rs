@@ -15,7 +15,7 @@ use super::bare;
 use super::idle::add_memory;
 use super::objects::{self, Model};
 use super::requests::Requests;
-use super::stage::{PROVISIONING, Stage};
+use super::stage::Stage;
 use crate::say;
 use crate::table::{Goal, Row, Table};
 
@@ -104,7 +104,7 @@ async fn bounds(stage: &Stage, model: &Model, count: usize) -> anyhow::Result<Bo
 
     stage.plane.stop_controllers()?;
     let objects = made_for(&waiting, model, CEILING);
-    let alone = bare::create(&volumes, &objects, PROVISIONING).await?;
+    let alone = bare::create(&volumes, &objects, stage.workers).await?;
     bare::delete(&volumes, CEILING, true).await?;
     stage.plane.start_controllers()?;
 
@@ -115,7 +115,7 @@ async fn bounds(stage: &Stage, model: &Model, count: usize) -> anyhow::Result<Bo
     bare::create(&volumes, first, 1).await?;
     bound.all(1).await?;
     let started = Instant::now();
-    let with_binder = bare::create(&volumes, rest, PROVISIONING).await?;
+    let with_binder = bare::create(&volumes, rest, stage.workers).await?;
     let last = bound.all(count).await?.pop().unwrap_or(started);
 
     let claims = Api::<PersistentVolumeClaim>::namespaced(stage.admin.clone(), BARE);
@@ -149,7 +149,7 @@ async fn waiting_claims(
     let objects: Vec<_> = (0..count)
         .map(|number| objects::claim(namespace, number))
         .collect();
-    bare::create(&claims, &objects, PROVISIONING).await?;
+    bare::create(&claims, &objects, stage.workers).await?;
     waiting.all(count).await?;
     Ok(claims.list(&ListParams::default()).await?.items)
 }

@@ -13,7 +13,7 @@ use super::bare;
 use super::claims::many;
 use super::idle::add_memory;
 use super::objects::{self, Model};
-use super::stage::{PROVISIONING, Stage};
+use super::stage::Stage;
 use crate::latency::Latency;
 use crate::table::{Goal, Row, Table};
 
@@ -60,7 +60,7 @@ async fn fill(stage: &Stage, model: &Model, count: usize) -> anyhow::Result<()> 
     let claims = Api::<PersistentVolumeClaim>::namespaced(stage.admin.clone(), NAMESPACE);
     let volumes = Api::<PersistentVolume>::all(stage.admin.clone());
     let (claims, volumes) = (&claims, &volumes);
-    Latency::measure(0..count, PROVISIONING, |number| async move {
+    Latency::measure(0..count, stage.workers, |number| async move {
         let params = PostParams::default();
         let name = format!("pvc-crowd-{number:08}-0000-0000-000000000000");
         let claim = objects::bound_claim(NAMESPACE, number, &name);

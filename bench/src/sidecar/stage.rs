@@ -14,14 +14,12 @@ use stowage_csi::testing::DriverProcess;
 use stowage_service::client;
 use tempfile::TempDir;
 
-use super::objects;
 use super::requests::{AuditLog, USER};
+use super::{Args, objects};
 use crate::process::{Process, free_port};
 
 /// The driver's name, and that of its class.
 pub const DRIVER: &str = "memory.csi.test";
-/// How many claims the sidecar works on at a time, and the bare client too: the sidecar's default.
-pub const PROVISIONING: usize = 100;
 /// How many attachments at a time; the sidecar's default.
 pub const ATTACHING: usize = 10;
 
@@ -33,6 +31,8 @@ pub struct Stage {
     pub audit: AuditLog,
     /// The administrator: prepares and looks.
     pub admin: Client,
+    /// How many claims are worked on at a time.
+    pub workers: usize,
     pub rest: Duration,
     stowage: PathBuf,
     measured: PathBuf,
@@ -48,11 +48,7 @@ pub struct Sidecar {
 
 impl Stage {
     /// Starts control plane and driver.
-    pub async fn set(
-        stowage: &Path,
-        driver: Option<&Path>,
-        rest: Duration,
-    ) -> anyhow::Result<Self> {
+    pub async fn set(stowage: &Path, driver: Option<&Path>, args: &Args) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("stowage-bench-")
             .tempdir()?;
@@ -76,7 +72,8 @@ impl Stage {
             admin: connect(plane.kubeconfig()).await?,
             plane,
             audit,
-            rest,
+            workers: args.workers,
+            rest: Duration::from_secs(args.rest),
             stowage: stowage.to_owned(),
             measured,
             driver,
@@ -95,7 +92,7 @@ impl Stage {
             "controller".to_owned(),
             format!("--kubeconfig={}", self.measured.display()),
             "--leader-election-namespace=default".to_owned(),
-            format!("--provisioner-worker-threads={PROVISIONING}"),
+            format!("--provisioner-worker-threads={}", self.workers),
             format!("--attacher-worker-threads={ATTACHING}"),
         ])
     }

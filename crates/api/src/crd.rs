@@ -11,6 +11,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube_core::CustomResourceExt;
 
+use crate::driver_deployment::CSIDriverDeployment;
 use crate::snapshot::{
     VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent, VolumeSnapshot,
     VolumeSnapshotClass, VolumeSnapshotContent,
@@ -22,6 +23,8 @@ const APPROVED_ANNOTATION: &str = "api-approved.kubernetes.io";
 /// Definitions that are installed together: those of one API group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrdGroup {
+    /// `csidriver.storage.openshift.io`
+    DriverDeployments,
     /// `snapshot.storage.k8s.io`
     Snapshots,
     /// `groupsnapshot.storage.k8s.io`
@@ -30,47 +33,66 @@ pub enum CrdGroup {
 
 impl CrdGroup {
     /// Every group, in the order in which [`crds`] lists them.
-    pub const ALL: [Self; 2] = [Self::Snapshots, Self::GroupSnapshots];
+    pub const ALL: [Self; 3] = [
+        Self::DriverDeployments,
+        Self::Snapshots,
+        Self::GroupSnapshots,
+    ];
 
     /// The definitions of this group.
     pub fn crds(self) -> Vec<CustomResourceDefinition> {
         let derived = match self {
-            Self::Snapshots => [
+            Self::DriverDeployments => vec![CSIDriverDeployment::crd()],
+            Self::Snapshots => vec![
                 VolumeSnapshotClass::crd(),
                 VolumeSnapshotContent::crd(),
                 VolumeSnapshot::crd(),
             ],
-            Self::GroupSnapshots => [
+            Self::GroupSnapshots => vec![
                 VolumeGroupSnapshotClass::crd(),
                 VolumeGroupSnapshotContent::crd(),
                 VolumeGroupSnapshot::crd(),
             ],
         };
-        derived.map(|crd| self.finish(crd)).into()
+        derived.into_iter().map(|crd| self.finish(crd)).collect()
     }
 
-    /// The review in which the Kubernetes project accepted the API.
-    fn approval(self) -> &'static str {
+    /// The review in which the Kubernetes project accepted the API, for groups that are its own.
+    fn approval(self) -> Option<&'static str> {
         match self {
-            Self::Snapshots => "https://github.com/kubernetes-csi/external-snapshotter/pull/419",
-            Self::GroupSnapshots => {
-                "https://github.com/kubernetes-csi/external-snapshotter/pull/1337"
+            Self::DriverDeployments => None,
+            Self::Snapshots => {
+                Some("https://github.com/kubernetes-csi/external-snapshotter/pull/419")
             }
+            Self::GroupSnapshots => {
+                Some("https://github.com/kubernetes-csi/external-snapshotter/pull/1337")
+            }
+        }
+    }
+
+    /// What an absent optional field may look like.
+    fn absence(self) -> Absence {
+        match self {
+            // A field whose lines were all commented out is null, and old manifests have such fields.
+            Self::DriverDeployments => Absence::MissingOrNull,
+            Self::Snapshots | Self::GroupSnapshots => Absence::Missing,
         }
     }
 
     fn finish(self, mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
         // Not by the derive's `annotation`: that one also marks every object made with `new`.
-        crd.metadata
-            .annotations
-            .get_or_insert_default()
-            .insert(APPROVED_ANNOTATION.to_owned(), self.approval().to_owned());
+        if let Some(approval) = self.approval() {
+            crd.metadata
+                .annotations
+                .get_or_insert_default()
+                .insert(APPROVED_ANNOTATION.to_owned(), approval.to_owned());
+        }
         for version in &mut crd.spec.versions {
             if let Some(schema) = version.schema.as_mut()
                 && let Some(root) = schema.open_api_v3_schema.as_mut()
             {
                 root.title = None;
-                tidy(root);
+                tidy(root, self.absence());
             }
         }
         crd
@@ -82,13 +104,21 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     CrdGroup::ALL.into_iter().flat_map(CrdGroup::crds).collect()
 }
 
-/// Makes optional mean "may be absent", as in the Go types, instead of schemars' "may be null".
-///
-/// It matters for "exactly one of": `required` is content with a key whose value is null, so a
-/// nullable source would let an object through that has no source at all. Line breaks that only wrap
-/// a doc comment are taken out of descriptions on the way.
-fn tidy(schema: &mut JSONSchemaProps) {
-    schema.nullable = None;
+/// How an optional field may be left out.
+#[derive(Clone, Copy)]
+enum Absence {
+    /// As in the Go types. It matters for "exactly one of": `required` is content with a key whose value is null, so a
+    /// nullable source would let an object through that has no source at all.
+    Missing,
+    /// As schemars has it.
+    MissingOrNull,
+}
+
+/// Says how optional fields may be left out, and takes line breaks that only wrap a doc comment out of descriptions.
+fn tidy(schema: &mut JSONSchemaProps, absence: Absence) {
+    if matches!(absence, Absence::Missing) {
+        schema.nullable = None;
+    }
     if let Some(description) = &mut schema.description {
         let paragraphs: Vec<_> = description
             .split("\n\n")
@@ -97,14 +127,18 @@ fn tidy(schema: &mut JSONSchemaProps) {
         *description = paragraphs.join("\n\n");
     }
     for property in schema.properties.iter_mut().flatten() {
-        tidy(property.1);
+        tidy(property.1, absence);
     }
     match &mut schema.items {
-        Some(JSONSchemaPropsOrArray::Schema(item)) => tidy(item),
-        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(tidy),
+        Some(JSONSchemaPropsOrArray::Schema(item)) => tidy(item, absence),
+        Some(JSONSchemaPropsOrArray::Schemas(items)) => {
+            for item in items {
+                tidy(item, absence);
+            }
+        }
         None => {}
     }
     if let Some(JSONSchemaPropsOrBool::Schema(value)) = &mut schema.additional_properties {
-        tidy(value);
+        tidy(value, absence);
     }
 }

@@ -16,6 +16,7 @@ Examples:
   stowage status                                  which CSI drivers run on which nodes
   stowage status --context prod --output json     the same for scripts
   stowage crds | kubectl apply -f -               teach a cluster about snapshots
+  stowage operator --kubeconfig admin.conf        drivers from CSIDriverDeployments
   stowage driver hostpath --endpoint unix:///csi/csi.sock     the embedded driver
   stowage conformance --endpoint unix:///csi/csi.sock         is a driver as it should be?
   stowage sidecar node --csi-address /csi/csi.sock ...        the sidecar of a driver's node pod
@@ -40,9 +41,62 @@ Examples:
     Crds(CrdsArgs),
     #[command(subcommand)]
     Driver(Driver),
+    // Boxed, too: the command is parsed once, and most others are small.
+    Operator(Box<OperatorArgs>),
     #[command(subcommand)]
     Sidecar(Sidecar),
+    SnapshotController(Box<SnapshotControllerArgs>),
     Status(StatusArgs),
+}
+
+/// Turn CSIDriverDeployments into running drivers, and keep them
+///
+/// Runs inside the cluster from `deploy/operator.yaml`, and outside of it with a kubeconfig. Called as `csi-operator` it
+/// takes the command line of the original operator.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stowage operator --kubeconfig ~/.kube/config --v=4
+  stowage operator --leader-election --config-map csi-operator-config
+  csi-operator -v 5 -alsologtostderr -kubeconfig=admin.kubeconfig")]
+pub struct OperatorArgs {
+    /// File with the operator's configuration; changes are noticed [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// ConfigMap with the operator's configuration in `config.yaml`, in the namespace of the lease; changes are noticed
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    pub config_map: Option<String>,
+
+    #[command(flatten)]
+    pub kube: stowage_service::KubeArgs,
+
+    #[command(flatten)]
+    pub lease: stowage_service::LeaseArgs,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
+
+    #[command(flatten)]
+    pub original: OriginalArgs,
+}
+
+/// Flags of the original operator that have no meaning here: log lines go to stderr in any case. They are taken so that
+/// scripts keep working.
+#[derive(Debug, clap::Args)]
+pub struct OriginalArgs {
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    alsologtostderr: Option<bool>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    logtostderr: Option<bool>,
+    #[arg(long, hide = true)]
+    stderrthreshold: Option<String>,
+    #[arg(long, hide = true)]
+    vmodule: Option<String>,
+    #[arg(long = "log_dir", hide = true)]
+    log_dir: Option<String>,
+    #[arg(long = "log_backtrace_at", hide = true)]
+    log_backtrace_at: Option<String>,
 }
 
 /// Run a CSI driver
@@ -77,9 +131,9 @@ pub enum Sidecar {
     Node(Box<SidecarNodeArgs>),
 }
 
-/// Beside a driver's controller: provisions, deletes, attaches and detaches volumes
+/// Beside a driver's controller: provisions, deletes, attaches and detaches volumes, takes snapshots
 ///
-/// In place of external-provisioner and external-attacher, with their flags, under their roles. Asks the driver what it
+/// In place of external-provisioner, external-attacher and csi-snapshotter, with their flags, under their roles. Asks the driver what it
 /// can do and does what it can. Without --leader-election run one replica only, and none of the Go sidecars beside it.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -120,11 +174,30 @@ pub struct SidecarNodeArgs {
     pub service: stowage_service::ServiceArgs,
 }
 
+/// The cluster-wide half of snapshots, for clusters that have none
+///
+/// Makes a content for each VolumeSnapshot and VolumeGroupSnapshot, which a driver's sidecar then fills, and tells users
+/// what became of it. In place of upstream's snapshot-controller, with its flags, its lease and its role. A cluster needs
+/// exactly one for all drivers: this one refuses to start beside another.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stowage crds | kubectl apply -f -
+  stowage snapshot-controller --leader-election
+  stowage snapshot-controller --kubeconfig ~/.kube/config --v=5")]
+pub struct SnapshotControllerArgs {
+    #[command(flatten)]
+    pub controller: stowage_snapshot_controller::SnapshotControllerArgs,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
+}
+
 /// Print custom resource definitions as YAML
 ///
-/// For clusters that have none: where `kubectl get crd volumesnapshots.snapshot.storage.k8s.io` finds
-/// something, snapshots are set up already and nothing needs to be done. The definitions fit every
-/// Kubernetes from 1.20 on.
+/// Those of snapshots are for clusters that have none: where
+/// `kubectl get crd volumesnapshots.snapshot.storage.k8s.io` finds something, snapshots are set up already. The
+/// definitions fit every Kubernetes from 1.20 on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -133,21 +206,24 @@ Examples:
 pub struct CrdsArgs {
     /// Print only this group; may be given several times [default: all groups]
     #[arg(long = "group", value_name = "GROUP")]
-    pub groups: Vec<Group>,
+    pub groups: Vec<CrdsGroup>,
 }
 
 /// Names of [`CrdGroup`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Group {
+pub enum CrdsGroup {
+    /// CSIDriverDeployment, which the operator turns into a running driver
+    DriverDeployments,
     /// VolumeSnapshot, its class and its content
     Snapshots,
     /// VolumeGroupSnapshot, its class and its content
     GroupSnapshots,
 }
 
-impl From<CrdGroup> for Group {
+impl From<CrdGroup> for CrdsGroup {
     fn from(group: CrdGroup) -> Self {
         match group {
+            CrdGroup::DriverDeployments => Self::DriverDeployments,
             CrdGroup::Snapshots => Self::Snapshots,
             CrdGroup::GroupSnapshots => Self::GroupSnapshots,
         }

@@ -6,13 +6,13 @@ use anyhow::Context;
 use clap::ValueEnum;
 use stowage_api::CrdGroup;
 
-use crate::args::{CrdsArgs, Group};
+use crate::args::{CrdsArgs, CrdsGroup};
 
 /// The YAML to print. Groups come in a fixed order, each once, however they were asked for.
 pub fn render(args: &CrdsArgs) -> anyhow::Result<String> {
     let mut text = String::new();
     for group in CrdGroup::ALL {
-        let name = Group::from(group);
+        let name = CrdsGroup::from(group);
         if !args.groups.is_empty() && !args.groups.contains(&name) {
             continue;
         }
@@ -46,7 +46,7 @@ mod tests {
 
     use super::*;
 
-    fn parsed(groups: Vec<Group>) -> Vec<CustomResourceDefinition> {
+    fn parsed(groups: Vec<CrdsGroup>) -> Vec<CustomResourceDefinition> {
         serde_saphyr::from_multiple(&render(&CrdsArgs { groups }).unwrap()).unwrap()
     }
 
@@ -57,10 +57,15 @@ mod tests {
 
     #[test]
     fn groups_are_printed_once_and_in_order() {
-        let asked = vec![Group::GroupSnapshots, Group::Snapshots, Group::Snapshots];
+        let asked = vec![
+            CrdsGroup::GroupSnapshots,
+            CrdsGroup::Snapshots,
+            CrdsGroup::Snapshots,
+            CrdsGroup::DriverDeployments,
+        ];
         assert_eq!(parsed(asked), stowage_api::crds());
         assert_eq!(
-            parsed(vec![Group::GroupSnapshots]),
+            parsed(vec![CrdsGroup::GroupSnapshots]),
             CrdGroup::GroupSnapshots.crds()
         );
     }
@@ -68,7 +73,7 @@ mod tests {
     #[test]
     fn the_first_line_names_the_command() {
         let text = render(&CrdsArgs {
-            groups: vec![Group::GroupSnapshots],
+            groups: vec![CrdsGroup::GroupSnapshots],
         })
         .unwrap();
         assert_eq!(

@@ -4,7 +4,9 @@
 //! - `conformance`: checks a CSI driver.
 //! - [`crds`]: prints custom resource definitions.
 //! - [`driver`]: runs a CSI driver.
+//! - [`operator`]: runs the operator; `original` reads the command line of the one it replaces.
 //! - [`sidecar`]: runs the sidecar of a CSI driver.
+//! - [`snapshot_controller`]: runs the cluster-wide half of snapshots.
 //! - [`status`]: draws CSI drivers x nodes of a cluster.
 //! - [`cluster`]: how the commands for a person's shell reach a cluster, and what they say if they cannot.
 //! - [`output`]: the only place that writes to the terminal.
@@ -13,10 +15,14 @@ mod args;
 mod cluster;
 mod crds;
 mod driver;
+mod operator;
+mod original;
 mod output;
 mod sidecar;
+mod snapshot_controller;
 mod status;
 
+use std::env;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -26,9 +32,12 @@ use crate::args::{Args, Command, Driver, Sidecar};
 /// A driver waits for the kernel and for tools, not for processors: two threads keep its memory small.
 const DRIVER_THREADS: usize = 2;
 
+/// The operator waits for the API server.
+const OPERATOR_THREADS: usize = 2;
+
 /// Exit codes: 0 done, 1 failed with a sentence on stderr, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
-    match run(Args::parse().command) {
+    match run(Args::parse_from(original::arguments(env::args_os())).command) {
         Ok(code) => code,
         Err(error) => {
             output::complain(&error);
@@ -54,6 +63,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 .build()?
                 .block_on(driver::hostpath(args))
         }
+        Command::Operator(args) => {
+            stowage_service::arenas::limit();
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(OPERATOR_THREADS)
+                .enable_all()
+                .build()?
+                .block_on(operator::run(*args))
+        }
         // Decoding lists and writing volumes keeps two threads busy, and more would cost memory.
         Command::Sidecar(Sidecar::Controller(args)) => {
             stowage_service::arenas::limit();
@@ -70,6 +87,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 .enable_all()
                 .build()?
                 .block_on(sidecar::node(*args))
+        }
+        Command::SnapshotController(args) => {
+            stowage_service::arenas::limit();
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(DRIVER_THREADS)
+                .enable_all()
+                .build()?
+                .block_on(snapshot_controller::run(*args))
         }
         Command::Status(args) => {
             stowage_service::client::install_crypto_provider();

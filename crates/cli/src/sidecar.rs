@@ -22,7 +22,8 @@ async fn serve_controller(args: SidecarControllerArgs) -> anyhow::Result<()> {
     Ok(service.run(work).await?)
 }
 
-fn process(service: &Service) -> Process {
+/// What a service provides to the work in it.
+pub fn process(service: &Service) -> Process {
     Process {
         health: service.health().clone(),
         metrics: service.metrics().clone(),

@@ -11,6 +11,7 @@ async fn the_sidecar_is_measured_in_every_respect() {
         claims: 20,
         attachments: 10,
         objects: 30,
+        workers: 10,
         rest: 0,
     };
     let stowage = Path::new(env!("CARGO_BIN_EXE_stowage"));

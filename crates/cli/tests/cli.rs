@@ -44,7 +44,16 @@ fn help_is_the_map_of_the_product() {
         .collect();
     assert_eq!(
         commands,
-        ["conformance", "crds", "driver", "sidecar", "status", "help"]
+        [
+            "conformance",
+            "crds",
+            "driver",
+            "operator",
+            "sidecar",
+            "snapshot-controller",
+            "status",
+            "help"
+        ]
     );
     let (_, end) = help.split_once("\nExamples:\n").unwrap();
     assert!(end.contains("stowage crds | kubectl apply -f -"), "{end}");
@@ -56,6 +65,8 @@ fn every_command_explains_itself_with_examples() {
         &["conformance"][..],
         &["crds"],
         &["driver", "hostpath"],
+        &["operator"],
+        &["sidecar", "controller"],
         &["sidecar", "node"],
         &["status"],
     ] {
@@ -130,6 +141,7 @@ fn a_full_disk_is_an_error() {
 fn committed_definitions_are_those_that_the_binary_prints() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for (group, file) in [
+        ("driver-deployments", "csidriver.storage.openshift.io.yaml"),
         ("snapshots", "snapshot.storage.k8s.io.yaml"),
         ("group-snapshots", "groupsnapshot.storage.k8s.io.yaml"),
     ] {

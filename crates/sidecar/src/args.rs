@@ -14,9 +14,8 @@ const PROVISIONING: &str = "Provisioning";
 const ATTACHING: &str = "Attaching";
 const CAPACITY: &str = "Free capacity";
 const RESIZING: &str = "Resizing and modifying";
+const SNAPSHOTS: &str = "Snapshots";
 pub(crate) const NODE_DEPLOYMENT: &str = "One controller per node";
-/// What the Go sidecars have and this one needs no more: accepted and ignored.
-const IGNORED: &str = "ignored";
 
 /// Flags of the controller's roles.
 #[derive(clap::Args, Clone, Debug)]
@@ -33,7 +32,8 @@ pub struct RoleArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "5m")]
     pub retry_interval_max: Duration,
 
-    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, to detach, and to resize [default: 10]
+    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, to detach, to resize, and to
+    /// take snapshots [default: 10]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     pub worker_threads: Option<u16>,
 
@@ -54,7 +54,7 @@ pub struct RoleArgs {
     #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = PROVISIONING)]
     pub volume_name_uuid_length: i16,
 
-    /// Tell the driver the names of claim and volume
+    /// Tell the driver the names of claim and volume, of snapshot and content
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = PROVISIONING)]
     pub extra_create_metadata: bool,
@@ -144,6 +144,30 @@ pub struct RoleArgs {
     #[arg(long, value_name = "NAME", env = "POD_NAME", help_heading = CAPACITY)]
     pub pod_name: Option<String>,
 
+    /// First part of the names of snapshots
+    #[arg(long, value_name = "PREFIX", default_value = "snapshot", help_heading = SNAPSHOTS)]
+    pub snapshot_name_prefix: String,
+
+    /// How much of the VolumeSnapshot's uid goes into the name of its snapshot; -1 is all of it
+    #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = SNAPSHOTS)]
+    pub snapshot_name_uuid_length: i16,
+
+    /// First part of the names of group snapshots
+    #[arg(long, value_name = "PREFIX", default_value = "groupsnapshot", help_heading = SNAPSHOTS)]
+    pub groupsnapshot_name_prefix: String,
+
+    /// How much of the VolumeGroupSnapshot's uid goes into the name of its group snapshot; -1 is all of it
+    #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = SNAPSHOTS)]
+    pub groupsnapshot_name_uuid_length: i16,
+
+    /// Like --timeout, for snapshots only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = SNAPSHOTS)]
+    pub snapshotter_timeout: Option<Duration>,
+
+    /// Like --worker-threads, for snapshots only
+    #[arg(long, value_name = "NUMBER", help_heading = SNAPSHOTS, value_parser = clap::value_parser!(u16).range(1..))]
+    pub snapshotter_worker_threads: Option<u16>,
+
     /// The node of this process, with --node-deployment
     #[arg(long, value_name = "NODE", env = "NODE_NAME", help_heading = NODE_DEPLOYMENT)]
     pub node_name: Option<String>,
@@ -161,37 +185,10 @@ pub struct RoleArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "60s", help_heading = NODE_DEPLOYMENT)]
     pub node_deployment_max_delay: Duration,
 
-    #[command(flatten)]
-    ignored: Ignored,
-}
-
-/// Flags that Go manifests carry and that have no meaning here.
-#[derive(clap::Args, Clone, Debug)]
-struct Ignored {
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_qps: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_burst: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_capacity_qps: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_capacity_burst: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    feature_gates: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    resync: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    resync_period: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    max_entries: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    max_grpc_log_length: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    cloning_protection_threads: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    capacity_threads: Option<Option<String>>,
-    #[arg(long, hide = true, value_name = IGNORED, num_args = 0..=1, allow_hyphen_values = true)]
-    snapshot_orphan_sweep_interval: Option<Option<String>>,
+    /// Flags that Go manifests carry and that have no meaning here.
+    #[arg(long = "kube-api-qps", aliases = ["kube-api-burst", "kube-api-capacity-qps", "kube-api-capacity-burst", "feature-gates", "resync", "resync-period", "max-entries", "max-grpc-log-length", "cloning-protection-threads", "capacity-threads", "snapshot-orphan-sweep-interval"],
+        hide = true, value_name = "ignored", num_args = 0..=1, default_missing_value = "", allow_hyphen_values = true)]
+    ignored: Vec<String>,
 }
 
 /// What the flags mean.
@@ -209,6 +206,7 @@ pub(crate) struct Settings {
     pub(crate) resize: Resize,
     /// Set with --enable-capacity.
     pub(crate) capacity: Option<Capacity>,
+    pub(crate) snapshots: Snapshots,
     /// Set with --node-deployment.
     pub(crate) own_node: Option<OwnNode>,
 }
@@ -222,14 +220,57 @@ pub(crate) struct Settings {
 pub(crate) struct Provision {
     pub(crate) workers: usize,
     pub(crate) timeout: Duration,
-    pub(crate) name_prefix: String,
-    /// How many characters of the uid, without dashes. `None`: the whole uid as it is.
-    pub(crate) name_length: Option<usize>,
+    pub(crate) naming: Naming,
     pub(crate) extra_metadata: bool,
     pub(crate) strict_topology: bool,
     pub(crate) immediate_topology: bool,
     pub(crate) publish_read_only: bool,
     pub(crate) keep_volume_mode: bool,
+}
+
+/// How snapshots are taken.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshots {
+    pub(crate) workers: usize,
+    pub(crate) timeout: Duration,
+    pub(crate) naming: Naming,
+    pub(crate) group_naming: Naming,
+}
+
+/// How the names that a driver is given follow from the uids of objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Naming {
+    prefix: String,
+    /// How many characters of the uid, without dashes. `None`: the whole uid as it is.
+    length: Option<usize>,
+}
+
+impl Naming {
+    fn new(flags: [&'static str; 2], prefix: &str, length: i16) -> Result<Self, ArgsError> {
+        let [prefix_flag, length_flag] = flags;
+        if prefix.is_empty() {
+            return Err(ArgsError::NamePrefix(prefix_flag));
+        }
+        let length = match length {
+            -1 => None,
+            length @ 1..=32 => Some(length.unsigned_abs().into()),
+            other => return Err(ArgsError::NameLength(length_flag, other)),
+        };
+        let prefix = prefix.to_owned();
+        Ok(Self { prefix, length })
+    }
+
+    /// It follows from the uid alone, so that everybody finds the same one.
+    pub(crate) fn name(&self, uid: &str) -> String {
+        let prefix = &self.prefix;
+        match self.length {
+            None => format!("{prefix}-{uid}"),
+            Some(length) => {
+                let digits: String = uid.chars().filter(|c| *c != '-').take(length).collect();
+                format!("{prefix}-{digits}")
+            }
+        }
+    }
 }
 
 /// How volumes are attached.
@@ -286,12 +327,12 @@ pub enum ArgsError {
         "--node-deployment needs the name of the node: set the environment variable NODE_NAME or --node-name"
     )]
     NodeName,
-    /// The uid of a claim has 32 characters.
-    #[error("--volume-name-uuid-length is {0}: it must be -1, or 1 to 32")]
-    NameLength(i16),
-    /// Volumes would have names that begin with a dash.
-    #[error("--volume-name-prefix must not be empty")]
-    NamePrefix,
+    /// A uid has 32 characters.
+    #[error("--{0} is {1}: it must be -1, or 1 to 32")]
+    NameLength(&'static str, i16),
+    /// Names would begin with a dash.
+    #[error("--{0} must not be empty")]
+    NamePrefix(&'static str),
     /// Capacity objects need a place.
     #[error(
         "--enable-capacity needs the namespace of this pod: set the environment variable NAMESPACE or --capacity-namespace"
@@ -314,19 +355,11 @@ impl RoleArgs {
         common: Option<Duration>,
         per_node: bool,
     ) -> Result<Settings, ArgsError> {
-        if self.volume_name_prefix.is_empty() {
-            return Err(ArgsError::NamePrefix);
-        }
         if self.retry_interval_start.is_zero()
             || self.retry_interval_start > self.retry_interval_max
         {
             return Err(ArgsError::Retry);
         }
-        let name_length = match self.volume_name_uuid_length {
-            -1 => None,
-            length @ 1..=32 => Some(length.unsigned_abs().into()),
-            other => return Err(ArgsError::NameLength(other)),
-        };
         Ok(Settings {
             retry_first: self.retry_interval_start,
             retry_longest: self.retry_interval_max,
@@ -334,8 +367,11 @@ impl RoleArgs {
             provision: Provision {
                 workers: workers(self.provisioner_worker_threads, self.worker_threads, 100),
                 timeout: timeout(self.provisioner_timeout, common, 10),
-                name_prefix: self.volume_name_prefix.clone(),
-                name_length,
+                naming: Naming::new(
+                    ["volume-name-prefix", "volume-name-uuid-length"],
+                    &self.volume_name_prefix,
+                    self.volume_name_uuid_length,
+                )?,
                 extra_metadata: self.extra_create_metadata,
                 strict_topology: self.strict_topology,
                 immediate_topology: self.immediate_topology,
@@ -354,6 +390,7 @@ impl RoleArgs {
                 modify_metadata: self.extra_modify_metadata,
             },
             capacity: self.capacity()?,
+            snapshots: self.snapshots(common)?,
             own_node: self.own_node(per_node)?,
         })
     }
@@ -379,6 +416,26 @@ impl RoleArgs {
         }))
     }
 
+    fn snapshots(&self, common: Option<Duration>) -> Result<Snapshots, ArgsError> {
+        Ok(Snapshots {
+            workers: workers(self.snapshotter_worker_threads, self.worker_threads, 10),
+            timeout: timeout(self.snapshotter_timeout, common, 60),
+            naming: Naming::new(
+                ["snapshot-name-prefix", "snapshot-name-uuid-length"],
+                &self.snapshot_name_prefix,
+                self.snapshot_name_uuid_length,
+            )?,
+            group_naming: Naming::new(
+                [
+                    "groupsnapshot-name-prefix",
+                    "groupsnapshot-name-uuid-length",
+                ],
+                &self.groupsnapshot_name_prefix,
+                self.groupsnapshot_name_uuid_length,
+            )?,
+        })
+    }
+
     fn own_node(&self, per_node: bool) -> Result<Option<OwnNode>, ArgsError> {
         if !per_node {
             return Ok(None);
@@ -401,4 +458,118 @@ fn workers(own: Option<u16>, common: Option<u16>, default: u16) -> usize {
 
 fn timeout(own: Option<Duration>, common: Option<Duration>, default: u64) -> Duration {
     own.or(common).unwrap_or(Duration::from_secs(default))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: RoleArgs,
+    }
+
+    fn parse(words: &[&str]) -> RoleArgs {
+        let words = ["sidecar"].iter().chain(words);
+        Command::try_parse_from(words).unwrap().args
+    }
+
+    fn refused(words: &[&str], per_node: bool) -> String {
+        let settings = parse(words).settings(None, per_node);
+        settings.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let settings = parse(&[]).settings(None, false).unwrap();
+        assert_eq!(settings.retry_first, Duration::from_secs(1));
+        assert_eq!(settings.retry_longest, Duration::from_secs(300));
+        let provision = &settings.provision;
+        assert_eq!((provision.workers, provision.timeout.as_secs()), (100, 10));
+        assert_eq!(provision.naming.name("0-1"), "pvc-0-1");
+        assert!(provision.immediate_topology && provision.keep_volume_mode);
+        assert!(!provision.strict_topology && !provision.extra_metadata);
+        assert!(!provision.publish_read_only);
+        let attach = &settings.attach;
+        assert_eq!((attach.workers, attach.timeout.as_secs()), (10, 15));
+        assert!(settings.own_node.is_none());
+    }
+
+    #[test]
+    fn a_flag_of_all_roles_counts_for_each_that_has_none_of_its_own() {
+        let words = [
+            "--worker-threads=7",
+            "--attacher-worker-threads=3",
+            "--provisioner-timeout=4s",
+        ];
+        let settings = parse(&words).settings(Some(Duration::from_secs(60)), false);
+        let settings = settings.unwrap();
+        assert_eq!(
+            (settings.provision.workers, settings.attach.workers),
+            (7, 3)
+        );
+        assert_eq!(settings.provision.timeout.as_secs(), 4);
+        assert_eq!(settings.attach.timeout.as_secs(), 60);
+    }
+
+    #[test]
+    fn flags_of_go_manifests_are_taken_and_mean_nothing() {
+        let words = [
+            "--kube-api-qps=100",
+            "--kube-api-burst",
+            "200",
+            "--feature-gates=Topology=true",
+            "--resync=10m",
+            "--capacity-threads",
+            "--extra-create-metadata",
+            "--strict-topology=true",
+        ];
+        let settings = parse(&words).settings(None, false).unwrap();
+        assert!(settings.provision.strict_topology);
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused_with_the_flag() {
+        for (words, flag) in [
+            (&["--volume-name-prefix="][..], "--volume-name-prefix"),
+            (
+                &["--volume-name-uuid-length=0"],
+                "--volume-name-uuid-length is 0",
+            ),
+            (
+                &["--volume-name-uuid-length=33"],
+                "--volume-name-uuid-length is 33",
+            ),
+            (&["--retry-interval-start=0s"], "--retry-interval-start"),
+            (
+                &["--retry-interval-start=2s", "--retry-interval-max=1s"],
+                "--retry-interval-max",
+            ),
+        ] {
+            let said = refused(words, false);
+            assert!(said.contains(flag), "{said}");
+        }
+        assert!(refused(&["--node-name="], true).contains("NODE_NAME"));
+    }
+
+    #[test]
+    fn a_controller_per_node_knows_its_node() {
+        let words = ["--node-name=n", "--node-deployment-immediate-binding=false"];
+        let own = parse(&words)
+            .settings(None, true)
+            .unwrap()
+            .own_node
+            .unwrap();
+        assert_eq!((own.name.as_str(), own.immediate), ("n", None));
+        let own = parse(&["--node-name=n"])
+            .settings(None, true)
+            .unwrap()
+            .own_node
+            .unwrap();
+        let delays = (Duration::from_secs(20), Duration::from_secs(60));
+        assert_eq!(own.immediate, Some(delays));
+    }
 }

@@ -6,6 +6,7 @@
 //! | [`patch`] | what is written to objects |
 //! | [`lanes`] | which change is work for which queue |
 //! | [`turns`] | one worker per attachment, although two queues know it |
+//! | [`unsure`] | what the driver may have attached without anybody knowing |
 //! | [`worker`] | one attempt: calls the driver, writes objects |
 //! | [`write`], [`failure`] | answers of the API server; errors as they are shown |
 //! | [`compare`] | the look at what the driver has attached |
@@ -22,6 +23,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod unsure;
 mod worker;
 mod write;
 
@@ -58,7 +60,7 @@ fn needs(capabilities: Capabilities, _: &Settings) -> Option<Kinds> {
     Some(Kinds {
         attachments: true,
         driver_nodes: publishes(capabilities),
-        nodes: false,
+        ..Kinds::default()
     })
 }
 

@@ -5,13 +5,14 @@
 //! | [`wire`] | what is decoded of the objects that the server sends |
 //! | [`store`] | the objects of one kind, found by key or group |
 //! | [`watch`] | the task that keeps a store current and tells listeners |
-//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`], [`pod`] | the kinds, reduced to what is used |
+//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`], [`pod`], [`content`] | the kinds, reduced to what is used |
 //!
 //! Objects of other drivers are not kept.
 
 pub mod attachment;
 pub mod claim;
 pub mod class;
+pub mod content;
 pub mod node;
 pub mod pod;
 pub mod store;
@@ -29,13 +30,16 @@ use self::{
     attachment::Attachment,
     claim::Claim,
     class::Class,
+    content::{Content, SnapshotClass},
     node::{DriverNode, NodeLabels},
     volume::Volume,
     watch::Watched,
 };
+use crate::server::Server;
 
 /// Which kinds are watched. Claims and volumes always are.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "a set of kinds")]
 pub struct Kinds {
     /// VolumeAttachments.
     pub attachments: bool,
@@ -43,6 +47,10 @@ pub struct Kinds {
     pub driver_nodes: bool,
     /// Nodes.
     pub nodes: bool,
+    /// VolumeSnapshotContents and VolumeSnapshotClasses.
+    pub snapshots: bool,
+    /// The same of groups.
+    pub group_snapshots: bool,
 }
 
 impl Kinds {
@@ -52,7 +60,20 @@ impl Kinds {
             attachments: self.attachments || other.attachments,
             driver_nodes: self.driver_nodes || other.driver_nodes,
             nodes: self.nodes || other.nodes,
+            snapshots: self.snapshots || other.snapshots,
+            group_snapshots: self.group_snapshots || other.group_snapshots,
         }
+    }
+
+    /// What of it the server has. `None`: it lacks what the role is for.
+    pub(crate) fn on(self, server: &Server) -> Option<Self> {
+        if self.snapshots && !server.snapshots {
+            return None;
+        }
+        Some(Self {
+            group_snapshots: self.group_snapshots && server.group_snapshots,
+            ..self
+        })
     }
 }
 
@@ -71,6 +92,14 @@ pub struct Cluster {
     pub driver_nodes: Arc<Watched<DriverNode>>,
     /// Nodes, by name.
     pub nodes: Arc<Watched<NodeLabels>>,
+    /// VolumeSnapshotContents of this driver, by name.
+    pub contents: Arc<Watched<Content>>,
+    /// VolumeSnapshotClasses of this driver, by name.
+    pub snapshot_classes: Arc<Watched<SnapshotClass>>,
+    /// VolumeGroupSnapshotContents of this driver, by name.
+    pub group_contents: Arc<Watched<Content>>,
+    /// VolumeGroupSnapshotClasses of this driver, by name.
+    pub group_classes: Arc<Watched<SnapshotClass>>,
 }
 
 impl Cluster {
@@ -109,6 +138,14 @@ impl Cluster {
         if kinds.nodes {
             follow!(nodes, |wire, _: &str| NodeLabels::read(wire));
         }
+        if kinds.snapshots {
+            follow!(snapshot_classes, SnapshotClass::read_single);
+            follow!(contents, Content::read_single);
+        }
+        if kinds.group_snapshots {
+            follow!(group_classes, SnapshotClass::read_group);
+            follow!(group_contents, Content::read_group);
+        }
     }
 
     /// The volume of a claim, if both say so and neither is being deleted.
@@ -135,6 +172,14 @@ impl Cluster {
         }
         if kinds.nodes {
             self.nodes.synced().await;
+        }
+        if kinds.snapshots {
+            self.snapshot_classes.synced().await;
+            self.contents.synced().await;
+        }
+        if kinds.group_snapshots {
+            self.group_classes.synced().await;
+            self.group_contents.synced().await;
         }
     }
 }

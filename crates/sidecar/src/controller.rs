@@ -4,6 +4,8 @@
 //! it replaces, so that the two never work side by side: a role whose lease is held elsewhere waits while the others
 //! run.
 
+mod patience;
+
 use std::{sync::Arc, time::Duration};
 
 use futures::future::try_join_all;
@@ -21,9 +23,8 @@ use crate::{
     args::{ArgsError, RoleArgs, Settings},
     cluster::{Cluster, Kinds},
     driver::{Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest},
-    driver_call,
     events::Events,
-    journal::{Journal, JournalError, Sharing, journal_name},
+    journal::JournalError,
     liveness::{Liveness, LivenessArgs, LivenessError, some_time},
     provision,
     role::{Context, ROLES, Role, sanitised},
@@ -33,8 +34,6 @@ use crate::{
 
 /// How long the last write of the journal may take.
 const LAST_WRITE: Duration = Duration::from_secs(5);
-/// Pause before the API server is asked again at the start.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Flags of `stowage sidecar controller`.
 #[derive(clap::Args, Clone, Debug)]
@@ -47,7 +46,7 @@ pub struct ControllerArgs {
     #[arg(long, value_name = "NAME")]
     pub driver_name: Option<DriverName>,
 
-    /// How long a call to the driver may take [default: 10s; 15s to attach]
+    /// How long a call to the driver may take [default: 10s; 15s to attach, 1m for snapshots]
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     pub timeout: Option<Duration>,
 
@@ -203,7 +202,8 @@ impl Controller {
             };
             let lease = sanitised(self.driver.name().as_str());
             let shutdown = &self.process.shutdown;
-            let work = |lost| self.work(server, lost, resolve_only);
+            // On the heap: all roles are in it.
+            let work = |lost| Box::pin(self.work(server, lost, resolve_only));
             if self.settings.own_node.is_some() {
                 // Each works for its own node: there is nothing to be decided.
                 return work(CancellationToken::new()).await;
@@ -219,43 +219,6 @@ impl Controller {
         }
     }
 
-    /// Asks the server what it can do, and says what is off. `None`: asked to stop.
-    async fn discover(&self) -> Result<Option<Server>, ControllerError> {
-        let client = client::connect(self.config.clone())?;
-        let mut told = String::new();
-        loop {
-            let error = match Server::discover(&client).await {
-                Ok(server) => {
-                    let version = &server.version;
-                    tracing::info!(version, "The API server answers.");
-                    for feature in server.features_off() {
-                        tracing::info!(feature, "A feature is off here.");
-                    }
-                    return Ok(Some(server));
-                }
-                Err(error @ ServerError::TooOld(_)) => return Err(error.into()),
-                Err(error) => driver_call::chain(&error),
-            };
-            if told != error {
-                tracing::warn!(
-                    reason = error,
-                    "The API server does not answer; asking again."
-                );
-                told = error;
-            }
-            let pause = tokio::time::sleep(ASK_AGAIN);
-            if self
-                .process
-                .shutdown
-                .run_until_cancelled(pause)
-                .await
-                .is_none()
-            {
-                return Ok(None);
-            }
-        }
-    }
-
     /// Does the work of a leader. Everything ends with this future; after a request to stop, what is under way is
     /// finished first.
     async fn work(
@@ -264,19 +227,19 @@ impl Controller {
         lost: CancellationToken,
         resolve_only: bool,
     ) -> Result<(), ControllerError> {
-        let (roles, kinds) = self.roles()?;
+        let (roles, kinds) = self.roles(&server)?;
         let client = client::connect(self.config.clone())?;
         let Some(journal) = self.open_journal(&client).await? else {
             return Ok(());
         };
         let stop = self.process.shutdown.child_token();
         // The journal and the events outlive the roles, which write to them to the last.
-        let last = CancellationToken::new();
-        let _guards = (stop.clone().drop_guard(), last.clone().drop_guard());
+        let the_end = CancellationToken::new();
+        let _guards = (stop.clone().drop_guard(), the_end.clone().drop_guard());
         let component = format!("external-provisioner {}", self.driver.name());
         let events = Events::new(client.clone(), &component, &self.process.metrics);
         let (writer, recorder) = (journal.clone(), events.clone());
-        let (until, and_until) = (last.clone(), last.clone());
+        let (until, and_until) = (the_end.clone(), the_end.clone());
         self.process
             .tasks
             .spawn("journal", async move { writer.run(until).await });
@@ -382,11 +345,12 @@ impl Controller {
     }
 
     /// The roles that this driver has work for, and what they need to see.
-    fn roles(&self) -> Result<(Vec<&'static Role>, Kinds), ControllerError> {
+    fn roles(&self, server: &Server) -> Result<(Vec<&'static Role>, Kinds), ControllerError> {
         let mut roles = Vec::new();
         let mut kinds = Kinds::default();
         for role in ROLES {
-            if let Some(needs) = (role.needs)(self.driver.capabilities(), &self.settings) {
+            let needs = (role.needs)(self.driver.capabilities(), &self.settings);
+            if let Some(needs) = needs.and_then(|needs| needs.on(server)) {
                 kinds = kinds.and(needs);
                 roles.push(role);
             }
@@ -395,59 +359,6 @@ impl Controller {
             return Err(ControllerError::NothingToDo(self.driver.name().clone()));
         }
         Ok((roles, kinds))
-    }
-
-    /// Opens the journal, patiently where the server is away. `None`: asked to stop.
-    async fn open_journal(
-        &self,
-        client: &kube::Client,
-    ) -> Result<Option<Journal>, ControllerError> {
-        let node = self.settings.own_node.as_ref().map(|own| own.name.as_str());
-        let name = journal_name(self.driver.name().as_str(), node);
-        let sharing = match node {
-            Some(_) => Sharing::PerNode,
-            None => Sharing::Exclusive,
-        };
-        let mut told = String::new();
-        let check = self.process.health.check("intent journal");
-        loop {
-            let opened = Journal::open(
-                client.clone(),
-                &self.namespace,
-                &name,
-                self.elections.identity(),
-                sharing,
-                &self.process.metrics,
-            );
-            let error = match opened.await {
-                Ok(journal) => {
-                    check.ready();
-                    return Ok(Some(journal));
-                }
-                Err(
-                    error @ (JournalError::Unreachable { .. } | JournalError::Forbidden { .. }),
-                ) => error.to_string(),
-                Err(error) => return Err(error.into()),
-            };
-            if told != error {
-                tracing::error!(
-                    reason = error,
-                    "The intent journal cannot be opened; trying again."
-                );
-                check.not_ready(error.as_str());
-                told = error;
-            }
-            let pause = tokio::time::sleep(ASK_AGAIN);
-            if self
-                .process
-                .shutdown
-                .run_until_cancelled(pause)
-                .await
-                .is_none()
-            {
-                return Ok(None);
-            }
-        }
     }
 }
 

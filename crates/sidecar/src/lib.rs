@@ -5,7 +5,7 @@
 //! | [`controller`] | `stowage sidecar controller`: the leases, and the roles under them |
 //! | [`node`] | `stowage sidecar node`: registration and liveness |
 //! | [`role`] | which roles there are; a new one is one file and one line there |
-//! | [`provision`], [`attach`], [`resize`], [`modify`], [`capacity`] | the roles |
+//! | [`provision`], [`attach`], [`resize`], [`modify`], [`snapshot`], [`capacity`] | the roles |
 //! | [`cluster`] | the shared watches: each kind once, whatever the number of roles |
 //! | [`queue`] | work that waits, one entry per object |
 //! | [`intent`], [`journal`] | volumes that may be half made, and where that is written down |
@@ -16,7 +16,7 @@
 //! | [`register`] | makes the driver known to the kubelet and keeps it known |
 //! | [`termination`] | the last words of a process, where `kubectl describe pod` shows them |
 //! | [`args`] | the flags of the roles |
-//! | [`access`], [`attributes_class`], [`finalizer`], [`objects`], [`secrets`], [`quantity`], [`driver_call`] | small things that roles share |
+//! | [`access`], [`attributes_class`], [`finalizer`], [`json_patch`], [`objects`], [`secrets`], [`secret_template`], [`quantity`], [`driver_call`] | small things that roles share |
 
 mod access;
 pub mod args;
@@ -31,6 +31,7 @@ pub mod events;
 mod finalizer;
 pub mod intent;
 pub mod journal;
+pub mod json_patch;
 pub mod liveness;
 mod modify;
 pub mod node;
@@ -41,6 +42,8 @@ pub mod queue;
 pub mod register;
 mod resize;
 mod role;
+pub mod secret_template;
 mod secrets;
 mod server;
+mod snapshot;
 pub mod termination;

@@ -7,18 +7,18 @@
 //! | [`object`] | from an intent to the call and the object; checks the driver's answer |
 //! | [`create`] | carries an intent out, whatever happens in between |
 //! | [`delete`] | deletes released volumes, guards the objects of the others |
-//! | [`cloning`] | lets go of claims that were kept while they were copied |
+//! | [`protection`] | keeps claims and snapshots while they are copied |
 //! | [`territory`] | whether all of the cluster is ours, or one node |
-//! | [`selected_node`], [`claim_write`] | what is written on claims, and how |
+//! | [`selected_node`], [`metadata`] | what is written on claims, and how |
 
-mod claim_write;
-mod cloning;
 mod create;
 mod delete;
+mod metadata;
 mod metrics;
 mod object;
 mod parameters;
 mod plan;
+mod protection;
 mod selected_node;
 mod source;
 mod templates;
@@ -40,11 +40,11 @@ use crate::{
     args::Settings,
     cluster::{
         Kinds,
-        claim::{Claim, clone_group},
+        claim::{Claim, Original},
         store::{Cached as _, Change},
     },
     driver::Capabilities,
-    queue::Queue,
+    queue::{Key, Queue},
     role::{Context, Role, sanitised},
 };
 
@@ -66,6 +66,7 @@ fn needs(driver: Capabilities, settings: &Settings) -> Option<Kinds> {
         attachments: driver.publish_unpublish(),
         driver_nodes: topology,
         nodes: topology,
+        ..Kinds::default()
     })
 }
 
@@ -79,7 +80,7 @@ async fn run(context: Context, stop: CancellationToken) {
         let make = |registry: &mut _| Queue::new(name, context.backoff(), registry);
         context.metrics.with_registry(make)
     };
-    let (claims, volumes, cloned) = (queue("claims"), queue("volumes"), queue("cloned-claims"));
+    let (claims, volumes, originals) = (queue("claims"), queue("volumes"), queue("originals"));
     let provisioner = provisioner(&context, territory.clone(), metrics.clone(), false, &stop);
     let deleter = Arc::new(Deleter::new(context.clone(), metrics, territory));
 
@@ -87,7 +88,7 @@ async fn run(context: Context, stop: CancellationToken) {
     for intent in context.journal.all() {
         claims.add(intent.claim.uid);
     }
-    listen_to_claims(&context, &provisioner, &claims, &cloned);
+    listen_to_claims(&context, &provisioner, &claims, &originals);
     listen_to_classes(&context, &claims);
     listen_to_volumes(&context, &provisioner, &claims, &volumes);
     let freed = volumes.clone();
@@ -108,10 +109,14 @@ async fn run(context: Context, stop: CancellationToken) {
         let deleter = Arc::clone(&deleter);
         async move { deleter.work(&name).await }
     });
-    let releasing = cloned.run(1, stop.clone(), |key| {
-        let context = context.clone();
-        async move { cloning::release(context, &key).await }
-    });
+    let releasing = async {
+        protection::find_kept_snapshots(&context, &originals).await;
+        let release = |key: Key| {
+            let context = context.clone();
+            async move { protection::release(context, &key).await }
+        };
+        originals.run(1, stop.clone(), release).await;
+    };
     tokio::join!(making, deleting, releasing);
 }
 
@@ -178,14 +183,15 @@ fn listen_to_claims(
     context: &Context,
     provisioner: &Arc<Provisioner>,
     claims: &Queue,
-    cloned: &Queue,
+    originals: &Queue,
 ) {
     let delays = context
         .settings
         .own_node
         .as_ref()
         .and_then(|own| own.immediate);
-    let (provisioner, claims, cloned) = (Arc::clone(provisioner), claims.clone(), cloned.clone());
+    let (provisioner, claims, originals) =
+        (Arc::clone(provisioner), claims.clone(), originals.clone());
     context.cluster.claims.listen(move |change| match change {
         // Our own events and the binder's writes are no reason to try again earlier.
         Change::Set {
@@ -193,7 +199,7 @@ fn listen_to_claims(
             new,
         } if old == new => {}
         Change::Set { old, new } => {
-            release_sources(old.as_deref(), Some(new), &cloned);
+            release_sources(old.as_deref(), Some(new), &originals);
             if !provisioner.wants(new) {
                 return;
             }
@@ -206,7 +212,7 @@ fn listen_to_claims(
         }
         Change::Gone(last) => {
             provisioner.seen(&last.uid);
-            release_sources(Some(last), None, &cloned);
+            release_sources(Some(last), None, &originals);
             if last.ours {
                 // There may be an intent whose volume nobody wants any more.
                 claims.add(last.uid.as_str());
@@ -216,18 +222,22 @@ fn listen_to_claims(
 }
 
 /// A claim that waits for deletion because it is copied, or the last copy of one: somebody may go.
-fn release_sources(old: Option<&Claim>, new: Option<&Claim>, cloned: &Queue) {
+fn release_sources(old: Option<&Claim>, new: Option<&Claim>, originals: &Queue) {
     if let Some(new) = new
         && new.deleting
         && new.cloning_protected
     {
-        cloned.add(clone_group(&new.namespace, &new.name));
+        let own = Original::Claim {
+            namespace: &new.namespace,
+            name: &new.name,
+        };
+        originals.add(own.to_string());
     }
     let (before, after) = (old.and_then(Claim::group), new.and_then(Claim::group));
     if before != after
         && let Some(source) = before
     {
-        cloned.add(source);
+        originals.add(source);
     }
 }
 

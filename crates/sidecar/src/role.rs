@@ -25,6 +25,7 @@ pub(crate) const ROLES: &[Role] = &[
     crate::attach::ROLE,
     crate::resize::ROLE,
     crate::capacity::ROLE,
+    crate::snapshot::ROLE,
 ];
 
 /// What one of the Go sidecars did.

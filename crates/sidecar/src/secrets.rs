@@ -8,7 +8,7 @@ use kube::{Api, Client};
 /// Why there is no secret for a call.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretError {
-    #[error("secret `{0}` does not exist: create it, or correct the name in the storage class")]
+    #[error("secret `{0}` does not exist: create it, or correct its name in the class")]
     Missing(String),
     #[error("the service account may not read secret `{0}`: add `get` on `secrets` to its role")]
     Forbidden(String),

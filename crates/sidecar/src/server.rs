@@ -13,6 +13,7 @@ pub(crate) struct Server {
     pub(crate) attributes_classes: Option<&'static str>,
     pub(crate) storage_capacities: Option<&'static str>,
     pub(crate) snapshots: bool,
+    pub(crate) group_snapshots: bool,
 }
 
 /// The versions of the storage group, the best first.
@@ -71,6 +72,7 @@ impl Server {
                 .filter(|version| *version != ALPHA),
             storage_capacities: first("csistoragecapacities"),
             snapshots: has("snapshot.storage.k8s.io/v1"),
+            group_snapshots: has("groupsnapshot.storage.k8s.io/v1"),
         })
     }
 
@@ -95,7 +97,10 @@ impl Server {
             off.push("CSIStorageCapacity: the server has no such kind (from 1.21 on)".to_owned());
         }
         if !self.snapshots {
-            off.push("volumes from snapshots: the kinds of snapshot.storage.k8s.io/v1 are not installed (`stowage crds`)".to_owned());
+            off.push("snapshots, and volumes from them: the kinds of snapshot.storage.k8s.io/v1 are not installed (`stowage crds`)".to_owned());
+        }
+        if !self.group_snapshots {
+            off.push("snapshots of groups: the kinds of groupsnapshot.storage.k8s.io/v1 are not installed (`stowage crds`)".to_owned());
         }
         if !self.has_attach_error_codes() {
             off.push(

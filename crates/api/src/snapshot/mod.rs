@@ -11,6 +11,7 @@
 //! left out: whoever reads a source must be prepared for one that has changed.
 
 mod group;
+pub mod names;
 mod schema;
 #[cfg(test)]
 mod tests;

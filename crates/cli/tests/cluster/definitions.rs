@@ -65,7 +65,7 @@ where
 fn definitions_can_be_applied_again_and_again() {
     let again = server().kubectl(&["apply", "-f", &crd_files()]).unwrap();
     let lines: Vec<_> = again.lines().collect();
-    assert_eq!(lines.len(), 6, "{again}");
+    assert_eq!(lines.len(), 7, "{again}");
     assert!(
         lines.iter().all(|line| line.ends_with(" unchanged")),
         "{again}"

@@ -7,6 +7,7 @@
 )]
 
 mod definitions;
+mod operator;
 mod status;
 
 use std::{fs, path::Path, sync::OnceLock};

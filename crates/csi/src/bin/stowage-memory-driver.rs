@@ -4,8 +4,10 @@
 
 use std::{
     error::Error,
+    fs::File,
     io::{self, Read as _},
     path::PathBuf,
+    sync::Mutex,
     thread,
     time::Duration,
 };
@@ -50,6 +52,9 @@ struct Args {
     /// Milliseconds that every call takes longer
     #[arg(long, value_name = "MILLISECONDS")]
     delay: Option<u64>,
+    /// File to which a line is added for every call
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
     /// Ends when its standard input does, however the process at the other end came to go
     #[arg(long)]
     tied: bool,
@@ -105,6 +110,11 @@ impl Args {
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     std::fs::create_dir_all(&args.state)?;
+    if let Some(path) = &args.log {
+        let file = File::options().create(true).append(true).open(path)?;
+        let lines = tracing_subscriber::fmt().with_ansi(false);
+        lines.with_writer(Mutex::new(file)).init();
+    }
     let driver = MemoryDriver::open(args.profile(), &args.state)?;
     if let Some(delay) = args.delay {
         driver.upset_all(Mishap::delay(Duration::from_millis(delay)));

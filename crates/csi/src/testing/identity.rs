@@ -122,14 +122,22 @@ impl GroupController for MemoryDriver {
         .await
     }
 
-    /// Bad requests are told apart from good ones, which are refused too.
     async fn create_volume_group_snapshot(
         &self,
         request: Request<CreateVolumeGroupSnapshotRequest>,
     ) -> Answer<CreateVolumeGroupSnapshotResponse> {
-        self.answer("CreateVolumeGroupSnapshot", request, |_, _| {
-            Err(Status::failed_precondition("no groups in this driver"))
-        })
+        let key = request.get_ref().name.clone();
+        self.answer_alone(
+            "CreateVolumeGroupSnapshot",
+            key,
+            request,
+            |state, request| {
+                let group = state.create_group(request, &self.faults())?;
+                Ok(CreateVolumeGroupSnapshotResponse {
+                    group_snapshot: Some(group),
+                })
+            },
+        )
         .await
     }
 
@@ -137,9 +145,16 @@ impl GroupController for MemoryDriver {
         &self,
         request: Request<DeleteVolumeGroupSnapshotRequest>,
     ) -> Answer<DeleteVolumeGroupSnapshotResponse> {
-        self.answer("DeleteVolumeGroupSnapshot", request, |_, _| {
-            Ok(DeleteVolumeGroupSnapshotResponse {})
-        })
+        let key = request.get_ref().group_snapshot_id.clone();
+        self.answer_alone(
+            "DeleteVolumeGroupSnapshot",
+            key,
+            request,
+            |state, request| {
+                state.delete_group(&request.group_snapshot_id, &request.snapshot_ids)?;
+                Ok(DeleteVolumeGroupSnapshotResponse {})
+            },
+        )
         .await
     }
 
@@ -147,9 +162,12 @@ impl GroupController for MemoryDriver {
         &self,
         request: Request<GetVolumeGroupSnapshotRequest>,
     ) -> Answer<GetVolumeGroupSnapshotResponse> {
-        self.answer("GetVolumeGroupSnapshot", request, |_, request| {
-            let id = &request.group_snapshot_id;
-            Err(Status::not_found(format!("there is no group `{id}`")))
+        self.answer("GetVolumeGroupSnapshot", request, |state, request| {
+            let (id, members) = (&request.group_snapshot_id, &request.snapshot_ids);
+            let group = state.get_group(id, members, &self.faults())?;
+            Ok(GetVolumeGroupSnapshotResponse {
+                group_snapshot: Some(group),
+            })
         })
         .await
     }

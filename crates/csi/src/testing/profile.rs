@@ -45,7 +45,7 @@ pub struct Profile {
     pub node: Vec<NodeCan>,
     /// Whether volumes are somewhere (`VOLUME_ACCESSIBILITY_CONSTRAINTS`).
     pub topology: bool,
-    /// Whether there is a group controller. It refuses to make groups, so it is there only on demand.
+    /// Whether there is a group controller.
     pub groups: bool,
     /// When volumes can grow.
     pub expansion: Expansion,

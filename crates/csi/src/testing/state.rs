@@ -1,5 +1,6 @@
 //! What the driver has, and the one way to change it: a [`Change`] is written down, then applied.
 
+mod groups;
 mod publications;
 mod snapshots;
 mod volumes;
@@ -68,6 +69,18 @@ pub struct KeptSnapshot {
     pub parameters: BTreeMap<String, String>,
 }
 
+/// Snapshots of several volumes, taken at one moment.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct KeptGroup {
+    #[prost(string, tag = "1")]
+    id: String,
+    /// The name in `CreateVolumeGroupSnapshot`.
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(message, repeated, tag = "3")]
+    members: Vec<KeptSnapshot>,
+}
+
 /// A volume at a node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Publication {
@@ -88,7 +101,7 @@ pub struct Publication {
 /// A line of the journal.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Record {
-    #[prost(oneof = "Change", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "Change", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub(super) change: Option<Change>,
 }
 
@@ -107,6 +120,10 @@ pub(super) enum Change {
     Published(Publication),
     #[prost(message, tag = "6")]
     Unpublished(Publication),
+    #[prost(message, tag = "7")]
+    Group(KeptGroup),
+    #[prost(string, tag = "8")]
+    GroupGone(String),
 }
 
 #[derive(Debug, Default)]
@@ -122,6 +139,8 @@ pub(super) struct State {
     /// Ids by name.
     volume_names: BTreeMap<String, String>,
     snapshot_names: BTreeMap<String, String>,
+    /// By id.
+    groups: BTreeMap<String, KeptGroup>,
     made: u64,
     journal: Option<Journal>,
 
@@ -191,6 +210,19 @@ impl State {
             Change::Unpublished(publication) => {
                 let key = (publication.volume_id, publication.node_id);
                 self.publications.remove(&key);
+            }
+            Change::Group(group) => {
+                for member in &group.members {
+                    let id = member.snapshot.snapshot_id.clone();
+                    self.snapshots.insert(id, member.clone());
+                }
+                self.groups.insert(group.id.clone(), group);
+            }
+            Change::GroupGone(id) => {
+                let gone = self.groups.remove(&id);
+                for member in gone.into_iter().flat_map(|group| group.members) {
+                    self.snapshots.remove(&member.snapshot.snapshot_id);
+                }
             }
         }
     }

@@ -1,23 +1,20 @@
 //! The patches of volumes and attachments. Pure.
-//!
-//! All are JSON patches with tests in them: on another object of the same name, or when somebody changed the
-//! finalizers meanwhile, nothing is written.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::{Value, json};
 
-use crate::cluster::{
-    attachment::{Attachment, NODE_ID},
-    volume::Volume,
+use crate::{
+    cluster::{
+        attachment::{Attachment, NODE_ID},
+        volume::Volume,
+    },
+    json_patch::{Operations, add_finalizer, remove_finalizer, same_object, set, set_annotation},
 };
 
 /// The API server takes no longer messages, and refuses the whole status otherwise.
 const LONGEST_MESSAGE: usize = 1024;
-
-/// The operations of a patch.
-pub(super) type Operations = Vec<Value>;
 
 /// An error as it is shown in the status of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,14 +62,7 @@ pub(super) fn mark_attachment(
         operations.extend(add_finalizer(&attachment.finalizers, finalizer));
     }
     if attachment.node_id.as_deref() != Some(node_id) {
-        if attachment.annotated {
-            let path = format!("/metadata/annotations/{}", NODE_ID.replace('/', "~1"));
-            operations.push(set(&path, &json!(node_id)));
-        } else {
-            let path = "/metadata/annotations";
-            operations.push(test(path, &Value::Null));
-            operations.push(set(path, &json!({ NODE_ID: node_id })));
-        }
+        operations.extend(set_annotation(attachment.annotated, NODE_ID, node_id));
     }
     operations
 }
@@ -119,42 +109,6 @@ pub(super) fn error(attachment: &Attachment, shown: &Shown) -> Operations {
     let mut operations = same_object(&attachment.uid);
     operations.push(set(path, &value));
     operations
-}
-
-fn same_object(uid: &str) -> Operations {
-    vec![test("/metadata/uid", &json!(uid))]
-}
-
-fn add_finalizer(known: &[String], finalizer: &str) -> [Value; 2] {
-    let mut all = known.to_vec();
-    all.push(finalizer.to_owned());
-    replace_finalizers(known, &all)
-}
-
-fn remove_finalizer(known: &[String], finalizer: &str) -> [Value; 2] {
-    let mut rest = known.to_vec();
-    rest.retain(|name| name != finalizer);
-    replace_finalizers(known, &rest)
-}
-
-fn replace_finalizers(known: &[String], wanted: &[String]) -> [Value; 2] {
-    let path = "/metadata/finalizers";
-    // The server leaves an empty list out, and what is not there is null to a test.
-    let known = if known.is_empty() {
-        Value::Null
-    } else {
-        json!(known)
-    };
-    [test(path, &known), set(path, &json!(wanted))]
-}
-
-fn test(path: &str, value: &Value) -> Value {
-    json!({ "op": "test", "path": path, "value": value })
-}
-
-/// `add` replaces what is there.
-fn set(path: &str, value: &Value) -> Value {
-    json!({ "op": "add", "path": path, "value": value })
 }
 
 #[cfg(test)]

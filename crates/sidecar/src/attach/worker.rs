@@ -18,6 +18,7 @@ use super::{
     lanes::{Lane, Lanes},
     step::{Attach, Detach, Marks, Rules, Step, may_go, next_step},
     turns::Turns,
+    unsure::Unsure,
     write::{WriteError, Writer},
 };
 use crate::{
@@ -41,6 +42,7 @@ pub(super) struct Worker {
     client: Client,
     writer: Writer,
     turns: Turns,
+    unsure: Unsure,
     error_codes: bool,
 }
 
@@ -83,6 +85,7 @@ impl Worker {
             doubted: Doubted::default(),
             client: setup.client.clone(),
             turns: Turns::default(),
+            unsure: Unsure::default(),
             error_codes: setup.error_codes,
         }
     }
@@ -96,10 +99,13 @@ impl Worker {
         let mut view = self.cached(&key);
         let mut round = 1;
         loop {
-            // An attachment that is deleted by now is in the other lane.
-            let Some(current) = view.filter(|view| Lane::of(&view.attachment) == lane) else {
-                return Verdict::Done;
+            let Some(current) = view else {
+                return self.clean_up(&key).await;
             };
+            if Lane::of(&current.attachment) != lane {
+                // It is deleted by now, and the other lane's.
+                return Verdict::Done;
+            }
             let (volume, node) = (current.volume.as_deref(), current.node.as_deref());
             let step = next_step(&self.rules, &current.attachment, volume, node, doubted);
             let mut failure = match self.act(&current, step).await {
@@ -189,28 +195,31 @@ impl Worker {
             self.unpublish(leave).await?;
         }
         self.mark(view, &attach.marks).await?;
-        let mut undo = ControllerUnpublishVolumeRequest {
-            volume_id: attach.request.volume_id.clone(),
-            node_id: attach.request.node_id.clone(),
-            secrets: BTreeMap::new(),
+        let attachment = &*view.attachment;
+        let undo = Detach {
+            request: ControllerUnpublishVolumeRequest {
+                volume_id: attach.request.volume_id.clone(),
+                node_id: attach.request.node_id.clone(),
+                secrets: BTreeMap::new(),
+            },
+            secret: attach.secret,
         };
+        self.unsure.begin(&attachment.name, undo);
         let mut request = attach.request;
-        request.secrets.clone_from(&secrets);
+        request.secrets = secrets;
         let mut controller = self.controller.clone();
         let answer = controller.controller_publish_volume(request).await?;
-        let attachment = &*view.attachment;
         if self.is_deleted_by_now(attachment) {
             // It is the other lane's, which detaches it again: nobody would read the status.
             return Ok(());
         }
         let context = &answer.get_ref().publish_context;
-        let written = self.set_attached(attachment, context).await;
-        if let Err(Failure::Write(WriteError::AttachmentGone)) = written {
-            // Taken away by force: there is nothing left that would remind anybody to detach.
-            undo.secrets = secrets;
-            self.unpublish(undo).await?;
+        match self.set_attached(attachment, context).await {
+            Ok(()) => self.unsure.end(&attachment.name),
+            Err(Failure::Write(WriteError::AttachmentGone)) => self.undo(&attachment.name).await?,
+            Err(failure) => return Err(failure),
         }
-        written
+        Ok(())
     }
 
     async fn set_attached(
@@ -229,9 +238,8 @@ impl Worker {
 
     /// The finalizer goes first: whoever waits for the end of the attachment waits for that.
     async fn detach(&self, attachment: &Attachment, detach: Detach) -> Result<(), Failure> {
-        let mut request = detach.request;
-        request.secrets = secrets::read(&self.client, detach.secret.as_ref()).await?;
-        self.unpublish(request).await?;
+        self.unpublish_with_secret(detach).await?;
+        self.unsure.end(&attachment.name);
         tracing::info!(
             volume = attachment.volume,
             node = attachment.node,
@@ -247,6 +255,43 @@ impl Worker {
             self.writer.set_detached(attachment).await?;
         }
         Ok(())
+    }
+
+    /// The attachment is gone: nothing is left that would remind anybody to detach what it stood for.
+    async fn clean_up(&self, name: &str) -> Verdict {
+        match self.undo(name).await {
+            Ok(()) => Verdict::Done,
+            Err(failure) => {
+                let reason = failure.shown(self.error_codes).message;
+                tracing::warn!(
+                    attachment = name,
+                    reason,
+                    "The attachment was taken away, and its volume cannot be detached; trying again."
+                );
+                Verdict::Retry(reason)
+            }
+        }
+    }
+
+    async fn undo(&self, name: &str) -> Result<(), Failure> {
+        let Some(undo) = self.unsure.undo(name) else {
+            return Ok(());
+        };
+        let volume = undo.request.volume_id.clone();
+        self.unpublish_with_secret(undo).await?;
+        self.unsure.end(name);
+        tracing::info!(
+            attachment = name,
+            handle = volume,
+            "Detached: the attachment was taken away."
+        );
+        Ok(())
+    }
+
+    async fn unpublish_with_secret(&self, detach: Detach) -> Result<(), Failure> {
+        let mut request = detach.request;
+        request.secrets = secrets::read(&self.client, detach.secret.as_ref()).await?;
+        self.unpublish(request).await
     }
 
     async fn unpublish(&self, request: ControllerUnpublishVolumeRequest) -> Result<(), Failure> {

@@ -3,27 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, Client};
 
-use super::patch::{self, Operations, Shown};
-use crate::cluster::{
-    attachment::Attachment,
-    volume::Volume,
-    wire::{WireAttachment, WireVolume},
+use super::patch::{self, Shown};
+use crate::{
+    cluster::{
+        attachment::Attachment,
+        volume::Volume,
+        wire::{WireAttachment, WireVolume},
+    },
+    json_patch::{self, Operations, PARAMS},
 };
 
 const ATTACHMENTS: &str = "volumeattachments";
 const STATUS: &str = "volumeattachments/status";
 const VOLUMES: &str = "persistentvolumes";
-const PARAMS: PatchParams = PatchParams {
-    dry_run: false,
-    force: false,
-    field_manager: None,
-    field_validation: None,
-};
 
 /// Why something was not read or written.
 #[derive(Debug, thiserror::Error)]
@@ -134,7 +128,7 @@ impl Writer {
         volume: &Volume,
         operations: Operations,
     ) -> Result<(), WriteError> {
-        let patch = json_patch(operations);
+        let patch = json_patch::patch(operations);
         let done = self.volumes.patch(&volume.name, &PARAMS, &patch).await;
         done.map_err(|error| explain("patch", VOLUMES, error))?;
         Ok(())
@@ -145,7 +139,7 @@ impl Writer {
         attachment: &Attachment,
         operations: Operations,
     ) -> Result<WireAttachment, WriteError> {
-        let patch = json_patch(operations);
+        let patch = json_patch::patch(operations);
         let api = &self.attachments;
         let done = api.patch(&attachment.name, &PARAMS, &patch).await;
         done.map_err(|error| explain("patch", ATTACHMENTS, error))
@@ -156,17 +150,12 @@ impl Writer {
         attachment: &Attachment,
         operations: Operations,
     ) -> Result<(), WriteError> {
-        let patch = json_patch(operations);
+        let patch = json_patch::patch(operations);
         let api = &self.attachments;
         let done = api.patch_status(&attachment.name, &PARAMS, &patch).await;
         done.map_err(|error| explain("patch", STATUS, error))?;
         Ok(())
     }
-}
-
-fn json_patch(operations: Operations) -> Patch<()> {
-    let operations = serde_json::Value::Array(operations);
-    Patch::Json(serde_json::from_value(operations).expect("operations are built well-formed"))
 }
 
 fn explain(verb: &'static str, kind: &'static str, error: kube::Error) -> WriteError {

@@ -1,5 +1,7 @@
 //! Claims, as far as they are read.
 
+use std::fmt;
+
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use super::{
@@ -22,12 +24,17 @@ pub const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 const CLASS_BETA: &str = "volume.beta.kubernetes.io/storage-class";
 /// Written by the kubelet when a filesystem cannot grow.
 pub(crate) const NODE_RESIZE_INFEASIBLE: &str = "NodeResizeInfeasible";
+/// The API group of snapshots.
+pub(crate) const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
 /// Keeps a claim that is being cloned.
 pub const CLONING_PROTECTION: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools, reason = "facts of an object")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about an object of somebody else's"
+)]
 pub struct Claim {
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -125,17 +132,44 @@ impl Claim {
         claim_reference(&self.namespace, &self.name, &self.uid)
     }
 
-    /// The claim that this one copies, where that is still to happen.
-    fn clones(&self) -> Option<String> {
-        let source = self.source.as_ref()?;
-        let waits = self.volume.is_none() && source.kind == "PersistentVolumeClaim";
-        waits.then(|| clone_group(&self.namespace, &source.name))
+    /// What this claim copies, where that is still to happen.
+    fn copies(&self) -> Option<Original<'_>> {
+        let source = self.source.as_ref().filter(|_| self.volume.is_none())?;
+        let (namespace, name) = (self.namespace.as_str(), source.name.as_str());
+        match (source.group.as_str(), source.kind.as_str()) {
+            ("", "PersistentVolumeClaim") => Some(Original::Claim { namespace, name }),
+            (SNAPSHOT_GROUP, "VolumeSnapshot") => Some(Original::Snapshot { namespace, name }),
+            _ => None,
+        }
     }
 }
 
-/// How claims are grouped that wait for their copy of one claim.
-pub(crate) fn clone_group(namespace: &str, source: &str) -> String {
-    format!("{namespace}/{source}")
+/// Something that claims copy. As text it is the group of the claims that wait for their copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Original<'a> {
+    Claim { namespace: &'a str, name: &'a str },
+    Snapshot { namespace: &'a str, name: &'a str },
+}
+
+impl<'a> Original<'a> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let (kind, rest) = text.split_once('/')?;
+        let (namespace, name) = rest.split_once('/')?;
+        match kind {
+            "claim" => Some(Self::Claim { namespace, name }),
+            "snapshot" => Some(Self::Snapshot { namespace, name }),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Original<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claim { namespace, name } => write!(f, "claim/{namespace}/{name}"),
+            Self::Snapshot { namespace, name } => write!(f, "snapshot/{namespace}/{name}"),
+        }
+    }
 }
 
 /// A claim as other objects refer to it.
@@ -180,6 +214,74 @@ impl Cached for Claim {
     }
 
     fn group(&self) -> Option<String> {
-        self.clones()
+        self.copies().map(|original| original.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn claim(annotations: &Value, spec: &Value) -> Claim {
+        let wire = json!({
+            "metadata": {"name": "data", "namespace": "shop", "uid": "u", "annotations": annotations},
+            "spec": spec,
+        });
+        Claim::read(serde_json::from_value(wire).unwrap(), "d").unwrap()
+    }
+
+    #[test]
+    fn a_claim_is_ours_by_either_spelling_or_after_migration() {
+        for (annotations, ours) in [
+            (
+                json!({"volume.kubernetes.io/storage-provisioner": "d"}),
+                true,
+            ),
+            (
+                json!({"volume.beta.kubernetes.io/storage-provisioner": "d"}),
+                true,
+            ),
+            (json!({"pv.kubernetes.io/migrated-to": "d"}), true),
+            (
+                json!({"volume.kubernetes.io/storage-provisioner": "e"}),
+                false,
+            ),
+            (json!(null), false),
+        ] {
+            assert_eq!(claim(&annotations, &json!({})).ours, ours, "{annotations}");
+        }
+    }
+
+    #[test]
+    fn the_older_class_and_node_annotations_count() {
+        let annotations = json!({
+            "volume.beta.kubernetes.io/storage-class": "old",
+            "volume.alpha.kubernetes.io/selected-node": "n",
+        });
+        let claim = claim(&annotations, &json!({"storageClassName": "new"}));
+        assert_eq!(claim.class.as_deref(), Some("old"));
+        assert_eq!(claim.selected_node.as_deref(), Some("n"));
+    }
+
+    #[test]
+    fn claims_are_grouped_by_what_they_wait_to_copy() {
+        let snapshot = json!({"apiGroup": SNAPSHOT_GROUP, "kind": "VolumeSnapshot", "name": "s"});
+        let original = json!({"kind": "PersistentVolumeClaim", "name": "c"});
+        let other = json!({"apiGroup": "x", "kind": "VolumeSnapshot", "name": "s"});
+        for (spec, group) in [
+            (json!({"dataSource": snapshot}), Some("snapshot/shop/s")),
+            (json!({"dataSource": original}), Some("claim/shop/c")),
+            (json!({"dataSource": original, "volumeName": "v"}), None),
+            (json!({"dataSourceRef": original}), Some("claim/shop/c")),
+            (json!({"dataSource": other}), None),
+            (json!({}), None),
+        ] {
+            let claim = claim(&json!(null), &spec);
+            assert_eq!(claim.group().as_deref(), group, "{spec}");
+            let original = claim.copies();
+            assert_eq!(group.and_then(Original::parse), original);
+        }
     }
 }

@@ -21,6 +21,11 @@ pub trait Cached: Send + Sync + 'static {
     fn group(&self) -> Option<String> {
         None
     }
+
+    /// The same, for kinds that are looked up in several ways.
+    fn groups(&self) -> Vec<String> {
+        self.group().into_iter().collect()
+    }
 }
 
 /// What happened to an object.
@@ -113,8 +118,9 @@ impl<T: Cached> Store<T> {
         if let Some(old) = &old {
             content.leave(old);
         }
-        if let Some(group) = new.group() {
-            content.groups.entry(group).or_default().insert(key);
+        for group in new.groups() {
+            let members = content.groups.entry(group).or_default();
+            members.insert(key.clone());
         }
         Change::Set { old, new }
     }
@@ -145,11 +151,12 @@ impl<T: Cached> Store<T> {
 
 impl<T: Cached> Content<T> {
     fn leave(&mut self, object: &T) {
-        let Some(group) = object.group() else { return };
-        if let Some(members) = self.groups.get_mut(&group) {
-            members.remove(object.key());
-            if members.is_empty() {
-                self.groups.remove(&group);
+        for group in object.groups() {
+            if let Some(members) = self.groups.get_mut(&group) {
+                members.remove(object.key());
+                if members.is_empty() {
+                    self.groups.remove(&group);
+                }
             }
         }
     }

@@ -5,12 +5,17 @@ use std::{
     fmt::Debug,
     pin::pin,
     sync::{Arc, PoisonError, RwLock},
+    time::Duration,
 };
 
 use futures::TryStreamExt as _;
 use kube::{
     Api, Client, Resource,
-    runtime::{WatchStreamExt as _, watcher},
+    runtime::{
+        WatchStreamExt as _,
+        utils::Backoff,
+        watcher::{self, DefaultBackoff, watcher},
+    },
 };
 use serde::de::DeserializeOwned;
 use stowage_service::health::Check;
@@ -19,6 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::store::{Cached, Change, Store};
 use crate::driver_call;
+
+/// The default is half a minute, and a server that was away costs it twice: when it is found again, its first answer
+/// is that what we know is too old. All that time claims would wait.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Hears of every change, in order, on the task of the watch: it must only note down what to do.
 type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
@@ -75,7 +84,8 @@ impl<T: Cached> Watched<T> {
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let changes = watcher(Api::<W>::all(client), watcher::Config::default()).default_backoff();
+        let changes = watcher(Api::<W>::all(client), watcher::Config::default());
+        let changes = changes.backoff(Pauses::default());
         let mut changes = pin!(changes);
         let mut listed = HashSet::new();
         let mut complaint = String::new();
@@ -155,6 +165,33 @@ impl<T: Cached> Watched<T> {
     }
 }
 
+/// The pauses of the default, but shorter. They stay random: a server that comes back has many clients.
+#[derive(Default)]
+struct Pauses(DefaultBackoff);
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(shortened)
+    }
+}
+
+impl Backoff for Pauses {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+fn shortened(pause: Duration) -> Duration {
+    if pause < LONGEST_PAUSE {
+        return pause;
+    }
+    let half = LONGEST_PAUSE / 2;
+    let rest = pause.as_nanos() % half.as_nanos();
+    half + Duration::from_nanos(u64::try_from(rest).unwrap_or_default())
+}
+
 /// Says what is wrong with a watch, once: it is tried again every few seconds.
 fn complain(kind: &str, error: &watcher::Error, check: &Check, last: &mut String) {
     let told = match missing_rule(error) {
@@ -183,4 +220,22 @@ fn missing_rule(error: &watcher::Error) -> Option<&'static str> {
         watcher::Error::NoResourceVersion => return None,
     };
     matches!(error, kube::Error::Api(status) if status.code == 403).then_some(verb)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_is_tried_again_every_few_seconds() {
+        let mut pauses = Pauses::default();
+        let all: Vec<_> = pauses.by_ref().take(20).collect();
+        assert!(all.iter().all(|pause| *pause <= LONGEST_PAUSE), "{all:?}");
+        assert!(
+            all[5..].iter().all(|pause| *pause >= LONGEST_PAUSE / 2),
+            "{all:?}"
+        );
+        pauses.reset();
+        assert!(pauses.next().unwrap() < Duration::from_secs(2));
+    }
 }

@@ -11,6 +11,9 @@ use k8s_openapi::{
 };
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
+use stowage_api::snapshot as snapshots;
+
+use super::content::Source;
 
 /// A kind whose path and names are those of a Kubernetes type, and whose content is only what we read.
 macro_rules! wire {
@@ -84,6 +87,32 @@ wire!(
 wire!(
     /// A VolumeAttachment.
     WireAttachment as storage::VolumeAttachment { spec: AttachmentSpec, status: AttachmentStatus }
+);
+
+wire!(
+    /// A VolumeSnapshotContent.
+    WireContent as snapshots::VolumeSnapshotContent { spec: ContentSpec, status: Option<ContentStatus> }
+);
+wire!(
+    /// A VolumeGroupSnapshotContent.
+    WireGroupContent as snapshots::VolumeGroupSnapshotContent {
+        spec: ContentSpec,
+        status: Option<ContentStatus>,
+    }
+);
+wire!(
+    /// A VolumeSnapshotClass.
+    WireSnapshotClass as snapshots::VolumeSnapshotClass {
+        driver: String,
+        parameters: BTreeMap<String, String>,
+    }
+);
+wire!(
+    /// A VolumeGroupSnapshotClass.
+    WireGroupClass as snapshots::VolumeGroupSnapshotClass {
+        driver: String,
+        parameters: BTreeMap<String, String>,
+    }
 );
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -228,6 +257,67 @@ pub(crate) struct AttachmentStatus {
 #[serde(default)]
 pub(crate) struct WireError {
     pub(crate) message: Option<String>,
+}
+
+/// Of both kinds of content.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ContentSpec {
+    pub(crate) driver: String,
+    pub(crate) deletion_policy: String,
+    #[serde(alias = "volumeSnapshotRef", alias = "volumeGroupSnapshotRef")]
+    pub(crate) owner: Option<core::ObjectReference>,
+    #[serde(
+        alias = "volumeSnapshotClassName",
+        alias = "volumeGroupSnapshotClassName"
+    )]
+    pub(crate) class: Option<String>,
+    pub(crate) source: ContentSource,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ContentSource {
+    volume_handle: Option<String>,
+    snapshot_handle: Option<String>,
+    volume_handles: Vec<String>,
+    group_snapshot_handles: Option<snapshots::GroupSnapshotHandles>,
+}
+
+impl From<ContentSource> for Source {
+    fn from(source: ContentSource) -> Self {
+        let mut volumes = source.volume_handles;
+        volumes.extend(source.volume_handle);
+        let group = source.group_snapshot_handles;
+        match (volumes.is_empty(), source.snapshot_handle, group) {
+            (false, None, None) => Self::Volumes(volumes),
+            (true, Some(handle), None) => Self::Existing {
+                handle,
+                members: Vec::new(),
+            },
+            (true, None, Some(group)) => Self::Existing {
+                handle: group.volume_group_snapshot_handle,
+                members: group.volume_snapshot_handles,
+            },
+            _ => Self::Unclear,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ContentStatus {
+    pub(crate) snapshot_handle: Option<String>,
+    pub(crate) volume_group_snapshot_handle: Option<String>,
+    pub(crate) ready_to_use: bool,
+    pub(crate) error: Option<WireError>,
+    pub(crate) volume_snapshot_info_list: Vec<Member>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Member {
+    pub(crate) snapshot_handle: String,
 }
 
 /// Metadata without what nobody here reads.

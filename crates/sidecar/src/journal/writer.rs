@@ -60,7 +60,7 @@ impl Writer {
             if ending && due == Due::Idle {
                 return;
             }
-            let outcome = match self.wait(shared, due, stop).await {
+            let outcome = match self.wait(shared, due, stop, ending).await {
                 Call::Look => continue,
                 Call::Write => self.write(shared).await,
                 Call::Check => self.check(shared).await,
@@ -90,7 +90,15 @@ impl Writer {
         due
     }
 
-    async fn wait(&self, shared: &Shared, due: Due, stop: &CancellationToken) -> Call {
+    /// `ending`: it was known that `stop` is cancelled when `due` was found. If it was not, `stop` is a reason to look
+    /// again, also where it came before this call.
+    async fn wait(
+        &self,
+        shared: &Shared,
+        due: Due,
+        stop: &CancellationToken,
+        ending: bool,
+    ) -> Call {
         let write_at = match due {
             Due::Now => Some(self.rest_until),
             Due::At(at) => Some(at.max(self.rest_until)),
@@ -106,7 +114,7 @@ impl Writer {
             biased;
             () = write => Call::Write,
             () = shared.changed.notified() => Call::Look,
-            () = stop.cancelled(), if !stop.is_cancelled() => Call::Look,
+            () = stop.cancelled(), if !ending => Call::Look,
             () = sleep_until(self.check_at.max(self.rest_until)) => Call::Check,
         }
     }
@@ -184,5 +192,43 @@ impl Writer {
             }
         }
         self.said = text;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use kube::{Client, Config};
+    use stowage_service::Metrics;
+    use tokio::{sync::Notify, time::timeout};
+
+    use super::*;
+    use crate::journal::{LIMIT, book::Book, metrics::JournalMetrics, state::Desk};
+
+    /// A server that nobody asks.
+    fn lease() -> IntentLease {
+        let config = Config::new("http://127.0.0.1:9".parse().unwrap());
+        let client = Client::try_from(config).unwrap();
+        IntentLease::new(client, "storage", "stowage-intents-x", "me")
+    }
+
+    /// Whoever flushes and then stops is answered in the middle of a look: the request comes before the wait.
+    #[tokio::test]
+    async fn a_request_to_stop_between_look_and_wait_is_heard() {
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let shared = Shared {
+            desk: Mutex::new(Desk::new(Book::default(), LIMIT)),
+            changed: Notify::new(),
+            lost: CancellationToken::new(),
+            metrics: JournalMetrics::register(&Metrics::new()),
+            lease: String::new(),
+            writer: tokio::sync::Mutex::new(Writer::new(lease(), Sharing::Exclusive)),
+        };
+        let writer = Writer::new(lease(), Sharing::Exclusive);
+        let waiting = writer.wait(&shared, Due::Idle, &stop, false);
+        let call = timeout(Duration::from_secs(2), waiting).await;
+        assert!(matches!(call, Ok(Call::Look)));
     }
 }

@@ -3,6 +3,8 @@
 //! The order: decide everything, write it into the journal, call the driver, write the volume's object, drop the
 //! journal's entry. Whoever dies in between leaves an entry that says how to go on.
 
+mod undo;
+
 use std::{
     collections::{BTreeMap, HashSet},
     pin::pin,
@@ -14,7 +16,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVo
 use kube::{Api, api::PostParams};
 use stowage_csi::{
     client::Connection,
-    proto::csi::{DeleteVolumeRequest, Volume as MadeVolume, controller_client::ControllerClient},
+    proto::csi::{Volume as MadeVolume, controller_client::ControllerClient},
 };
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +24,7 @@ use tonic::{Code, Status};
 
 use super::{
     metrics::ProvisionMetrics,
-    object::{self, AnswerError},
+    object,
     plan::{Places, Planner, Refusal, volume_name},
     selected_node,
     source::SourceError,
@@ -322,62 +324,6 @@ impl Provisioner {
         let driver = self.context.driver.name().as_str();
         let csi = object.csi.as_ref();
         csi.is_some_and(|csi| csi.volume_handle == handle && csi.driver == driver)
-    }
-
-    /// The driver did not make what it was asked for: what it made goes, and it is asked again later.
-    async fn reject(&self, intent: &Intent, error: &AnswerError, id: Option<String>) -> Verdict {
-        let message = error.to_string();
-        if let Some(id) = id {
-            if let Err(verdict) = self.delete(intent, &id).await {
-                return verdict;
-            }
-            self.context.journal.forget(&intent.claim.uid);
-        }
-        self.failed(intent, &message)
-    }
-
-    /// Nobody waits for the volume any more.
-    async fn undo(&self, intent: &Intent, id: &str) -> Verdict {
-        if let Err(verdict) = self.delete(intent, id).await {
-            return verdict;
-        }
-        self.context.journal.forget(&intent.claim.uid);
-        tracing::info!(claim = %shown(intent), handle = id, "Volume deleted again: its claim is gone.");
-        Verdict::Done
-    }
-
-    async fn delete(&self, intent: &Intent, id: &str) -> Result<(), Verdict> {
-        let Err(reason) = self.try_delete(intent, id).await else {
-            return Ok(());
-        };
-        let message = format!("volume `{id}` cannot be deleted again: {reason}");
-        tracing::warn!(claim = %shown(intent), reason = message, "A volume that nobody wants stays for now.");
-        let about = reference(intent);
-        self.context
-            .events
-            .warning(about, "ProvisioningCleanupFailed", message.clone());
-        Err(Verdict::Retry(message))
-    }
-
-    /// A volume that has an object is not ours to undo: it goes with its object, and may be somebody else's where
-    /// names are short.
-    async fn try_delete(&self, intent: &Intent, id: &str) -> Result<(), String> {
-        let client = &self.context.client;
-        let api = Api::<PersistentVolume>::all(client.clone());
-        let object = api.get_opt(&intent.volume).await;
-        let object = object.map_err(|error| driver_call::chain(&error))?;
-        let spec = object.and_then(|object| object.spec);
-        if spec.is_some_and(|spec| self.is_volume(&spec, id)) {
-            return Ok(());
-        }
-        let secrets = secrets::read_if_there(client, intent.secrets.provisioner.as_ref()).await;
-        let request = DeleteVolumeRequest {
-            volume_id: id.to_owned(),
-            secrets: secrets.map_err(|error| driver_call::chain(&error))?,
-        };
-        let answer = self.driver().delete_volume(request).await;
-        answer.map_err(|status| driver_call::status(&status))?;
-        Ok(())
     }
 
     /// The driver said no, or nothing.

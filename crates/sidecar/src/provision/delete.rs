@@ -207,15 +207,22 @@ fn next_step(volume: &Volume, attachments: usize) -> Step {
         return Step::Nothing;
     }
     let protected = volume.has_finalizer(DELETION_PROTECTION);
-    match (volume.reclaim, volume.phase) {
-        (Reclaim::Keep, _) if protected => Step::Unprotect,
-        (Reclaim::Keep, _) => Step::Nothing,
+    if volume.reclaim == Reclaim::Keep {
+        return if protected {
+            Step::Unprotect
+        } else {
+            Step::Nothing
+        };
+    }
+    if volume.deleting && !protected {
         // Somebody else let it go: the volume was deleted, or an administrator decided to keep it.
-        (Reclaim::Delete, _) if volume.deleting && !protected => Step::Nothing,
-        (Reclaim::Delete, Phase::Released) if attachments > 0 => Step::Wait,
-        (Reclaim::Delete, Phase::Released) => Step::Delete,
-        (Reclaim::Delete, Phase::Bound) if !protected => Step::Protect,
-        (Reclaim::Delete, _) => Step::Nothing,
+        return Step::Nothing;
+    }
+    match volume.phase {
+        Phase::Released if attachments > 0 => Step::Wait,
+        Phase::Released => Step::Delete,
+        Phase::Bound if !protected => Step::Protect,
+        Phase::Bound | Phase::Other => Step::Nothing,
     }
 }
 

@@ -231,9 +231,12 @@ fn node_affinity(places: &[Topology]) -> Option<VolumeNodeAffinity> {
         .filter(|place| !place.segments.is_empty())
         .map(term)
         .collect();
-    (!terms.is_empty()).then(|| VolumeNodeAffinity {
+    (!terms.is_empty()).then_some(VolumeNodeAffinity {
         required: Some(NodeSelector {
             node_selector_terms: terms,
         }),
     })
 }
+
+#[cfg(test)]
+mod tests;

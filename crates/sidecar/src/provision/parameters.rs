@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::templates::{SecretTemplate, SecretTemplates};
+use super::templates::SecretTemplates;
+use crate::secret_template::{Half, PREFIX, SecretTemplate};
 
-/// Keys with this prefix are for the sidecar and never reach the driver.
-const PREFIX: &str = "csi.storage.k8s.io/";
 const FS_TYPE: &str = "csi.storage.k8s.io/fstype";
 /// The secret for everything that has none of its own.
 const DEFAULT_SECRET: &str = "";
@@ -46,8 +45,8 @@ pub(crate) enum ParameterError {
     Unknown(String),
     #[error("parameters `{0}` and `{1}` say the same thing: keep one of them")]
     Twice(String, String),
-    #[error("parameter `{0}` needs `{1}` beside it, and neither may be empty")]
-    Half(String, String),
+    #[error(transparent)]
+    Half(#[from] Half),
 }
 
 impl Parameters {
@@ -111,39 +110,19 @@ fn secret(
     parameters: &BTreeMap<String, String>,
     whose: &str,
 ) -> Result<Option<SecretTemplate>, ParameterError> {
-    let new = pair(
-        parameters,
-        format!("{PREFIX}{whose}secret-name"),
-        format!("{PREFIX}{whose}secret-namespace"),
-    )?;
+    let new = SecretTemplate::of(parameters, whose)?;
     let Some((_, old)) = OLD_SECRETS.iter().find(|(name, _)| *name == whose) else {
         return Ok(new);
     };
     let old_name = format!("{old}Name");
-    let old = pair(parameters, old_name.clone(), format!("{old}Namespace"))?;
+    let old_namespace = format!("{old}Namespace");
+    let old = SecretTemplate::under(parameters, old_name.clone(), old_namespace)?;
     match (&new, &old) {
         (Some(_), Some(_)) => Err(ParameterError::Twice(
             format!("{PREFIX}{whose}secret-name"),
             old_name,
         )),
         _ => Ok(new.or(old)),
-    }
-}
-
-fn pair(
-    parameters: &BTreeMap<String, String>,
-    name_key: String,
-    namespace_key: String,
-) -> Result<Option<SecretTemplate>, ParameterError> {
-    let value = |key: &str| parameters.get(key).map(String::as_str);
-    match (value(&name_key), value(&namespace_key)) {
-        (None, None) => Ok(None),
-        (None | Some(""), _) => Err(ParameterError::Half(namespace_key, name_key)),
-        (_, None | Some("")) => Err(ParameterError::Half(name_key, namespace_key)),
-        (Some(name), Some(namespace)) => Ok(Some(SecretTemplate {
-            name: name.to_owned(),
-            namespace: namespace.to_owned(),
-        })),
     }
 }
 

@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt as _};
 use super::{
     parameters::{ParameterError, Parameters},
     source::{self, SourceError},
-    templates::{Filling, TemplateError},
+    templates::Filling,
     topology::{Topologies, TopologyError, Wish},
 };
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     journal::JournalError,
     quantity::{self, QuantityError},
     role::Context,
+    secret_template::TemplateError,
     secrets::SecretError,
 };
 
@@ -207,12 +208,5 @@ fn facts(class: &Class, parameters: Parameters, settings: &Settings) -> ClassFac
 
 /// The name of a claim's volume. It follows from the uid alone, so that everybody finds the same one.
 pub(crate) fn volume_name(settings: &Settings, uid: &str) -> String {
-    let prefix = &settings.provision.name_prefix;
-    match settings.provision.name_length {
-        None => format!("{prefix}-{uid}"),
-        Some(length) => {
-            let digits: String = uid.chars().filter(|c| *c != '-').take(length).collect();
-            format!("{prefix}-{digits}")
-        }
-    }
+    settings.provision.naming.name(uid)
 }

@@ -3,43 +3,49 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{Client, ResourceExt as _};
+use k8s_openapi::{
+    api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::Client;
 
-use super::claim_write;
+use super::metadata::{self, Which};
 use crate::cluster::claim::{Claim, SELECTED_NODE};
 
 /// Takes the choice back, if it is still the one that `claim` was planned with: somebody chooses again.
 pub(crate) async fn take_back(client: &Client, claim: &Claim) -> kube::Result<()> {
-    let remove = |live: &mut PersistentVolumeClaim| {
-        let selected = live.annotations().get(SELECTED_NODE);
+    change(client, claim, |live| {
+        let annotations = live.annotations.get_or_insert_default();
+        let selected = annotations.get(SELECTED_NODE);
         let same = selected.is_some() && selected == claim.selected_node.as_ref();
-        same && live.annotations_mut().remove(SELECTED_NODE).is_some()
-    };
-    change(client, claim, remove).await
+        same && annotations.remove(SELECTED_NODE).is_some()
+    })
+    .await
 }
 
 /// Takes a claim for `node`. The first one to write its name gets it; that comes back as a change of the claim.
 pub(crate) async fn take(client: &Client, claim: &Claim, node: &str) -> kube::Result<()> {
-    let take = |live: &mut PersistentVolumeClaim| {
-        let free = !live.annotations().contains_key(SELECTED_NODE);
+    change(client, claim, |live| {
+        let annotations = live.annotations.get_or_insert_default();
+        let free = !annotations.contains_key(SELECTED_NODE);
         if free {
-            let name = node.to_owned();
-            live.annotations_mut()
-                .insert(SELECTED_NODE.to_owned(), name);
+            annotations.insert(SELECTED_NODE.to_owned(), node.to_owned());
         }
         free
-    };
-    change(client, claim, take).await
+    })
+    .await
 }
 
 async fn change(
     client: &Client,
     claim: &Claim,
-    change: impl Fn(&mut PersistentVolumeClaim) -> bool,
+    change: impl Fn(&mut ObjectMeta) -> bool,
 ) -> kube::Result<()> {
-    let uid = Some(claim.uid.as_str());
-    claim_write::change(client, &claim.namespace, &claim.name, uid, change).await
+    let which = Which {
+        namespace: &claim.namespace,
+        name: &claim.name,
+        uid: Some(&claim.uid),
+    };
+    metadata::change::<PersistentVolumeClaim>(client, which, change).await
 }
 
 /// How long a node waits before it takes a claim that any node may take: they do not all try at once.

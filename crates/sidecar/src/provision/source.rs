@@ -4,15 +4,14 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, ResourceExt as _};
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
-use super::claim_write;
+use super::protection;
 use crate::{
-    cluster::claim::{CLONING_PROTECTION, Claim, DataSource},
+    cluster::claim::{Claim, DataSource, SNAPSHOT_GROUP},
     intent::Source,
     quantity,
     role::Context,
 };
 
-const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
 /// Set by an administrator who knows that the content can be read in the other mode.
 const ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
 
@@ -36,7 +35,7 @@ pub(crate) enum SourceError {
         name: String,
         reason: String,
     },
-    #[error("{what} `{name}` cannot be read")]
+    #[error("{what} `{name}` cannot be read or kept")]
     Unreadable {
         what: &'static str,
         name: String,
@@ -96,31 +95,37 @@ async fn snapshot(
     let bound = status.bound_volume_snapshot_content_name;
     let name = bound.ok_or_else(|| unusable("it has no content yet".to_owned()))?;
     let contents = Api::<VolumeSnapshotContent>::all(context.client.clone());
-    let content = read(contents.get_opt(&name).await, "snapshot content", &name)?;
-    if content.spec.volume_snapshot_ref.uid != snapshot.uid() {
-        return Err(unusable(format!(
-            "its content `{name}` belongs to another snapshot"
-        )));
-    }
-    if content.spec.driver != context.driver.name().as_str() {
-        return Err(unusable(format!(
-            "it is of driver `{}`",
-            content.spec.driver
-        )));
-    }
-    let size = content
-        .status
-        .as_ref()
-        .and_then(|status| status.restore_size);
-    check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
-    if context.settings.provision.keep_volume_mode && !may_change_mode(&content) {
-        let mode = content.spec.source_volume_mode.as_deref();
-        check_mode(claim, mode).map_err(unusable)?;
-    }
-    let handle = content.status.and_then(|status| status.snapshot_handle);
-    let handle =
-        handle.ok_or_else(|| unusable(format!("its content `{name}` has no handle yet")))?;
+    let bound = read(contents.get_opt(&name).await, "snapshot content", &name)?;
+    let handle = check_content(context, claim, &bound, bytes, snapshot.uid().as_deref());
+    let handle = handle.map_err(unusable)?;
+    let kept = protection::keep_snapshot(context, claim, source, snapshot.uid().as_deref()).await;
+    kept.map_err(|error| unreadable(what, &source.name, error))?;
     Ok(Source::Snapshot(handle))
+}
+
+/// Checks that a claim can be restored from a snapshot's content; returns the driver's id of it.
+fn check_content(
+    context: &Context,
+    claim: &Claim,
+    bound: &VolumeSnapshotContent,
+    bytes: i64,
+    snapshot: Option<&str>,
+) -> Result<String, String> {
+    let name = bound.name_any();
+    let spec = &bound.spec;
+    if spec.volume_snapshot_ref.uid.as_deref() != snapshot {
+        return Err(format!("its content `{name}` belongs to another snapshot"));
+    }
+    if spec.driver != context.driver.name().as_str() {
+        return Err(format!("it is of driver `{}`", spec.driver));
+    }
+    let status = bound.status.clone().unwrap_or_default();
+    check_size(bytes, status.restore_size.unwrap_or(0))?;
+    if context.settings.provision.keep_volume_mode && !may_change_mode(bound) {
+        check_mode(claim, spec.source_volume_mode.as_deref())?;
+    }
+    let handle = status.snapshot_handle;
+    handle.ok_or_else(|| format!("its content `{name}` has no handle yet"))
 }
 
 fn may_change_mode(content: &VolumeSnapshotContent) -> bool {
@@ -160,31 +165,9 @@ async fn volume(
     let size = capacity.and_then(|capacity| quantity::bytes(&capacity.0).ok());
     check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
     check_mode(claim, spec.volume_mode.as_deref()).map_err(unusable)?;
-    let protected = protect(context, claim, source, original.uid().as_deref()).await;
-    protected.map_err(|error| SourceError::Unreadable {
-        what,
-        name: source.name.clone(),
-        source: Box::new(error),
-    })?;
+    let kept = protection::keep_claim(context, claim, source, original.uid().as_deref()).await;
+    kept.map_err(|error| unreadable(what, &source.name, error))?;
     Ok(Source::Volume(volume.csi.volume_handle.clone()))
-}
-
-/// Keeps the original until its copies are made. Called twice: the finalizer is there once.
-async fn protect(
-    context: &Context,
-    claim: &Claim,
-    source: &DataSource,
-    uid: Option<&str>,
-) -> kube::Result<()> {
-    let keep = |original: &mut PersistentVolumeClaim| {
-        let finalizers = original.finalizers_mut();
-        let kept = finalizers.iter().any(|known| known == CLONING_PROTECTION);
-        if !kept {
-            finalizers.push(CLONING_PROTECTION.to_owned());
-        }
-        !kept
-    };
-    claim_write::change(&context.client, &claim.namespace, &source.name, uid, keep).await
 }
 
 fn check_size(asked: i64, source: i64) -> Result<(), String> {
@@ -216,11 +199,7 @@ fn read<K>(
     match result {
         Ok(Some(object)) => Ok(object),
         Ok(None) => Err(unusable(what, name, "it does not exist".to_owned())),
-        Err(source) => Err(SourceError::Unreadable {
-            what,
-            name: name.to_owned(),
-            source: Box::new(source),
-        }),
+        Err(error) => Err(unreadable(what, name, error)),
     }
 }
 
@@ -229,5 +208,13 @@ fn unusable(what: &'static str, name: &str, reason: String) -> SourceError {
         what,
         name: name.to_owned(),
         reason,
+    }
+}
+
+fn unreadable(what: &'static str, name: &str, error: kube::Error) -> SourceError {
+    SourceError::Unreadable {
+        what,
+        name: name.to_owned(),
+        source: Box::new(error),
     }
 }

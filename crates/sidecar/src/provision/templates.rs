@@ -1,17 +1,13 @@
-//! Names of secrets with holes in them, such as `${pvc.name}`.
+//! The secrets of a volume, before and after its claim is known.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::SecretReference;
 
-use crate::intent::Secrets;
-
-/// Where a secret is, before the claim is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SecretTemplate {
-    pub(crate) name: String,
-    pub(crate) namespace: String,
-}
+use crate::{
+    intent::Secrets,
+    secret_template::{SecretTemplate, TemplateError},
+};
 
 /// The secrets of a volume's whole life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,25 +28,6 @@ pub(crate) struct Filling<'a> {
     pub(crate) claim: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) annotations: &'a BTreeMap<String, String>,
-}
-
-/// Why a template names no secret.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TemplateError {
-    #[error("the secret template `{template}` does not resolve: `${{{token}}}` is not known here")]
-    Unknown { template: String, token: String },
-    #[error(
-        "the secret template `{template}` does not resolve: the claim has no annotation `{key}`"
-    )]
-    NoAnnotation { template: String, key: String },
-    #[error(
-        "the secret template `{template}` resolves to `{result}`, which no {what} can be called"
-    )]
-    Invalid {
-        template: String,
-        result: String,
-        what: &'static str,
-    },
 }
 
 impl SecretTemplates {
@@ -88,100 +65,26 @@ impl SecretTemplates {
 
 impl SecretTemplate {
     pub(crate) fn resolve(&self, filling: Filling<'_>) -> Result<SecretReference, TemplateError> {
-        // A namespace that follows the claim's name or annotations would let users choose whose secrets are read.
-        let namespace = fill(&self.namespace, |token| match token {
-            "pv.name" => Some(Ok(filling.volume)),
-            "pvc.namespace" => Some(Ok(filling.namespace)),
-            _ => None,
-        })?;
-        let name = fill(&self.name, |token| match token {
-            "pv.name" => Some(Ok(filling.volume)),
-            "pvc.namespace" => Some(Ok(filling.namespace)),
-            "pvc.name" => Some(Ok(filling.claim)),
-            token => {
-                let key = token
-                    .strip_prefix("pvc.annotations['")?
-                    .strip_suffix("']")?;
-                Some(
-                    filling
-                        .annotations
-                        .get(key)
-                        .map(String::as_str)
-                        .ok_or_else(|| key.to_owned()),
-                )
-            }
-        })?;
-        check(
-            &self.namespace,
-            &namespace,
-            is_label(&namespace),
-            "namespace",
-        )?;
-        let valid = name.len() <= 253 && name.split('.').all(is_label_of_any_length);
-        check(&self.name, &name, valid, "secret")?;
-        Ok(SecretReference {
-            name: Some(name),
-            namespace: Some(namespace),
-        })
+        self.fill(
+            |token| match token {
+                "pv.name" => Some(Ok(filling.volume)),
+                "pvc.namespace" => Some(Ok(filling.namespace)),
+                _ => None,
+            },
+            |token| match token {
+                "pv.name" => Some(Ok(filling.volume)),
+                "pvc.namespace" => Some(Ok(filling.namespace)),
+                "pvc.name" => Some(Ok(filling.claim)),
+                token => {
+                    let key = token
+                        .strip_prefix("pvc.annotations['")?
+                        .strip_suffix("']")?;
+                    let value = filling.annotations.get(key).map(String::as_str);
+                    Some(value.ok_or_else(|| key.to_owned()))
+                }
+            },
+        )
     }
-}
-
-/// Replaces each `${token}`. The value of a token may be missing: then its key is known.
-fn fill<'a>(
-    template: &str,
-    value: impl Fn(&str) -> Option<Result<&'a str, String>>,
-) -> Result<String, TemplateError> {
-    let mut filled = String::new();
-    let mut rest = template;
-    while let Some(start) = rest.find("${") {
-        filled += &rest[..start];
-        let Some(length) = rest[start..].find('}') else {
-            break;
-        };
-        let token = &rest[start + 2..start + length];
-        match value(token) {
-            Some(Ok(value)) => filled += value,
-            Some(Err(key)) => {
-                let template = template.to_owned();
-                return Err(TemplateError::NoAnnotation { template, key });
-            }
-            None => {
-                return Err(TemplateError::Unknown {
-                    template: template.to_owned(),
-                    token: token.to_owned(),
-                });
-            }
-        }
-        rest = &rest[start + length + 1..];
-    }
-    filled += rest;
-    Ok(filled)
-}
-
-fn check(
-    template: &str,
-    result: &str,
-    valid: bool,
-    what: &'static str,
-) -> Result<(), TemplateError> {
-    if valid {
-        return Ok(());
-    }
-    Err(TemplateError::Invalid {
-        template: template.to_owned(),
-        result: result.to_owned(),
-        what,
-    })
-}
-
-/// A DNS label: what a namespace may be called.
-fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_label_of_any_length(text)
-}
-
-fn is_label_of_any_length(text: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 #[cfg(test)]

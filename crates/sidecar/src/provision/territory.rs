@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::cluster::wire::WireVolume;
 
-    fn volume(affinity: serde_json::Value) -> Volume {
+    fn volume(affinity: &serde_json::Value) -> Volume {
         let wire = json!({
             "metadata": {"name": "pvc-1", "uid": "u"},
             "spec": {"csi": {"driver": "d", "volumeHandle": "h"}, "nodeAffinity": affinity},
@@ -87,7 +87,7 @@ mod tests {
     fn on_host(host: &str) -> Volume {
         let expression = json!({"key": "host", "operator": "In", "values": [host]});
         let terms = json!([{"matchExpressions": [expression]}]);
-        volume(json!({"required": {"nodeSelectorTerms": terms}}))
+        volume(&json!({"required": {"nodeSelectorTerms": terms}}))
     }
 
     #[test]
@@ -96,7 +96,7 @@ mod tests {
         let here = Territory::Node(Some(segment));
         assert!(here.has(&on_host("a")));
         assert!(!here.has(&on_host("b")));
-        assert!(here.has(&volume(json!(null))));
+        assert!(here.has(&volume(&json!(null))));
         assert!(Territory::Node(None).has(&on_host("b")));
         assert!(Territory::Cluster.has(&on_host("b")));
     }

@@ -237,3 +237,41 @@ async fn a_claim_that_fails_is_tried_ever_less_often_and_foreign_writes_do_not_c
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_journal_makes_claims_wait_and_does_not_stop_those_who_free_it() {
+    let rig = Rig::new(|profile| profile).await;
+    let sidecar = rig.sidecar(&["--worker-threads=1", "--retry-interval-max=1s"]);
+    // Two classes of which the journal can hold one.
+    let many_zones = |name: &str| {
+        let zones: Vec<_> = (0..4000)
+            .map(|number| format!("{name}-{number:024}"))
+            .collect();
+        let labels = json!([{"key": "topology.stowage.test/zone", "values": zones}]);
+        json!([{ "matchLabelExpressions": labels }])
+    };
+    rig.class(json!({"allowedTopologies": many_zones("one")}))
+        .await;
+    let other = format!("{}-other", rig.name);
+    let class = json!({"metadata": {"name": other}, "allowedTopologies": many_zones("two")});
+    rig.class(class).await;
+    let away = Mishap::refuse(Code::Unavailable, "the array is away");
+    rig.driver.upset("CreateVolume", away);
+    rig.claim("data", json!({})).await;
+    rig.event("data", "ProvisioningFailed", "the array is away")
+        .await;
+    let claim = json!({"spec": {"storageClassName": other}});
+    rig.claim("waits", claim).await;
+    rig.event(
+        "waits",
+        "ProvisioningFailed",
+        "the intent journal takes no entry",
+    )
+    .await;
+    sidecar.shows(&["stowage_sidecar_journal_full 1"]).await;
+    assert_eq!(rig.intents().await, ["data"]);
+    rig.driver.mend();
+    rig.bound("data").await;
+    rig.bound("waits").await;
+    assert_eq!(rig.driver.most_at_once("CreateVolume"), 1);
+}

@@ -45,7 +45,7 @@ fn both_calls_are_the_same(rig: &Rig) {
 }
 
 /// The object of a volume, by hand.
-fn object(rig: &Rig, name: &str, driver: &str, handle: &str, claim: Value) -> Value {
+fn object(rig: &Rig, name: &str, driver: &str, handle: &str, claim: &Value) -> Value {
     json!({
         "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": driver}},
         "spec": {
@@ -198,7 +198,7 @@ async fn an_object_of_another_driver_under_the_volumes_name_is_an_error() {
     let claim = rig.claim("data", json!({})).await;
     let name = format!("pvc-{}", claim.metadata.uid.clone().unwrap());
     let nobodys = json!({"namespace": rig.namespace, "name": "other", "uid": "other"});
-    let foreign = object(&rig, &name, "another.driver.test", "vol-1", nobodys);
+    let foreign = object(&rig, &name, "another.driver.test", "vol-1", &nobodys);
     create::<PersistentVolume>(&rig.volumes(), foreign).await;
     let _sidecar = rig.sidecar(&[]);
     rig.event("data", "ProvisioningFailed", "exists and is not the volume")
@@ -218,7 +218,7 @@ async fn an_object_of_another_claim_under_the_volumes_name_is_an_error() {
     let claim = rig.claim("data", json!({})).await;
     let name = format!("pvc-{}", claim.metadata.uid.clone().unwrap());
     let others = json!({"namespace": rig.namespace, "name": "other", "uid": "other"});
-    let foreign = object(&rig, &name, &rig.name, "vol-1", others);
+    let foreign = object(&rig, &name, &rig.name, "vol-1", &others);
     create::<PersistentVolume>(&rig.volumes(), foreign).await;
     let sidecar = rig.sidecar(&[]);
     rig.event("data", "ProvisioningFailed", "belongs to another claim")
@@ -238,7 +238,7 @@ async fn an_object_that_is_this_very_volume_is_success() {
     let uid = claim.metadata.uid.unwrap();
     let own = json!({"namespace": rig.namespace, "name": "data", "uid": uid});
     let handle = rig.driver.volumes()[0].id.clone();
-    let same = object(&rig, &format!("pvc-{uid}"), &rig.name, &handle, own);
+    let same = object(&rig, &format!("pvc-{uid}"), &rig.name, &handle, &own);
     create::<PersistentVolume>(&rig.volumes(), same).await;
     rig.event("data", "ProvisioningSucceeded", "").await;
     rig.bound("data").await;
@@ -247,6 +247,29 @@ async fn an_object_that_is_this_very_volume_is_success() {
         sidecar.metric("controller_persistentvolumeclaim_provision_failed_total"),
         [""; 0]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_claims_never_share_a_volume_however_short_its_name() {
+    let rig = Rig::plain().await;
+    let sidecar = rig.sidecar(&["--volume-name-uuid-length=1"]);
+    rig.class(json!({})).await;
+    // Sixteen names for seventeen claims.
+    for number in 0..17 {
+        let claim = rig.claim(&format!("data-{number}"), json!({})).await;
+        let name = format!("pvc-{}", &claim.metadata.uid.unwrap()[..1]);
+        if rig.volumes().get_opt(&name).await.unwrap().is_some() {
+            let says = format!("volume `{name}` exists and belongs to another claim");
+            rig.event(&format!("data-{number}"), "ProvisioningFailed", &says)
+                .await;
+            rig.delete_claim(&format!("data-{number}")).await;
+            assert!(sidecar.runs().await);
+            assert_eq!(rig.driver.calls("DeleteVolume"), 0);
+            return;
+        }
+        rig.bound(&format!("data-{number}")).await;
+    }
+    panic!("seventeen claims got seventeen of sixteen names");
 }
 
 /// Killed at a random moment, again and again, while claims come and go.

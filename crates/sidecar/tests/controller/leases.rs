@@ -6,7 +6,10 @@ use k8s_openapi::{
     api::{coordination::v1::Lease, storage::v1::VolumeAttachment},
     jiff::Timestamp,
 };
-use kube::{Api, api::DeleteParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::json;
 
 use crate::rig::{Rig, create, eventually};
@@ -162,7 +165,7 @@ async fn a_role_whose_lease_is_taken_away_ends_the_process() {
     let mut lease = leases(&rig).get(&attacher).await.unwrap();
     lease.spec.as_mut().unwrap().holder_identity = Some("go-sidecar-0".to_owned());
     leases(&rig)
-        .replace(&attacher, &Default::default(), &lease)
+        .replace(&attacher, &PostParams::default(), &lease)
         .await
         .unwrap();
     let error = sidecar.ended().await.unwrap_err();

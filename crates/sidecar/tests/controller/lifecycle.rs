@@ -17,3 +17,24 @@ async fn a_claim_is_bound_and_its_volume_goes_with_it() {
     rig.nothing_left().await;
     sidecar.stop().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_volume_is_made_and_deleted_with_one_call() {
+    let rig = Rig::new(|profile| profile).await;
+    let sidecar = rig.sidecar(&[]);
+    rig.class(json!({})).await;
+    let names: Vec<_> = (0..30).map(|number| format!("data-{number}")).collect();
+    for name in &names {
+        rig.claim(name, json!({})).await;
+    }
+    for name in &names {
+        rig.bound(name).await;
+    }
+    for name in &names {
+        rig.delete_claim(name).await;
+    }
+    rig.nothing_left().await;
+    sidecar.stop().await.unwrap();
+    assert_eq!(rig.driver.calls("CreateVolume"), 30);
+    assert_eq!(rig.driver.calls("DeleteVolume"), 30);
+}

@@ -1,5 +1,7 @@
 //! The controller's roles beside a driver in memory, against a real API server and its controllers.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
 mod bad_driver;
 mod bad_input;
 mod crash;
@@ -13,4 +15,6 @@ mod rbac;
 mod request;
 mod rig;
 mod sidecar;
+mod sources;
+mod taken_away;
 mod topology;

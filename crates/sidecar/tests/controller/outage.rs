@@ -2,11 +2,23 @@
 
 use std::time::Duration;
 
-use devcluster::testing::ControlPlane;
+use devcluster::testing::{ControlPlane, Rule};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use stowage_csi::testing::{Mishap, Moment, Trouble};
+use stowage_csi::testing::{Fault, Mishap, Moment, Trouble};
 
-use crate::rig::Rig;
+use crate::{rbac::upstream, rig::Rig};
+
+/// A driver on a control plane of its own.
+async fn rig_of_its_own() -> Rig {
+    let start = || -> &'static ControlPlane { Box::leak(Box::new(ControlPlane::start().unwrap())) };
+    let plane = tokio::task::spawn_blocking(start).await.unwrap();
+    Rig::on(plane, |mut profile| {
+        profile.topology = false;
+        profile
+    })
+    .await
+}
 
 /// The controller manager ends when it loses its lease, so it is started again too.
 async fn with_outage(plane: &'static ControlPlane, outage: Duration) {
@@ -23,13 +35,7 @@ async fn with_outage(plane: &'static ControlPlane, outage: Duration) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn work_goes_on_where_it_stopped_and_nothing_is_made_twice() {
-    let start = || -> &'static ControlPlane { Box::leak(Box::new(ControlPlane::start().unwrap())) };
-    let plane = tokio::task::spawn_blocking(start).await.unwrap();
-    let rig = Rig::on(plane, |mut profile| {
-        profile.topology = false;
-        profile
-    })
-    .await;
+    let rig = rig_of_its_own().await;
     let sidecar = rig.sidecar(&["--retry-interval-max=2s"]);
     rig.class(json!({})).await;
     rig.claim("before", json!({})).await;
@@ -39,7 +45,7 @@ async fn work_goes_on_where_it_stopped_and_nothing_is_made_twice() {
     rig.driver.upset("CreateVolume", slow.once());
     rig.claim("during", json!({})).await;
     rig.called("CreateVolume", 2).await;
-    with_outage(plane, Duration::from_secs(5)).await;
+    with_outage(rig.plane, Duration::from_secs(5)).await;
     rig.bound("during").await;
     rig.claim("after", json!({})).await;
     rig.bound("after").await;
@@ -54,20 +60,50 @@ async fn work_goes_on_where_it_stopped_and_nothing_is_made_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_can_be_stopped_while_the_server_is_away() {
-    let start = || -> &'static ControlPlane { Box::leak(Box::new(ControlPlane::start().unwrap())) };
-    let plane = tokio::task::spawn_blocking(start).await.unwrap();
-    let rig = Rig::on(plane, |mut profile| {
-        profile.topology = false;
-        profile
-    })
-    .await;
+    let rig = rig_of_its_own().await;
     let sidecar = rig.sidecar(&["--timeout=3s"]);
     rig.class(json!({})).await;
     rig.driver.upset("CreateVolume", Mishap::hang().once());
     rig.claim("data", json!({})).await;
     rig.called("CreateVolume", 1).await;
+    let plane = rig.plane;
     tokio::task::spawn_blocking(move || plane.stop().unwrap())
         .await
         .unwrap();
     sidecar.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_behind_deletes_nothing_that_is_to_be_kept() {
+    let rig = rig_of_its_own().await;
+    let user = rig.user(upstream()).await;
+    let sidecar = rig.sidecar_as(&user, &["--retry-interval-max=1s"]);
+    rig.class(json!({})).await;
+    rig.claim("data", json!({})).await;
+    let volume = rig.bound("data").await.metadata.name.unwrap();
+    rig.driver.set(Fault::VolumeCannotBeDeleted);
+    rig.delete_claim("data").await;
+    rig.event(&volume, "VolumeFailedDelete", "it does not go")
+        .await;
+    // From the restart on nobody tells the sidecar of changes; it knows a volume that is to be deleted.
+    rig.user(blind()).await;
+    with_outage(rig.plane, Duration::ZERO).await;
+    sidecar.says("may not watch persistentvolumes").await;
+    let keep = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
+    let params = PatchParams::default();
+    rig.volumes()
+        .patch(&volume, &params, &Patch::Merge(&keep))
+        .await
+        .unwrap();
+    rig.driver.mend();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(rig.driver.volumes().len(), 1);
+}
+
+/// May read volumes one by one only.
+fn blind() -> Vec<Rule<'static>> {
+    let mut rules = upstream();
+    rules[0].verbs = &["get", "create", "patch", "delete"];
+    assert_eq!(rules[0].resources, ["persistentvolumes"]);
+    rules
 }

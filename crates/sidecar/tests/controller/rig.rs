@@ -187,7 +187,7 @@ impl Rig {
 
     /// The objects of this driver's volumes.
     pub async fn own_volumes(&self) -> Vec<PersistentVolume> {
-        let all = self.volumes().list(&Default::default()).await.unwrap();
+        let all = self.volumes().list(&ListParams::default()).await.unwrap();
         let ours = |volume: &PersistentVolume| {
             let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
             csi.is_some_and(|csi| csi.driver == self.name)
@@ -316,7 +316,7 @@ where
     api.create(&PostParams::default(), &object).await.unwrap()
 }
 
-fn merge(object: &mut Value, more: Value) {
+pub fn merge(object: &mut Value, more: Value) {
     match (object, more) {
         (Value::Object(object), Value::Object(more)) => {
             for (key, value) in more {

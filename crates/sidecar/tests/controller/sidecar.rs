@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::rig::{SOON, eventually};
 
 /// Where a sidecar works.
+#[derive(Clone, Copy)]
 pub struct Place<'a> {
     pub endpoint: &'a Endpoint,
     pub kubeconfig: &'a Path,
@@ -83,7 +84,7 @@ impl Sidecar {
                 Command::Controller(args) => controller::run(args, process)
                     .await
                     .map_err(|error| error.to_string()),
-                Command::Node(args) => node::run(args, process)
+                Command::Node(args) => Box::pin(node::run(args, process))
                     .await
                     .map_err(|error| error.to_string()),
             }
@@ -114,11 +115,6 @@ impl Sidecar {
     pub async fn kill(self) {
         self.running.abort();
         let _ = self.running.await;
-        self.shutdown.cancel();
-    }
-
-    /// Asks it to stop and does not wait.
-    pub fn ask_to_stop(&self) {
         self.shutdown.cancel();
     }
 

@@ -55,7 +55,10 @@ impl State {
         id: &str,
         faults: &Faults,
     ) -> Result<(), Status> {
-        if self.snapshots.contains_key(id) {
+        if let Some(kept) = self.snapshots.get(id) {
+            if !kept.snapshot.group_snapshot_id.is_empty() {
+                return Err(Status::invalid_argument("it goes with its group"));
+            }
             return self.change(Change::SnapshotGone(id.to_owned()));
         }
         if faults.has(Fault::MissingSnapshotCannotBeDeleted) {
@@ -113,7 +116,7 @@ impl State {
 }
 
 impl KeptSnapshot {
-    fn show(&self, faults: &Faults) -> Snapshot {
+    pub(super) fn show(&self, faults: &Faults) -> Snapshot {
         let mut snapshot = self.snapshot.clone();
         if faults.has(Fault::SnapshotWithoutTime) {
             snapshot.creation_time = None;

@@ -1,0 +1,37 @@
+//! `csidriver.storage.openshift.io/v1alpha1`: one object describes the deployment of one CSI driver.
+//!
+//! Names and meaning of the fields of 2018 are kept, so that old manifests apply unchanged; everything newer is
+//! optional. The schema checks types and required fields and nothing else: words, limits, paths and unknown fields
+//! are the operator's to judge, because it can list every mistake at once in a condition and a server cannot. So
+//! that it sees what was written, unknown fields are kept, in the cluster and in these types (`unknown`).
+//!
+//! Pod templates are JSON and stay JSON: a typed template would drop each field that is newer than the types.
+
+mod schema;
+mod spec;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use spec::{
+    CSIDriverDeployment, CSIDriverDeploymentSpec, ClassMetadata, ContainerImages,
+    CsiDriverTemplate, SidecarContainer, Sidecars, StorageClassTemplate, Unknown,
+    VolumeSnapshotClassTemplate,
+};
+pub use status::{CSIDriverDeploymentStatus, Child, ConditionStatus, DriverCondition};
+
+/// The API group.
+pub const GROUP: &str = "csidriver.storage.openshift.io";
+/// Keeps an instance until everything that belongs to it is gone.
+pub const FINALIZER: &str = "csidriver.storage.openshift.io";
+/// Label of everything the operator makes: the namespace of the instance.
+pub const OWNER_NAMESPACE_LABEL: &str = "csidriver.storage.openshift.io/owner-namespace";
+/// Label of everything the operator makes: the name of the instance.
+pub const OWNER_NAME_LABEL: &str = "csidriver.storage.openshift.io/owner-name";
+/// Label of everything the operator makes: the uid of the instance. An instance that was deleted and made again
+/// has the same name and another uid.
+pub const OWNER_UID_LABEL: &str = "stowage.dev/owner-uid";
+/// Label by which a DaemonSet knows its pods.
+pub const DAEMON_SET_LABEL: &str = "csidriver.storage.openshift.io/daemonset";
+/// Label by which a Deployment knows its pods.
+pub const DEPLOYMENT_LABEL: &str = "csidriver.storage.openshift.io/deployment";

@@ -1,0 +1,301 @@
+//! What an administrator writes.
+
+use std::collections::BTreeMap;
+
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::schema::{
+    any_object, optional_object, optional_objects, optional_text_map, optional_texts, read_text,
+    read_text_map, read_texts, text,
+};
+use super::status::CSIDriverDeploymentStatus;
+
+/// Fields that this version does not know.
+pub type Unknown = BTreeMap<String, Value>;
+
+/// How a CSI driver runs: on every node, and beside the sidecars that serve the whole cluster.
+#[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "csidriver.storage.openshift.io",
+    version = "v1alpha1",
+    kind = "CSIDriverDeployment",
+    plural = "csidriverdeployments",
+    doc = "The deployment of one CSI driver.",
+    namespaced,
+    derive = "PartialEq",
+    status = "CSIDriverDeploymentStatus",
+    printcolumn = r#"{"name": "Driver", "type": "string", "jsonPath": ".spec.driverName"}"#,
+    printcolumn = r#"{"name": "State", "type": "string", "jsonPath": ".status.state"}"#,
+    printcolumn = r#"{"name": "Available", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Available\")].status"}"#,
+    printcolumn = r#"{"name": "SyncSuccessful", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"SyncSuccessful\")].status"}"#,
+    printcolumn = r#"{"name": "Nodes", "type": "string", "jsonPath": ".status.nodes"}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    crates(kube_core = "kube_core")
+)]
+pub struct CSIDriverDeploymentSpec {
+    /// `Managed` (default): the operator keeps everything as described here. `Unmanaged`: it touches nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub management_state: Option<String>,
+    /// Name of the driver, as the driver itself reports it and as storage classes name it.
+    #[serde(deserialize_with = "read_text")]
+    #[schemars(schema_with = "text")]
+    pub driver_name: String,
+    /// Pod template of the driver on each node. The first container is the driver.
+    #[schemars(schema_with = "any_object")]
+    pub driver_per_node_template: Value,
+    /// Pod template of the driver's controller. The first container is the driver. Without it there is no Deployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "optional_object")]
+    pub driver_controller_template: Option<Value>,
+    /// Path of the CSI socket inside the first container of both templates, such as `/run/csi/csi.sock`.
+    #[serde(deserialize_with = "read_text")]
+    #[schemars(schema_with = "text")]
+    pub driver_socket: String,
+    /// How often the driver is asked whether it is well; absent: never. Three failures restart its container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_period_seconds: Option<i32>,
+    /// How long the driver may take to answer. 30 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_timeout_seconds: Option<i32>,
+    /// Storage classes to create with the driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_class_templates: Option<Vec<StorageClassTemplate>>,
+    /// How node pods are replaced: `Rolling`, or `OnDelete` for drivers whose restart breaks mounts.
+    #[serde(deserialize_with = "read_text")]
+    #[schemars(schema_with = "text")]
+    pub node_update_strategy: String,
+    /// Images of the Kubernetes project's sidecars. Setting one selects them (`sidecars.mode: Upstream`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_images: Option<ContainerImages>,
+
+    /// Which sidecars run beside the driver, and how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sidecars: Option<Sidecars>,
+    /// What Kubernetes is told about the driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub csi_driver: Option<CsiDriverTemplate>,
+    /// Snapshot classes to create with the driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_snapshot_class_templates: Option<Vec<VolumeSnapshotClassTemplate>>,
+    /// How many pods the controller's Deployment has; without it what the operator's configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller_replicas: Option<i32>,
+    /// Where the kubelet keeps its files; without it what the operator's configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubelet_root_dir: Option<String>,
+
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// Images of the Kubernetes project's sidecars.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerImages {
+    /// Image of the external attacher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attacher_image: Option<String>,
+    /// Image of the external provisioner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisioner_image: Option<String>,
+    /// Image of the node driver registrar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_registrar_image: Option<String>,
+    /// Image of the liveness probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liveness_probe_image: Option<String>,
+    /// Image of the external resizer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resizer_image: Option<String>,
+    /// Image of the snapshotter sidecar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshotter_image: Option<String>,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// Which sidecars run beside the driver, and how.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Sidecars {
+    /// `Builtin` (default): one container of ours per pod. `Upstream`: the Kubernetes project's sidecars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Image of the built-in sidecar; without it what the operator's configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Upstream only: which sidecars serve the controller, of `Provisioner`, `Attacher` (both by default),
+    /// `Resizer` and `Snapshotter`. The built-in one finds out what the driver can do.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_texts"
+    )]
+    #[schemars(schema_with = "optional_texts")]
+    pub run: Option<Vec<String>>,
+    /// Built-in only: no controller pod; the sidecar of each node serves the volumes of its node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_deployment: Option<bool>,
+    /// `Named` (default): sidecars may read the secrets that classes and volumes of the driver name. `Cluster`: all
+    /// secrets, which classes with `${pvc...}` in a secret's name need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_access: Option<String>,
+    /// Resources and further arguments by container: `controller` and `node` of the built-in sidecar; `provisioner`,
+    /// `attacher`, `resizer`, `snapshotter`, `registrar` and `livenessProbe` of the Kubernetes project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containers: Option<BTreeMap<String, SidecarContainer>>,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// What can be said about one sidecar container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SidecarContainer {
+    /// Requests and limits, as in a pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "optional_object")]
+    pub resources: Option<Value>,
+    /// Arguments after the operator's own, so that they win.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_texts"
+    )]
+    #[schemars(schema_with = "optional_texts")]
+    pub extra_args: Option<Vec<String>>,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// The CSIDriver object. It is created in any case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CsiDriverTemplate {
+    /// Its spec, as `kubectl explain csidriver.spec` describes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "optional_object")]
+    pub spec: Option<Value>,
+    /// Changes of immutable fields: `Report` (default) shows them in a condition, `Recreate` deletes the object and
+    /// makes it again while no volume of the driver is attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_policy: Option<String>,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// Name, labels and annotations of a class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClassMetadata {
+    /// Name of the class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Labels of the class.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_text_map"
+    )]
+    #[schemars(schema_with = "optional_text_map")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Annotations of the class.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_text_map"
+    )]
+    #[schemars(schema_with = "optional_text_map")]
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// A StorageClass; its provisioner is the driver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StorageClassTemplate {
+    /// Name, labels and annotations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<ClassMetadata>,
+    /// Whether claims without a class get this one. Absent: as an administrator decides on the class itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<bool>,
+    /// Settings for the driver.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_text_map"
+    )]
+    #[schemars(schema_with = "optional_text_map")]
+    pub parameters: Option<BTreeMap<String, String>>,
+    /// `Delete` or `Retain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reclaim_policy: Option<String>,
+    /// Mount options of the volumes.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_texts"
+    )]
+    #[schemars(schema_with = "optional_texts")]
+    pub mount_options: Option<Vec<String>>,
+    /// Whether claims may grow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_volume_expansion: Option<bool>,
+    /// `Immediate` or `WaitForFirstConsumer`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_binding_mode: Option<String>,
+    /// Where volumes may be, as in a StorageClass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "optional_objects")]
+    pub allowed_topologies: Option<Vec<Value>>,
+    /// Changes of immutable fields: `Report` (default) shows them in a condition, `Recreate` deletes the class and
+    /// makes it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_policy: Option<String>,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// A VolumeSnapshotClass of the driver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeSnapshotClassTemplate {
+    /// Name, labels and annotations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<ClassMetadata>,
+    /// Whether snapshots without a class get this one. Absent: as an administrator decides on the class itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<bool>,
+    /// Settings for the driver.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "read_text_map"
+    )]
+    #[schemars(schema_with = "optional_text_map")]
+    pub parameters: Option<BTreeMap<String, String>>,
+    /// `Delete` (default) or `Retain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_policy: Option<String>,
+    /// Changes of immutable fields: `Report` (default) shows them in a condition, `Recreate` deletes the class and
+    /// makes it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_policy: Option<String>,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}

@@ -1,0 +1,93 @@
+//! What the operator tells about an instance.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the operator did and what it sees.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CSIDriverDeploymentStatus {
+    /// The last generation that was put into effect without an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Everything that was made for this instance; the DaemonSet first, then the Deployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children: Option<Vec<Child>>,
+    /// What the operator acts on: `Managed`, `Unmanaged` or, while it cleans up, `Removed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// `Available`, `SyncSuccessful` and `Progressing`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<DriverCondition>>,
+    /// Nodes where the driver is ready, of those where it should be: `12/15`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
+    /// The most important thing to know, for the table that `kubectl get` prints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The driver that the objects were last made for. Of two instances that name one driver the one that runs it
+    /// keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_name: Option<String>,
+    /// First of the ports that are this driver's alone, where its pods use the network of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_port: Option<i32>,
+}
+
+/// One object that was made for an instance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Child {
+    /// API group; absent for the core group.
+    // Not an empty text: Kubernetes 1.20 takes one for null, which a required field must not be.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The kind: the name of this field is older than its use.
+    pub resource: String,
+    /// Namespace; absent for cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// The generation that the operator wrote last; 0 for kinds that have none.
+    pub last_generation: i64,
+    /// The uid, by which the object is known to be ours even when its labels were taken away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+}
+
+/// One fact about an instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DriverCondition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Whether it is so.
+    pub status: ConditionStatus,
+    /// When the status changed last. Objects from 2018 may lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+    /// Why, in one word for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why, in sentences for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The generation of the instance that this is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ConditionStatus {
+    // No doc comments: schemars would turn a commented variant into a `oneOf` branch.
+    #[allow(missing_docs)]
+    True,
+    #[allow(missing_docs)]
+    False,
+    #[allow(missing_docs)]
+    Unknown,
+}

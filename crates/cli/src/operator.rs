@@ -1,0 +1,78 @@
+//! Runs the operator as a service: logs, metrics, health, the lease and the configuration around its reconciles.
+
+use stowage_operator::config::ConfigSource;
+use stowage_operator::driver_deployment;
+use stowage_operator::metrics::OperatorMetrics;
+use stowage_service::{Elections, Service, client};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::OperatorArgs;
+
+/// The lease of the operator; the original locked a ConfigMap of this name.
+const LEASE: &str = "csi-operator-leader";
+
+/// Runs until SIGTERM, or until the lease is lost.
+pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
+    let service = Service::start(&args.service)?;
+    let configured = service.health().check("configuration");
+    configured.not_ready("not read yet");
+    let kube = args.kube.config().await?;
+    let source = source(&args, &kube);
+    let elections = Elections::new(kube.clone(), &args.lease, service.metrics())?;
+    let metrics = OperatorMetrics::register(service.metrics());
+    let client = client::connect(kube)?;
+    let shutdown = service.shutdown();
+    let work = async move {
+        let config = source.load(&client).await?;
+        // Whether this process leads or not: a standby is as ready as a leader.
+        configured.ready();
+        let (sender, receiver) = watch::channel(config);
+        let lead = elections.lead(LEASE, &shutdown, |lost| {
+            reconcile(client.clone(), receiver, metrics, shutdown.clone(), lost)
+        });
+        tokio::select! {
+            () = source.follow(client.clone(), &sender) => {}
+            ended = lead => {
+                ended?.transpose()?;
+            }
+        }
+        anyhow::Ok(())
+    };
+    // Boxed: the watches of a dozen kinds make it large.
+    Ok(service.run(Box::pin(work)).await?)
+}
+
+async fn reconcile(
+    client: kube::Client,
+    config: watch::Receiver<stowage_operator::config::OperatorConfig>,
+    metrics: OperatorMetrics,
+    shutdown: CancellationToken,
+    lost: CancellationToken,
+) -> Result<(), driver_deployment::RunError> {
+    let stop = shutdown.child_token();
+    let run = driver_deployment::run(client, config, metrics, stop.clone());
+    let give_up = async {
+        lost.cancelled().await;
+        stop.cancel();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        result = run => result,
+        () = give_up => Ok(()),
+    }
+}
+
+fn source(args: &OperatorArgs, kube: &kube::Config) -> ConfigSource {
+    match (&args.config, &args.config_map) {
+        (Some(file), _) => ConfigSource::File(file.clone()),
+        (None, Some(name)) => {
+            let given = args.lease.leader_election_namespace.clone();
+            ConfigSource::ConfigMap {
+                namespace: given.unwrap_or_else(|| kube.default_namespace.clone()),
+                name: name.clone(),
+            }
+        }
+        (None, None) => ConfigSource::Defaults,
+    }
+}

@@ -1,0 +1,12 @@
+//! Runs the cluster-wide half of snapshots as a service.
+
+use stowage_service::Service;
+
+use crate::{args::SnapshotControllerArgs, sidecar::process};
+
+/// Binds snapshots to contents until SIGTERM.
+pub async fn run(args: SnapshotControllerArgs) -> anyhow::Result<()> {
+    let service = Service::start(&args.service)?;
+    let work = stowage_snapshot_controller::run(args.controller, process(&service));
+    Ok(Box::pin(service.run(work)).await?)
+}

@@ -1,0 +1,149 @@
+//! The operator as a process, called as the original was.
+
+use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use devcluster::testing::ApiServer;
+use tempfile::TempDir;
+
+use crate::{crd_files, kubectl_with};
+
+/// A process that does not outlive its test.
+struct Operator(Child);
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn eventually(what: &str, mut look: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !look() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn the_original_command_line_brings_up_the_sample_driver() {
+    let server = ApiServer::start().unwrap();
+    server.kubectl(&["apply", "-f", &crd_files()]).unwrap();
+    let place = TempDir::new().unwrap();
+    let program = place.path().join("csi-operator");
+    symlink(env!("CARGO_BIN_EXE_stowage"), &program).unwrap();
+    let mut operator = Operator(
+        Command::new(&program)
+            .args(["-v", "5", "-alsologtostderr", "-http-endpoint=127.0.0.1:0"])
+            .arg(format!("-kubeconfig={}", server.kubeconfig().display()))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let samples = crd_files().replace("/crds", "/samples/csidriverdeployment-hostpath.yaml");
+    server.kubectl(&["apply", "-f", &samples]).unwrap();
+    eventually("synced", || {
+        let path = "jsonpath={.status.conditions[?(@.type==\"SyncSuccessful\")].status}";
+        let found = server.kubectl(&["get", "csidriverdeployment", "hostpath", "-o", path]);
+        found.is_ok_and(|status| status == "True")
+    });
+    let all = server
+        .kubectl(&[
+            "get",
+            "daemonset,deployment,storageclass,csidriver",
+            "-o",
+            "name",
+        ])
+        .unwrap();
+    let mut names: Vec<_> = all.lines().collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "csidriver.storage.k8s.io/csi-hostpath",
+            "daemonset.apps/hostpath-node",
+            "deployment.apps/hostpath-controller",
+            "storageclass.storage.k8s.io/my-default-class",
+            "storageclass.storage.k8s.io/my-non-default-class",
+        ]
+    );
+    let table = server.kubectl(&["get", "csidriverdeployments"]).unwrap();
+    let header: Vec<_> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(
+        header,
+        [
+            "NAME",
+            "DRIVER",
+            "STATE",
+            "AVAILABLE",
+            "SYNCSUCCESSFUL",
+            "NODES",
+            "MESSAGE",
+            "AGE"
+        ]
+    );
+
+    let id = i32::try_from(operator.0.id()).unwrap();
+    Command::new("kill").arg(id.to_string()).status().unwrap();
+    let ended = operator.0.wait().unwrap();
+    let mut log = String::new();
+    operator
+        .0
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut log)
+        .unwrap();
+    assert!(ended.success(), "{log}");
+    assert!(log.contains("An object was written."), "{log}");
+}
+
+#[test]
+fn a_cluster_that_cannot_be_reached_is_one_sentence() {
+    let output = Command::new(env!("CARGO_BIN_EXE_stowage"))
+        .args(["operator", "--http-endpoint=", "--kubeconfig=/nowhere"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        text.contains("error: kubeconfig `/nowhere` cannot be read"),
+        "{text}"
+    );
+}
+
+#[test]
+fn empty_texts_and_unknown_fields_reach_the_operator() {
+    let instance = serde_json::json!({
+        "apiVersion": "csidriver.storage.openshift.io/v1alpha1",
+        "kind": "CSIDriverDeployment",
+        "metadata": {"name": "odd"},
+        "spec": {
+            "driverName": "", "driverSocket": "", "nodeUpdateStrategy": "", "colour": {"a": [1]},
+            "driverPerNodeTemplate": {}, "driverControllerTemplate": null,
+            "storageClassTemplates": [{"parameters": {"empty": ""}, "mountOptions": [""], "shade": 1}],
+        },
+    });
+    kubectl_with(&["apply", "--validate=false"], &instance).unwrap();
+    let stored = crate::server()
+        .kubectl(&["get", "csidriverdeployment", "odd", "-o", "json"])
+        .unwrap();
+    let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();
+    for field in ["colour", "driverSocket"] {
+        assert_eq!(stored["spec"][field], instance["spec"][field]);
+    }
+    assert_eq!(
+        stored["spec"]["storageClassTemplates"],
+        instance["spec"]["storageClassTemplates"]
+    );
+    serde_json::from_value::<stowage_api::driver_deployment::CSIDriverDeployment>(stored).unwrap();
+
+    let mut wrong = instance;
+    wrong["spec"]["probePeriodSeconds"] = "often".into();
+    let error = kubectl_with(&["apply", "--validate=false"], &wrong).unwrap_err();
+    assert!(error.contains("spec.probePeriodSeconds"), "{error}");
+}

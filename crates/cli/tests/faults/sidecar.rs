@@ -1,0 +1,100 @@
+//! `stowage sidecar controller` as a process that can be killed.
+
+use std::{
+    fs::{self, OpenOptions},
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Twice what the process allows itself.
+const LONGEST_END: Duration = Duration::from_secs(40);
+
+/// One replica. It is killed when dropped, and also when this process ends in any other way.
+pub struct Sidecar {
+    arguments: Vec<String>,
+    log: PathBuf,
+    child: Option<Child>,
+}
+
+impl Sidecar {
+    /// Not started yet. All its lives write to one log.
+    pub fn new(arguments: Vec<String>, log: PathBuf) -> Self {
+        Self {
+            arguments,
+            log,
+            child: None,
+        }
+    }
+
+    /// Starts it. It belongs to the calling thread: with that it ends.
+    pub fn start(&mut self, more: &[&str]) {
+        assert!(self.child.is_none(), "it runs already");
+        let mut options = OpenOptions::new();
+        let log = options.create(true).append(true).open(&self.log).unwrap();
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(env!("CARGO_BIN_EXE_stowage"))
+            .args(["sidecar", "controller"])
+            .args(&self.arguments)
+            .args(more)
+            .env_clear();
+        let streams = command.stdin(Stdio::null()).stdout(Stdio::null());
+        self.child = Some(streams.stderr(log).spawn().unwrap());
+    }
+
+    /// `kill -9`. Called twice: it is dead.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended by itself.
+            _ = child.kill();
+            _ = child.wait();
+        }
+    }
+
+    /// SIGTERM.
+    pub fn terminate(&mut self) {
+        let id = self.child.as_ref().unwrap().id().to_string();
+        let sent = Command::new("/bin/kill").args(["-TERM", &id]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits until it ends, which it must.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let give_up = Instant::now() + LONGEST_END;
+        loop {
+            if let Some(status) = self.has_ended() {
+                return status;
+            }
+            assert!(Instant::now() < give_up, "the sidecar does not end");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn has_ended(&mut self) -> Option<ExitStatus> {
+        let status = self.child.as_mut()?.try_wait().unwrap();
+        if status.is_some() {
+            self.child = None;
+        }
+        status
+    }
+
+    pub fn runs(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Whether it has ever led under this name.
+    pub fn has_led_as(&self, identity: &str) -> bool {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let mut lines = text.lines();
+        lines.any(|line| line.contains("This process leads.") && line.contains(identity))
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,356 @@
+//! The only writer of children.
+//!
+//! An object has drifted when it is not what the server RETURNED after our last write: not what we sent, because
+//! servers fill in defaults and drop what they do not know. The fingerprint of that answer is kept in memory; after a
+//! restart a dry-run tells. Where it drifted, everything but foreign labels and annotations is replaced: an added
+//! container, variable or toleration disappears. Where it did not, nothing is sent.
+
+mod fingerprint;
+mod ownership;
+mod refusal;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::future;
+use kube::api::{
+    DeleteParams, DynamicObject, ListParams, PostParams, Preconditions, PropagationPolicy,
+};
+use kube::core::Status;
+use kube::{Api, Client, ResourceExt};
+use stowage_api::driver_deployment::OWNER_UID_LABEL;
+
+use crate::driver::{BudgetVersion, Kind, Object};
+
+use fingerprint::{Fingerprint, body};
+use ownership::merged;
+pub use ownership::{Key, Objects, Recorded, is_ours};
+pub use refusal::Difference;
+
+/// Who writes, in `managedFields`.
+pub const FIELD_MANAGER: &str = "stowage.dev";
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing was sent.
+    None,
+    /// It was not there.
+    Created,
+    /// What is wanted changed.
+    Updated,
+    /// Somebody else had changed it.
+    Reverted,
+    /// It could only be replaced by deleting it first.
+    Recreated,
+}
+
+/// Why an object is not as it is wanted.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// An object of this name is there and is not ours.
+    #[error(
+        "{0} exists and does not belong to this CSIDriverDeployment: delete it or rename it, it is not touched"
+    )]
+    Collision(Key),
+    /// Fields changed that the server does not let anybody change.
+    #[error("{key} cannot be changed in place: {}", refusal::preview(differences))]
+    Immutable {
+        /// The object.
+        key: Key,
+        /// What would change.
+        differences: Vec<Difference>,
+    },
+    /// The server refused or did not answer.
+    #[error("error syncing {key}: {source}")]
+    Api {
+        /// The object.
+        key: Key,
+        /// What it said.
+        source: Box<kube::Error>,
+    },
+}
+
+impl ApplyError {
+    fn api(key: &Key) -> impl FnOnce(kube::Error) -> Self {
+        let key = key.clone();
+        move |source| Self::Api {
+            key,
+            source: Box::new(source),
+        }
+    }
+
+    /// The server's answer, if it is one.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Api { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            Self::Collision(_) | Self::Immutable { .. } => None,
+        }
+    }
+
+    /// Whether somebody else wrote at the same time: the next attempt sees what they wrote.
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 409)
+    }
+}
+
+/// Writes children, and remembers what the server made of them.
+pub struct Applier {
+    client: Client,
+    budget: BudgetVersion,
+    has_security_constraints: bool,
+    memory: Mutex<HashMap<Key, Fingerprint>>,
+}
+
+impl Applier {
+    /// Asks the server which versions it has.
+    pub async fn connect(client: Client) -> Result<Self, kube::Error> {
+        let budget = match client.list_api_group_resources("policy/v1").await {
+            Ok(list)
+                if list
+                    .resources
+                    .iter()
+                    .any(|it| it.kind == "PodDisruptionBudget") =>
+            {
+                BudgetVersion::V1
+            }
+            Ok(_) => BudgetVersion::V1beta1,
+            Err(kube::Error::Api(status)) if status.code == 404 => BudgetVersion::V1beta1,
+            Err(error) => return Err(error),
+        };
+        let groups = client.list_api_groups().await?;
+        let has_security_constraints = groups
+            .groups
+            .iter()
+            .any(|it| it.name == "security.openshift.io");
+        Ok(Self {
+            client,
+            budget,
+            has_security_constraints,
+            memory: Mutex::default(),
+        })
+    }
+
+    /// Everything that carries the uid of an instance. Looks through all objects of every kind: for when it is not
+    /// known what there is.
+    pub async fn owned(&self, uid: &str) -> Result<Objects, ApplyError> {
+        let selector = ListParams::default().labels(&format!("{OWNER_UID_LABEL}={uid}"));
+        let lists = Kind::ALL.map(|kind| {
+            let resource = kind.resource(self.budget);
+            let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
+            let selector = &selector;
+            async move {
+                match api.list(selector).await {
+                    Ok(list) => Ok((kind, list.items)),
+                    // Snapshots are an addition that clusters may lack.
+                    Err(error) if is_missing(&error) && kind == Kind::VolumeSnapshotClass => {
+                        Ok((kind, Vec::new()))
+                    }
+                    Err(error) => Err(ApplyError::api(&Key::all_of(kind))(error)),
+                }
+            }
+        });
+        let lists = future::try_join_all(lists).await?;
+        let objects = lists.into_iter().flat_map(|(kind, objects)| {
+            objects
+                .into_iter()
+                .map(move |object| (Key::of(kind, &object), object))
+        });
+        Ok(objects.collect())
+    }
+
+    /// Those of these objects that are there.
+    pub async fn read(&self, keys: impl IntoIterator<Item = Key>) -> Result<Objects, ApplyError> {
+        let found = keys.into_iter().map(|key| async {
+            let object = self.get(&key).await?;
+            Ok::<_, ApplyError>(object.map(|object| (key, object)))
+        });
+        let found = future::try_join_all(found).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Asks the server whether it would take this object, without making it.
+    ///
+    /// Pods are written by people; a mistake in one must not leave half a driver behind.
+    pub async fn rehearse(
+        &self,
+        wanted: &Object,
+        live: Option<&DynamicObject>,
+    ) -> Result<(), ApplyError> {
+        let key = Key::of_wanted(wanted);
+        let known = self.lock().get(&key).copied();
+        if live.is_some() && known.is_some_and(|known| known.is_for(wanted)) {
+            return Ok(());
+        }
+        let api = self.api(&key);
+        let dry_run = PostParams {
+            dry_run: true,
+            ..post()
+        };
+        let answer = match live {
+            Some(live) => {
+                api.replace(&key.name, &dry_run, &self.document(wanted, Some(live)))
+                    .await
+            }
+            None => api.create(&dry_run, &self.document(wanted, None)).await,
+        };
+        match answer {
+            // Whose it is, is found out when it is written.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(ApplyError::api(&key)(error)),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Makes the object as it is wanted. Called twice: the second time sends nothing.
+    pub async fn apply(
+        &self,
+        wanted: &Object,
+        live: Option<&DynamicObject>,
+        recorded: &Recorded,
+    ) -> Result<(DynamicObject, Change), ApplyError> {
+        let key = Key::of_wanted(wanted);
+        let Some(live) = live else {
+            return self.create(&key, wanted, recorded).await;
+        };
+        self.update(&key, wanted, live).await
+    }
+
+    async fn create(
+        &self,
+        key: &Key,
+        wanted: &Object,
+        recorded: &Recorded,
+    ) -> Result<(DynamicObject, Change), ApplyError> {
+        let api = self.api(key);
+        match api.create(&post(), &self.document(wanted, None)).await {
+            Ok(stored) => {
+                self.remember(key, wanted, &stored);
+                Ok((stored, Change::Created))
+            }
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                let there = api.get(&key.name).await.map_err(ApplyError::api(key))?;
+                let uid = wanted
+                    .labels
+                    .get(OWNER_UID_LABEL)
+                    .map_or("", String::as_str);
+                if !is_ours(&there, uid, recorded) {
+                    return Err(ApplyError::Collision(key.clone()));
+                }
+                // We died after making it, or somebody took our labels away.
+                self.update(key, wanted, &there).await
+            }
+            Err(error) => Err(ApplyError::api(key)(error)),
+        }
+    }
+
+    async fn update(
+        &self,
+        key: &Key,
+        wanted: &Object,
+        live: &DynamicObject,
+    ) -> Result<(DynamicObject, Change), ApplyError> {
+        let now = Fingerprint::of(wanted, live);
+        let known = self.lock().get(key).copied();
+        if known == Some(now) {
+            return Ok((live.clone(), Change::None));
+        }
+        let change = match known {
+            Some(known) if known.wanted == now.wanted => Change::Reverted,
+            Some(_) => Change::Updated,
+            None => {
+                let dry_run = PostParams {
+                    dry_run: true,
+                    ..post()
+                };
+                let document = self.document(wanted, Some(live));
+                let answer = self.api(key).replace(&key.name, &dry_run, &document).await;
+                match answer {
+                    Ok(answer) if Fingerprint::of(wanted, &answer) == now => {
+                        self.lock().insert(key.clone(), now);
+                        return Ok((live.clone(), Change::None));
+                    }
+                    Ok(_) => Change::Updated,
+                    Err(error) => return Err(self.explain(key, wanted, live, error).await),
+                }
+            }
+        };
+        let document = self.document(wanted, Some(live));
+        match self.api(key).replace(&key.name, &post(), &document).await {
+            Ok(stored) => {
+                self.remember(key, wanted, &stored);
+                Ok((stored, change))
+            }
+            Err(error) => Err(self.explain(key, wanted, live, error).await),
+        }
+    }
+
+    /// Deletes an object that carries our labels. Called twice: what is gone stays gone.
+    pub async fn delete(&self, key: &Key, live: &DynamicObject) -> Result<(), ApplyError> {
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: live.uid(),
+                resource_version: None,
+            }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        self.lock().remove(key);
+        match self.api(key).delete(&key.name, &parameters).await {
+            Ok(_) => Ok(()),
+            // Gone, or already another object of the same name.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) => Err(ApplyError::api(key)(error)),
+        }
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, ApplyError> {
+        let found = self.api(key).get_opt(&key.name).await;
+        found.map_err(ApplyError::api(key))
+    }
+
+    /// Whether the server is OpenShift's, where privileged pods need a right of their own.
+    pub fn has_security_constraints(&self) -> bool {
+        self.has_security_constraints
+    }
+
+    /// Which version of PodDisruptionBudgets the server has.
+    pub fn budget_version(&self) -> BudgetVersion {
+        self.budget
+    }
+
+    fn remember(&self, key: &Key, wanted: &Object, stored: &DynamicObject) {
+        let fingerprint = Fingerprint::of(wanted, stored);
+        self.lock().insert(key.clone(), fingerprint);
+    }
+
+    fn document(&self, wanted: &Object, live: Option<&DynamicObject>) -> DynamicObject {
+        merged(wanted, live, &wanted.kind.resource(self.budget))
+    }
+
+    fn api(&self, key: &Key) -> Api<DynamicObject> {
+        let resource = key.kind.resource(self.budget);
+        match &key.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Fingerprint>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_missing(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+fn post() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}

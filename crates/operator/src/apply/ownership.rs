@@ -1,0 +1,192 @@
+//! Whose an object is, and how what we want and what others added become one object.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use kube::ResourceExt;
+use kube::api::{DynamicObject, TypeMeta};
+use kube::core::ApiResource;
+use serde_json::{Value, json};
+use stowage_api::driver_deployment::{Child, OWNER_UID_LABEL};
+
+use crate::driver::{Kind, Object};
+
+/// Annotation with the keys of labels and annotations that we wrote, so that one which is no longer wanted can be told
+/// from one that somebody else added.
+const OWNED_KEYS: &str = "stowage.dev/owned-keys";
+
+/// Which object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl Key {
+    /// The key of an object that is there.
+    pub fn of(kind: Kind, object: &DynamicObject) -> Self {
+        Self {
+            kind,
+            namespace: object.namespace(),
+            name: object.name_any(),
+        }
+    }
+
+    /// The key of an object that is wanted.
+    pub fn of_wanted(object: &Object) -> Self {
+        Self {
+            kind: object.kind,
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+        }
+    }
+
+    /// The key of an entry of `status.children`; `None` for kinds that this version does not make.
+    pub fn of_child(child: &Child) -> Option<Self> {
+        let kind = Kind::named(&child.resource)?;
+        Some(Self {
+            kind,
+            namespace: kind.is_namespaced().then(|| child.namespace.clone()),
+            name: child.name.clone(),
+        })
+    }
+
+    /// All objects of a kind, for messages.
+    pub(super) fn all_of(kind: Kind) -> Self {
+        Self {
+            kind,
+            namespace: None,
+            name: "*".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind.name())?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// Objects that are there.
+pub type Objects = BTreeMap<Key, DynamicObject>;
+
+/// Uids of the objects that an instance's status lists as its own.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded(BTreeSet<String>);
+
+impl Recorded {
+    /// Those of a status.
+    pub fn of(children: &[Child]) -> Self {
+        Self(
+            children
+                .iter()
+                .filter_map(|child| child.uid.clone())
+                .collect(),
+        )
+    }
+
+    /// Whether an object is listed.
+    pub fn contains(&self, uid: Option<&str>) -> bool {
+        uid.is_some_and(|uid| self.0.contains(uid))
+    }
+}
+
+/// Whether an object belongs to the instance with this uid: by its label, or because the status lists it.
+pub fn is_ours(object: &DynamicObject, uid: &str, recorded: &Recorded) -> bool {
+    let label = object.labels().get(OWNER_UID_LABEL);
+    label.is_some_and(|label| label == uid) || recorded.contains(object.metadata.uid.as_deref())
+}
+
+/// The document to send: what is wanted, with the labels and annotations that others added.
+pub(super) fn merged(
+    wanted: &Object,
+    live: Option<&DynamicObject>,
+    resource: &ApiResource,
+) -> DynamicObject {
+    let mut object = DynamicObject::new(&wanted.name, resource);
+    object.types = Some(TypeMeta {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+    });
+    object.metadata.namespace.clone_from(&wanted.namespace);
+    object.data = Value::Object(wanted.body.clone());
+    if let Some(live) = live {
+        object.metadata = live.metadata.clone();
+        object.metadata.managed_fields = None;
+        for key in owned_keys(live) {
+            // The mark of a default class is an administrator's as soon as the template leaves it open.
+            if !key.ends_with("/is-default-class") {
+                object.labels_mut().remove(&key);
+                object.annotations_mut().remove(&key);
+            }
+        }
+        if wanted.kind == Kind::ServiceAccount {
+            object.data = account(wanted, live);
+        }
+    }
+    let extra = extra_keys(wanted);
+    object.labels_mut().extend(wanted.labels.clone());
+    object.annotations_mut().extend(wanted.annotations.clone());
+    object.annotations_mut().remove(OWNED_KEYS);
+    if !extra.is_empty() {
+        object
+            .annotations_mut()
+            .insert(OWNED_KEYS.to_owned(), extra.join(","));
+    }
+    object
+}
+
+/// Keys that come from a template and may be gone from it tomorrow.
+fn extra_keys(wanted: &Object) -> Vec<String> {
+    use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
+    let always = [OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, OWNER_UID_LABEL];
+    let labels = wanted
+        .labels
+        .keys()
+        .filter(|key| !always.contains(&key.as_str()));
+    labels.chain(wanted.annotations.keys()).cloned().collect()
+}
+
+/// The keys that we wrote last time.
+pub(super) fn owned_keys(live: &DynamicObject) -> Vec<String> {
+    let listed = live.annotations().get(OWNED_KEYS);
+    let listed = listed.into_iter().flat_map(|keys| keys.split(','));
+    listed.map(str::to_owned).collect()
+}
+
+/// An account as it is, with our pull secrets.
+fn account(wanted: &Object, live: &DynamicObject) -> Value {
+    let mut data = live.data.clone();
+    let mut secrets = pull_secrets(&data);
+    for ours in pull_secrets(&Value::Object(wanted.body.clone())) {
+        if !secrets.contains(&ours) {
+            secrets.push(ours);
+        }
+    }
+    if !secrets.is_empty() {
+        data["imagePullSecrets"] = json!(secrets);
+    }
+    data
+}
+
+/// Whether an account has all of our pull secrets.
+pub(super) fn has_pull_secrets(wanted: &Object, live: &DynamicObject) -> bool {
+    let there = pull_secrets(&live.data);
+    let ours = pull_secrets(&Value::Object(wanted.body.clone()));
+    ours.iter().all(|secret| there.contains(secret))
+}
+
+fn pull_secrets(account: &Value) -> Vec<Value> {
+    account["imagePullSecrets"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
+}

@@ -1,0 +1,278 @@
+//! The containers beside the driver.
+
+use serde_json::{Map, Value, json};
+
+use super::template::PodTemplate;
+use super::valid::{
+    Builtin, ControllerRole, Probe, Sidecars, Tuning, Upstream, UpstreamContainer, ValidDriver,
+};
+
+/// Names of volumes that are ours in every pod.
+pub const VOLUME_NAMES: [&str; 3] = [SOCKET_VOLUME, REGISTRATION_VOLUME, KUBELET_VOLUME];
+/// Names of containers that are ours in every pod, whichever sidecars are chosen: a template with one of them brings
+/// its own sidecar, and two of a kind would fight.
+pub const CONTAINER_NAMES: [&str; 7] = [
+    BUILTIN,
+    REGISTRAR,
+    PROBE,
+    "csi-provisioner",
+    "csi-attacher",
+    "csi-resizer",
+    "csi-snapshotter",
+];
+/// Name of the port that answers whether the driver is well.
+pub const PROBE_PORT_NAME: &str = "csi-probe";
+
+pub(super) const SOCKET_VOLUME: &str = "csi-driver";
+pub(super) const REGISTRATION_VOLUME: &str = "registration-dir";
+pub(super) const KUBELET_VOLUME: &str = "kubelet-root";
+
+const BUILTIN: &str = "csi-sidecar";
+const REGISTRAR: &str = "csi-driver-registrar";
+const PROBE: &str = "csi-probe";
+/// Where sidecars see the directory of the driver's socket.
+const SOCKET_MOUNT: &str = "/csi";
+/// Where sidecars see the directory in which the kubelet looks for drivers.
+const REGISTRATION_MOUNT: &str = "/registration";
+
+impl ControllerRole {
+    const fn container(self) -> &'static str {
+        match self {
+            Self::Provisioner => "csi-provisioner",
+            Self::Attacher => "csi-attacher",
+            Self::Resizer => "csi-resizer",
+            Self::Snapshotter => "csi-snapshotter",
+        }
+    }
+}
+
+/// The sidecars of a controller pod.
+pub(super) fn of_controller(driver: &ValidDriver, template: &PodTemplate) -> Vec<Value> {
+    match &driver.sidecars {
+        Sidecars::Builtin(builtin) => vec![builtin_controller(driver, builtin, template)],
+        Sidecars::Upstream(upstream) => {
+            let mut containers: Vec<_> = upstream
+                .controllers
+                .iter()
+                .map(|(role, of)| upstream_controller(driver, *role, of, template))
+                .collect();
+            containers.extend(upstream_probe(
+                driver,
+                upstream,
+                template,
+                driver.ports.controller_health,
+            ));
+            containers
+        }
+    }
+}
+
+/// The sidecars of a node pod.
+pub(super) fn of_node(driver: &ValidDriver, template: &PodTemplate) -> Vec<Value> {
+    match &driver.sidecars {
+        Sidecars::Builtin(builtin) => vec![builtin_node(driver, builtin, template)],
+        Sidecars::Upstream(upstream) => {
+            let mut containers = vec![upstream_registrar(driver, &upstream.registrar, template)];
+            let port = driver.ports.node_health;
+            containers.extend(upstream_probe(driver, upstream, template, port));
+            containers
+        }
+    }
+}
+
+fn builtin_controller(driver: &ValidDriver, builtin: &Builtin, template: &PodTemplate) -> Value {
+    let mut args = vec!["sidecar".to_owned(), "controller".to_owned()];
+    args.extend(builtin_common(driver, driver.ports.controller_health));
+    args.extend(election(driver));
+    args.push(format!(
+        "--http-endpoint=:{}",
+        driver.ports.controller_metrics
+    ));
+    container(BUILTIN, &builtin.image, args, &builtin.controller, template)
+        .mount(SOCKET_VOLUME, SOCKET_MOUNT)
+        .done()
+}
+
+fn builtin_node(driver: &ValidDriver, builtin: &Builtin, template: &PodTemplate) -> Value {
+    let mut args = vec!["sidecar".to_owned(), "node".to_owned()];
+    args.extend(builtin_common(driver, driver.ports.node_health));
+    args.push(format!(
+        "--kubelet-registration-path={}",
+        driver.paths.socket_on_node()
+    ));
+    args.push(format!("--plugin-registration-path={REGISTRATION_MOUNT}"));
+    if builtin.node_deployment {
+        args.push("--node-deployment".to_owned());
+        args.push("--node-name=$(KUBE_NODE_NAME)".to_owned());
+    }
+    let mut container = container(BUILTIN, &builtin.image, args, &builtin.node, template)
+        .mount(SOCKET_VOLUME, SOCKET_MOUNT)
+        .mount(REGISTRATION_VOLUME, REGISTRATION_MOUNT);
+    if builtin.node_deployment {
+        container = container.env_from_field("KUBE_NODE_NAME", "spec.nodeName");
+    }
+    container.done()
+}
+
+fn builtin_common(driver: &ValidDriver, port: u16) -> Vec<String> {
+    let mut args = vec![
+        format!("--csi-address={}", driver.paths.socket_in_sidecar()),
+        format!("--driver-name={}", driver.driver_name),
+    ];
+    match driver.probe {
+        Some(probe) => args.extend(health(probe, port)),
+        // Without a flag it opens its default port, which nobody would ask.
+        None => args.push("--health-port=0".to_owned()),
+    }
+    args
+}
+
+/// The driver has as long to answer as the kubelet waits.
+fn health(probe: Probe, port: u16) -> [String; 2] {
+    [
+        format!("--health-port={port}"),
+        format!("--probe-timeout={}s", probe.timeout),
+    ]
+}
+
+/// Also with one replica: while a Deployment rolls there are two.
+fn election(driver: &ValidDriver) -> [String; 2] {
+    [
+        "--leader-election=true".to_owned(),
+        format!("--leader-election-namespace={}", driver.owner.namespace),
+    ]
+}
+
+fn upstream_controller(
+    driver: &ValidDriver,
+    role: ControllerRole,
+    of: &UpstreamContainer,
+    template: &PodTemplate,
+) -> Value {
+    let mut args = upstream_common();
+    args.extend(election(driver));
+    container(role.container(), &of.image, args, &of.tuning, template)
+        .env("ADDRESS", &driver.paths.socket_in_sidecar())
+        .mount(SOCKET_VOLUME, SOCKET_MOUNT)
+        .done()
+}
+
+fn upstream_registrar(
+    driver: &ValidDriver,
+    of: &UpstreamContainer,
+    template: &PodTemplate,
+) -> Value {
+    let mut args = upstream_common();
+    args.push("--kubelet-registration-path=$(DRIVER_REG_SOCK_PATH)".to_owned());
+    container(REGISTRAR, &of.image, args, &of.tuning, template)
+        .env("ADDRESS", &driver.paths.socket_in_sidecar())
+        .env("DRIVER_REG_SOCK_PATH", &driver.paths.socket_on_node())
+        .env_from_field("KUBE_NODE_NAME", "spec.nodeName")
+        .mount(SOCKET_VOLUME, SOCKET_MOUNT)
+        .mount(REGISTRATION_VOLUME, REGISTRATION_MOUNT)
+        .done()
+}
+
+fn upstream_probe(
+    driver: &ValidDriver,
+    upstream: &Upstream,
+    template: &PodTemplate,
+    port: u16,
+) -> Option<Value> {
+    let probe = driver.probe?;
+    let of = &upstream.liveness_probe;
+    let mut args = upstream_common();
+    args.extend(health(probe, port));
+    let container = container(PROBE, &of.image, args, &of.tuning, template)
+        .env("ADDRESS", &driver.paths.socket_in_sidecar())
+        .mount(SOCKET_VOLUME, SOCKET_MOUNT);
+    Some(container.done())
+}
+
+fn upstream_common() -> Vec<String> {
+    vec!["--v=5".to_owned(), "--csi-address=$(ADDRESS)".to_owned()]
+}
+
+/// A container that is being put together.
+struct Container {
+    fields: Map<String, Value>,
+    env: Vec<Value>,
+    mounts: Vec<Value>,
+}
+
+fn container(
+    name: &str,
+    image: &str,
+    mut args: Vec<String>,
+    tuning: &Tuning,
+    template: &PodTemplate,
+) -> Container {
+    args.extend(tuning.extra_args.iter().cloned());
+    let mut fields = Map::new();
+    let mut set = |key: &str, value: Value| fields.insert(key.to_owned(), value);
+    set("name", json!(name));
+    set("image", json!(image));
+    set("imagePullPolicy", json!("IfNotPresent"));
+    set("args", json!(args));
+    set("securityContext", security_context(template.driver()));
+    // What a sidecar says when it gives up is what the instance's condition shows.
+    set("terminationMessagePolicy", json!("FallbackToLogsOnError"));
+    if let Some(resources) = &tuning.resources {
+        set("resources", resources.clone());
+    }
+    Container {
+        fields,
+        env: Vec::new(),
+        mounts: Vec::new(),
+    }
+}
+
+impl Container {
+    fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push(json!({"name": name, "value": value}));
+        self
+    }
+
+    fn env_from_field(mut self, name: &str, path: &str) -> Self {
+        let field = json!({"apiVersion": "v1", "fieldPath": path});
+        self.env
+            .push(json!({"name": name, "valueFrom": {"fieldRef": field}}));
+        self
+    }
+
+    fn mount(mut self, volume: &str, path: &str) -> Self {
+        self.mounts.push(json!({"name": volume, "mountPath": path}));
+        self
+    }
+
+    fn done(mut self) -> Value {
+        if !self.env.is_empty() {
+            self.fields.insert("env".to_owned(), self.env.into());
+        }
+        self.fields
+            .insert("volumeMounts".to_owned(), self.mounts.into());
+        Value::Object(self.fields)
+    }
+}
+
+/// What a sidecar may do: open the driver's socket, and nothing else.
+///
+/// The socket belongs to the user that the driver runs as, so the sidecar runs as the same. With SELinux, what a
+/// privileged container makes can be reached from its own domain only.
+fn security_context(driver: &Value) -> Value {
+    let theirs = &driver["securityContext"];
+    let mut ours = json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true,
+    });
+    for key in ["runAsUser", "runAsGroup", "seLinuxOptions"] {
+        if !theirs[key].is_null() {
+            ours[key] = theirs[key].clone();
+        }
+    }
+    if theirs["privileged"] == true && ours["seLinuxOptions"].is_null() {
+        ours["seLinuxOptions"] = json!({"type": "spc_t"});
+    }
+    ours
+}

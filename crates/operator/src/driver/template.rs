@@ -1,0 +1,239 @@
+//! Pod templates: JSON that is edited and otherwise left alone.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// A pod template with at least one container, in which every part that we edit has the right shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodTemplate(Value);
+
+/// A part of a template that has the wrong shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Misshapen {
+    /// Path below the template, such as `spec.containers`.
+    pub path: String,
+    /// What is there.
+    pub value: Value,
+    /// What should be there.
+    pub expected: &'static str,
+}
+
+impl PodTemplate {
+    /// Checks the shape of what will be edited; the rest is the server's to judge.
+    pub fn parse(template: &Value) -> Result<Self, Vec<Misshapen>> {
+        const OBJECTS: [&str; 4] = [
+            "/metadata",
+            "/metadata/labels",
+            "/spec",
+            "/spec/nodeSelector",
+        ];
+        const LISTS: [&str; 4] = [
+            "/spec/volumes",
+            "/spec/imagePullSecrets",
+            "/spec/containers/0/volumeMounts",
+            "/spec/containers/0/ports",
+        ];
+        let mut wrong = Vec::new();
+        let mut check = |pointer: &str, fits: fn(&Value) -> bool, expected| {
+            let value = template.pointer(pointer).unwrap_or(&Value::Null);
+            if !value.is_null() && !fits(value) {
+                wrong.push(misshapen(pointer, value, expected));
+            }
+        };
+        for pointer in OBJECTS {
+            check(pointer, Value::is_object, "must be an object");
+        }
+        for pointer in LISTS {
+            check(pointer, Value::is_array, "must be a list");
+        }
+        let containers = template.pointer("/spec/containers").unwrap_or(&Value::Null);
+        match containers.as_array() {
+            Some(list) if list.is_empty() => {
+                wrong.push(misshapen("", template, "must be non-empty"));
+            }
+            Some(list) if list.iter().all(Value::is_object) => {}
+            None if containers.is_null() => {
+                wrong.push(misshapen("", template, "must be non-empty"));
+            }
+            _ => wrong.push(misshapen(
+                "/spec/containers",
+                containers,
+                "must be a list of objects",
+            )),
+        }
+        match template {
+            Value::Object(_) if wrong.is_empty() => Ok(Self(template.clone())),
+            Value::Object(_) => Err(wrong),
+            other => Err(vec![misshapen("", other, "must be an object")]),
+        }
+    }
+
+    /// The account that the template names.
+    pub fn service_account(&self) -> Option<&str> {
+        // `serviceAccount` is the older name of the field.
+        ["serviceAccountName", "serviceAccount"]
+            .into_iter()
+            .filter_map(|key| self.spec().get(key)?.as_str())
+            .find(|name| !name.is_empty())
+    }
+
+    /// Whether pods use the network of their node.
+    pub fn uses_host_network(&self) -> bool {
+        self.spec().get("hostNetwork") == Some(&Value::Bool(true))
+    }
+
+    /// The pod's spec.
+    pub fn spec(&self) -> &Value {
+        &self.0["spec"]
+    }
+
+    /// The container that is the driver.
+    pub fn driver(&self) -> &Value {
+        &self.spec()["containers"][0]
+    }
+
+    /// All containers, those that only run at the start included.
+    pub fn containers(&self) -> impl Iterator<Item = (String, &Value)> {
+        ["containers", "initContainers"]
+            .into_iter()
+            .flat_map(|list| {
+                let containers = self.spec().get(list).and_then(Value::as_array);
+                containers
+                    .into_iter()
+                    .flatten()
+                    .enumerate()
+                    .map(move |(index, container)| (format!("spec.{list}[{index}]"), container))
+            })
+    }
+
+    /// Starts editing.
+    pub(super) fn edit(&self) -> Editor {
+        Editor(self.0.clone())
+    }
+}
+
+fn misshapen(pointer: &str, value: &Value, expected: &'static str) -> Misshapen {
+    let path = pointer
+        .trim_start_matches('/')
+        .replace("/0", "[0]")
+        .replace('/', ".");
+    Misshapen {
+        path,
+        value: value.clone(),
+        expected,
+    }
+}
+
+/// A template that is being edited. Nothing that the template says is changed unless a method's name says so.
+pub(super) struct Editor(Value);
+
+impl Editor {
+    pub(super) fn add_label(&mut self, key: &str, value: &str) {
+        let metadata = object_in(as_object(&mut self.0), "metadata");
+        object_in(metadata, "labels").insert(key.to_owned(), json!(value));
+    }
+
+    pub(super) fn add_volume(&mut self, volume: Value) {
+        list_in(self.spec(), "volumes").push(volume);
+    }
+
+    pub(super) fn add_container(&mut self, container: Value) {
+        list_in(self.spec(), "containers").push(container);
+    }
+
+    pub(super) fn add_driver_mount(&mut self, mount: Value) {
+        list_in(self.driver(), "volumeMounts").push(mount);
+    }
+
+    pub(super) fn add_driver_port(&mut self, port: Value) {
+        list_in(self.driver(), "ports").push(port);
+    }
+
+    pub(super) fn replace_driver_probe(&mut self, probe: Value) {
+        self.driver().insert("livenessProbe".to_owned(), probe);
+    }
+
+    pub(super) fn add_pull_secrets(&mut self, names: &[String]) {
+        if names.is_empty() {
+            return;
+        }
+        let secrets = list_in(self.spec(), "imagePullSecrets");
+        for name in names {
+            let secret = json!({"name": name});
+            if !secrets.contains(&secret) {
+                secrets.push(secret);
+            }
+        }
+    }
+
+    pub(super) fn add_node_selector(&mut self, selector: &BTreeMap<String, String>) {
+        if selector.is_empty() {
+            return;
+        }
+        let known = object_in(self.spec(), "nodeSelector");
+        for (key, value) in selector {
+            known.insert(key.clone(), json!(value));
+        }
+    }
+
+    /// Sets a field of the pod's spec that the template leaves open.
+    pub(super) fn default_field(&mut self, key: &str, value: Value) {
+        let field = self.spec().entry(key).or_insert(Value::Null);
+        if field.is_null() || *field == "" {
+            *field = value;
+        }
+    }
+
+    /// Asks for pods to be spread, unless the template says something about that itself.
+    pub(super) fn default_anti_affinity(&mut self, term: Value) {
+        let affinity = object_in(self.spec(), "affinity");
+        let own = affinity.entry("podAntiAffinity").or_insert(Value::Null);
+        if own.is_null() {
+            *own = term;
+        }
+    }
+
+    pub(super) fn done(self) -> Value {
+        self.0
+    }
+
+    fn spec(&mut self) -> &mut Map<String, Value> {
+        object_in(as_object(&mut self.0), "spec")
+    }
+
+    fn driver(&mut self) -> &mut Map<String, Value> {
+        let containers = list_in(self.spec(), "containers");
+        if containers.is_empty() {
+            containers.push(Value::Null);
+        }
+        as_object(&mut containers[0])
+    }
+}
+
+/// The object under `key`, made where there is none.
+fn object_in<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    as_object(map.entry(key).or_insert(Value::Null))
+}
+
+fn as_object(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("it was made an object above"),
+    }
+}
+
+/// The list under `key`, made where there is none.
+fn list_in<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
+    let value = map.entry(key).or_insert(Value::Null);
+    if !value.is_array() {
+        *value = Value::Array(Vec::new());
+    }
+    match value {
+        Value::Array(list) => list,
+        _ => unreachable!("it was made a list above"),
+    }
+}

@@ -1,0 +1,173 @@
+//! DaemonSets, the Deployment, and how many of its pods may be away.
+
+use serde_json::{Value, json};
+use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DEPLOYMENT_LABEL};
+
+use super::object;
+use super::object::{Kind, Object};
+use super::sidecar::{self, KUBELET_VOLUME, PROBE_PORT_NAME, REGISTRATION_VOLUME, SOCKET_VOLUME};
+use super::template::Editor;
+use super::valid::{Controller, NodeWorkload, Probe, UpdateStrategy, ValidDriver};
+
+pub(super) fn build(driver: &ValidDriver) -> Vec<Object> {
+    let mut objects = Vec::new();
+    for workload in &driver.node_workloads {
+        objects.push(daemon_set(driver, workload));
+    }
+    if let Some(controller) = &driver.controller {
+        objects.push(deployment(driver, controller));
+        if controller.replicas > 1 {
+            objects.push(disruption_budget(driver, controller));
+        }
+    }
+    objects
+}
+
+fn daemon_set(driver: &ValidDriver, workload: &NodeWorkload) -> Object {
+    let update = match workload.update {
+        UpdateStrategy::Rolling => "RollingUpdate",
+        UpdateStrategy::OnDelete => "OnDelete",
+    };
+    let spec = json!({
+        "selector": {"matchLabels": {DAEMON_SET_LABEL: workload.name}},
+        "template": node_pod(driver, workload),
+        "updateStrategy": {"type": update},
+    });
+    object(
+        &driver.owner,
+        Kind::DaemonSet,
+        &workload.name,
+        json!({"spec": spec}),
+    )
+}
+
+fn node_pod(driver: &ValidDriver, workload: &NodeWorkload) -> Value {
+    let root = &driver.paths.kubelet_root;
+    let mut pod = workload.template.edit();
+    pod.add_label(DAEMON_SET_LABEL, &workload.name);
+    pod.add_volume(host_path(
+        REGISTRATION_VOLUME,
+        &format!("{root}/plugins_registry"),
+        "Directory",
+    ));
+    pod.add_volume(host_path(
+        SOCKET_VOLUME,
+        &driver.paths.plugin_directory,
+        "DirectoryOrCreate",
+    ));
+    pod.add_volume(host_path(KUBELET_VOLUME, root, "Directory"));
+    pod.add_driver_mount(socket_mount(driver));
+    pod.add_driver_mount(json!({
+        "name": KUBELET_VOLUME, "mountPath": root, "mountPropagation": "Bidirectional",
+    }));
+    if let Some(probe) = driver.probe {
+        add_probe(&mut pod, probe, driver.ports.node_health);
+    }
+    for container in sidecar::of_node(driver, &workload.template) {
+        pod.add_container(container);
+    }
+    if workload.template.service_account().is_none() {
+        pod.default_field("serviceAccountName", json!(driver.node_account()));
+    }
+    if workload.template.spec()["priority"].is_null() {
+        pod.default_field("priorityClassName", json!("system-node-critical"));
+    }
+    pod.add_pull_secrets(&driver.pull_secrets);
+    pod.done()
+}
+
+fn deployment(driver: &ValidDriver, controller: &Controller) -> Object {
+    let spec = json!({
+        "replicas": controller.replicas,
+        "selector": {"matchLabels": {DEPLOYMENT_LABEL: controller.name}},
+        "strategy": strategy(controller),
+        "template": controller_pod(driver, controller),
+    });
+    object(
+        &driver.owner,
+        Kind::Deployment,
+        &controller.name,
+        json!({"spec": spec}),
+    )
+}
+
+/// On the network of a node a new pod cannot start beside an old one, whose ports it needs: on a cluster with as many
+/// nodes as pods an update would wait for ever.
+fn strategy(controller: &Controller) -> Value {
+    if controller.template.uses_host_network() {
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}})
+    } else {
+        json!({"type": "RollingUpdate"})
+    }
+}
+
+fn controller_pod(driver: &ValidDriver, controller: &Controller) -> Value {
+    let mut pod = controller.template.edit();
+    pod.add_label(DEPLOYMENT_LABEL, &controller.name);
+    pod.add_volume(json!({"name": SOCKET_VOLUME, "emptyDir": {}}));
+    pod.add_driver_mount(socket_mount(driver));
+    if let Some(probe) = driver.probe {
+        add_probe(&mut pod, probe, driver.ports.controller_health);
+    }
+    for container in sidecar::of_controller(driver, &controller.template) {
+        pod.add_container(container);
+    }
+    if controller.template.service_account().is_none() {
+        pod.default_field("serviceAccountName", json!(driver.controller_account()));
+    }
+    if controller.template.spec()["priority"].is_null() {
+        pod.default_field("priorityClassName", json!("system-cluster-critical"));
+    }
+    if controller.replicas > 1 {
+        pod.default_anti_affinity(spread(controller));
+    }
+    pod.add_node_selector(&controller.node_selector);
+    pod.add_pull_secrets(&driver.pull_secrets);
+    pod.done()
+}
+
+/// Preferred, never required: on a cluster with one node an update would wait for ever.
+fn spread(controller: &Controller) -> Value {
+    json!({
+        "preferredDuringSchedulingIgnoredDuringExecution": [{
+            "weight": 100,
+            "podAffinityTerm": {
+                "labelSelector": {"matchLabels": {DEPLOYMENT_LABEL: controller.name}},
+                "topologyKey": "kubernetes.io/hostname",
+            },
+        }],
+    })
+}
+
+fn disruption_budget(driver: &ValidDriver, controller: &Controller) -> Object {
+    let spec = json!({
+        "maxUnavailable": 1,
+        "selector": {"matchLabels": {DEPLOYMENT_LABEL: controller.name}},
+    });
+    object(
+        &driver.owner,
+        Kind::PodDisruptionBudget,
+        &controller.name,
+        json!({"spec": spec}),
+    )
+}
+
+fn host_path(name: &str, path: &str, kind: &str) -> Value {
+    json!({"name": name, "hostPath": {"path": path, "type": kind}})
+}
+
+fn socket_mount(driver: &ValidDriver) -> Value {
+    json!({"name": SOCKET_VOLUME, "mountPath": driver.paths.socket_directory})
+}
+
+/// The kubelet asks the sidecar, the sidecar asks the driver, and after three failures the kubelet restarts the driver.
+fn add_probe(pod: &mut Editor, probe: Probe, port: u16) {
+    pod.add_driver_port(json!({"name": PROBE_PORT_NAME, "containerPort": port, "protocol": "TCP"}));
+    pod.replace_driver_probe(json!({
+        "httpGet": {"path": "/healthz", "port": PROBE_PORT_NAME},
+        "initialDelaySeconds": probe.period,
+        "periodSeconds": probe.period,
+        "timeoutSeconds": probe.timeout,
+        "failureThreshold": 3,
+    }));
+}

@@ -1,0 +1,165 @@
+//! What a reconcile has to know before it decides.
+
+use kube::ResourceExt;
+use kube::core::Resource;
+use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER};
+
+use super::context::{Context, lock};
+use super::problem::Problem;
+use super::validate::needs_own_ports;
+use crate::apply::{Key, Objects, Recorded, is_ours};
+use crate::config::OperatorConfig;
+use crate::driver::secret::{self, References};
+use crate::driver::valid::Ports;
+use crate::driver::{SecretNames, ValidDriver};
+
+/// What was fetched.
+pub(super) struct Fetched {
+    pub(super) config: OperatorConfig,
+    pub(super) ports: Ports,
+    /// The first of the instance's own ports, if it needs its own.
+    pub(super) first_port: Option<u16>,
+    /// The instance that runs the driver already.
+    pub(super) rival: Option<String>,
+    /// The objects of the instance.
+    pub(super) objects: Objects,
+    /// Whether the cluster knows VolumeSnapshotClasses.
+    pub(super) has_snapshots: bool,
+    /// Secrets of the driver, whoever named them.
+    pub(super) secrets: References,
+}
+
+impl Fetched {
+    /// The secrets to grant: also those of classes that are about to be made, where their namespace exists.
+    pub(super) fn secrets_with(&self, driver: &ValidDriver, context: &Context) -> SecretNames {
+        let mut names = self.secrets.named.clone();
+        for references in own_references(driver) {
+            for (namespace, secrets) in references.named.iter() {
+                for secret in secrets
+                    .iter()
+                    .filter(|_| context.cluster.has_namespace(namespace))
+                {
+                    names.insert(namespace, secret);
+                }
+            }
+        }
+        names
+    }
+}
+
+/// What the instance's own classes say about secrets.
+pub(super) fn own_references(driver: &ValidDriver) -> impl Iterator<Item = References> {
+    let storage = driver.storage_classes.iter().map(|class| &class.base);
+    let snapshot = driver.snapshot_classes.iter().map(|class| &class.base);
+    storage
+        .chain(snapshot)
+        .filter_map(|base| base.parameters.as_ref())
+        .map(secret::of_class)
+}
+
+pub(super) async fn fetch(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+) -> Result<Fetched, Problem> {
+    let objects = objects(instance, context).await?;
+    let first_port = needs_own_ports(&instance.spec).then(|| first_port(instance, context));
+    Ok(Fetched {
+        config: context.config.borrow().clone(),
+        ports: Ports::starting_at(first_port.unwrap_or(Ports::FIRST)),
+        first_port,
+        rival: rival(instance, context),
+        objects,
+        has_snapshots: context.cluster.has_snapshots(),
+        secrets: context.cluster.secrets_of(&instance.spec.driver_name),
+    })
+}
+
+/// The objects of the instance: read one by one where it is known which there are, looked for where it is not.
+async fn objects(instance: &CSIDriverDeployment, context: &Context) -> Result<Objects, Problem> {
+    // The finalizer comes before the first object.
+    if !instance.finalizers().iter().any(|it| it == FINALIZER) {
+        return Ok(Objects::new());
+    }
+    let failed = |error| Problem::of_apply(&error, instance);
+    let uid = instance.uid().unwrap_or_default();
+    let Some(mut keys) = lock(&context.known).get(&uid).cloned() else {
+        return context.applier.owned(&uid).await.map_err(failed);
+    };
+    let children = instance
+        .status
+        .as_ref()
+        .and_then(|status| status.children.as_deref());
+    let children = children.unwrap_or_default();
+    keys.extend(children.iter().filter_map(Key::of_child));
+    let mut objects = context.applier.read(keys).await.map_err(failed)?;
+    let recorded = Recorded::of(children);
+    objects.retain(|_, object| is_ours(object, &uid, &recorded));
+    Ok(objects)
+}
+
+/// The instance that has a better right to the driver: the one that runs it, else the older one.
+fn rival(instance: &CSIDriverDeployment, context: &Context) -> Option<String> {
+    let rank = |it: &CSIDriverDeployment| {
+        let runs_it = it
+            .status
+            .as_ref()
+            .and_then(|status| status.driver_name.as_ref());
+        (
+            runs_it != Some(&it.spec.driver_name),
+            it.meta().creation_timestamp.as_ref().map(|time| time.0),
+            it.namespace(),
+            it.name_any(),
+        )
+    };
+    let others = context.instances.state();
+    let others = others.iter().filter_map(|it| it.0.as_ref().ok());
+    others
+        .filter(|it| it.uid() != instance.uid() && it.spec.driver_name == instance.spec.driver_name)
+        .filter(|it| it.meta().deletion_timestamp.is_none() && rank(it) < rank(instance))
+        .map(super::status::title)
+        .next()
+}
+
+/// The first of the ports that are this instance's alone. It keeps them for its life: pods know them.
+fn first_port(instance: &CSIDriverDeployment, context: &Context) -> u16 {
+    let of_status = |it: &CSIDriverDeployment| -> Option<u16> {
+        let status = it.status.as_ref()?;
+        u16::try_from(status.first_port?).ok()
+    };
+    let uid = instance.uid().unwrap_or_default();
+    let mut given = lock(&context.ports);
+    if let Some(port) = of_status(instance).or_else(|| given.get(&uid).copied()) {
+        given.insert(uid, port);
+        return port;
+    }
+    let others = context.instances.state();
+    let others = others.iter().filter_map(|it| it.0.as_ref().ok());
+    let mut taken: Vec<_> = others
+        .filter(|it| it.uid() != instance.uid())
+        .filter_map(of_status)
+        .collect();
+    taken.extend(given.values());
+    let port = lowest_free(&taken);
+    given.insert(uid, port);
+    port
+}
+
+fn lowest_free(taken: &[u16]) -> u16 {
+    let blocks = (Ports::FIRST..).step_by(usize::from(Ports::COUNT));
+    let mut free = blocks.filter(|first| !taken.contains(first));
+    // Ten thousand drivers on one node's network are not to be expected.
+    free.next().unwrap_or(Ports::FIRST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_given_in_blocks_and_reused() {
+        assert_eq!(lowest_free(&[]), 9808);
+        assert_eq!(lowest_free(&[9808]), 9812);
+        assert_eq!(lowest_free(&[9812, 9808, 9820]), 9816);
+        assert_eq!(lowest_free(&[9812]), 9808);
+    }
+}

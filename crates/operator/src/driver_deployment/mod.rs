@@ -1,0 +1,317 @@
+//! `CSIDriverDeployment`: one driver from one resource.
+//!
+//! A reconcile is `fetch -> validate -> build -> apply -> status`, or `cleanup` for an instance that is being deleted:
+//! one file each. Building is [`crate::driver::build`].
+
+mod apply;
+mod cleanup;
+mod context;
+mod event;
+mod fetch;
+pub mod image;
+mod observe;
+mod problem;
+mod run;
+pub mod status;
+pub mod validate;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::ResourceExt;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::{DeserializeGuard, Resource};
+use kube::runtime::controller::Action;
+use kube::{Api, Error};
+use stowage_api::driver_deployment::{
+    CSIDriverDeployment, CSIDriverDeploymentStatus, ConditionStatus,
+};
+
+use crate::driver::{self, Facts};
+use apply::Applied;
+pub use context::{Context, Guarded};
+use fetch::Fetched;
+use problem::Problem;
+pub use run::{RunError, run};
+use status::{Finding, Reason};
+use validate::{ManagementState, management_state, validate};
+
+/// Brings the cluster to what one instance describes, and its status to what the cluster looks like.
+///
+/// Never fails: whatever goes wrong ends in the instance's conditions and is tried again.
+/// Called twice: the second time sends nothing.
+pub async fn reconcile(
+    instance: Arc<Guarded>,
+    context: Arc<Context>,
+) -> Result<Action, std::convert::Infallible> {
+    let started = Instant::now();
+    let outcome = match &instance.0 {
+        Ok(instance) => reconcile_readable(instance, &context).await,
+        Err(invalid) => reconcile_unreadable(&instance, &invalid.error, &context).await,
+    };
+    context
+        .metrics
+        .reconciled(started.elapsed(), outcome.is_ok());
+    let uid = instance.uid().unwrap_or_default();
+    let action = match outcome {
+        Ok(Next::Rest) => {
+            context.forget_failures(&uid);
+            Action::await_change()
+        }
+        Ok(Next::Retry) => Action::requeue(context.count_failure(&uid)),
+        // Somebody else wrote at the same time, or our own write is still on its way to us.
+        Err(Error::Api(status)) if status.code == 409 => {
+            Action::requeue(context.count_failure(&uid))
+        }
+        Err(error) => {
+            let pause = context.count_failure(&uid);
+            let (name, namespace) = (instance.name_any(), instance.namespace());
+            tracing::warn!(name, namespace, %error, retry_in = ?pause, "An instance could not be synced.");
+            Action::requeue(pause)
+        }
+    };
+    Ok(action)
+}
+
+/// What comes after a reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Nothing, until something changes.
+    Rest,
+    /// The same again, a little later.
+    Retry,
+}
+
+async fn reconcile_readable(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+) -> Result<Next, Error> {
+    if instance.meta().deletion_timestamp.is_some() {
+        return cleanup::cleanup(instance, management_state(&instance.spec), context).await;
+    }
+    if management_state(&instance.spec) == ManagementState::Unmanaged {
+        return leave_alone(instance, context).await;
+    }
+    // fetch
+    let fetched = match fetch::fetch(instance, context).await {
+        Ok(fetched) => fetched,
+        Err(problem) => return note(instance, context, problem).await,
+    };
+    // validate
+    let driver = match validate(instance, &fetched.config, fetched.ports) {
+        Ok(driver) => driver,
+        Err(errors) => {
+            let problems = errors.iter().map(Problem::invalid).collect();
+            return report(instance, context, &fetched, problems).await;
+        }
+    };
+    if let Some(rival) = &fetched.rival {
+        let problem = Problem::claimed(&driver.driver_name, rival);
+        return report(instance, context, &fetched, vec![problem]).await;
+    }
+    cleanup::ensure_finalizer(instance, context).await?;
+    // build
+    let facts = Facts {
+        secrets: fetched.secrets_with(&driver, context),
+        has_snapshots: fetched.has_snapshots,
+        has_security_constraints: context.applier.has_security_constraints(),
+    };
+    let objects = driver::build(&driver, &facts);
+    // apply
+    let applied = apply::apply(
+        instance,
+        &driver,
+        &objects,
+        fetched.objects.clone(),
+        context,
+    )
+    .await;
+    // status
+    let warnings = problem::warnings(&driver, &fetched);
+    finish(instance, context, &fetched, applied, warnings).await
+}
+
+/// An instance that was stored with another definition than ours. Its metadata can be read in any case.
+async fn reconcile_unreadable(
+    instance: &Guarded,
+    error: &str,
+    context: &Context,
+) -> Result<Next, Error> {
+    let (namespace, name) = (
+        instance.namespace().unwrap_or_default(),
+        instance.name_any(),
+    );
+    let resource = ApiResource::erase::<CSIDriverDeployment>(&());
+    let api = Api::<DynamicObject>::namespaced_with(context.client.clone(), &namespace, &resource);
+    let Some(raw) = api.get_opt(&name).await? else {
+        return Ok(Next::Rest);
+    };
+    let before = serde_json::from_value(raw.data["status"].clone()).unwrap_or_default();
+    let mut stand_in = CSIDriverDeployment::new(
+        &name,
+        stowage_api::driver_deployment::CSIDriverDeploymentSpec::default(),
+    );
+    stand_in.metadata = raw.metadata;
+    stand_in.status = Some(before);
+    if stand_in.metadata.deletion_timestamp.is_some() {
+        return cleanup::cleanup(&stand_in, ManagementState::Managed, context).await;
+    }
+    note(&stand_in, context, Problem::unreadable(error)).await
+}
+
+/// An unmanaged instance: only its state is told.
+async fn leave_alone(instance: &CSIDriverDeployment, context: &Context) -> Result<Next, Error> {
+    let before = instance.status.clone().unwrap_or_default();
+    let after = CSIDriverDeploymentStatus {
+        state: Some("Unmanaged".to_owned()),
+        ..before.clone()
+    };
+    write(instance, context, &before, &after).await?;
+    Ok(Next::Rest)
+}
+
+/// Nothing was done and nothing was seen, because of this problem: whatever else the status says stays.
+async fn note(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+    problem: Problem,
+) -> Result<Next, Error> {
+    let before = instance.status.clone().unwrap_or_default();
+    let finding = problem::sync_finding(std::slice::from_ref(&problem), &[]);
+    let after = status::with_finding(&before, finding, instance.meta().generation);
+    let applied = Applied {
+        problems: vec![problem],
+        ..Applied::default()
+    };
+    let known = before.conditions.as_deref().unwrap_or_default();
+    event::tell(context, instance, &applied, known).await;
+    write(instance, context, &before, &after).await?;
+    Ok(applied.next())
+}
+
+/// Nothing was done, because of these problems.
+async fn report(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+    fetched: &Fetched,
+    problems: Vec<Problem>,
+) -> Result<Next, Error> {
+    let applied = Applied {
+        objects: fetched.objects.clone(),
+        problems,
+        is_complete: false,
+        ..Applied::default()
+    };
+    finish(instance, context, fetched, applied, Vec::new()).await
+}
+
+/// Tells what was done and what is seen.
+async fn finish(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+    fetched: &Fetched,
+    applied: Applied,
+    warnings: Vec<Problem>,
+) -> Result<Next, Error> {
+    let before = instance.status.clone().unwrap_or_default();
+    context.remember_objects(&instance.uid().unwrap_or_default(), &applied);
+    // Somebody else wrote at the same time: that is no news, and the next attempt sees what they wrote.
+    let conflicts = applied.problems.iter().any(|problem| problem.is_conflict);
+    if conflicts && applied.problems.iter().all(|problem| problem.is_conflict) {
+        event::tell(context, instance, &applied, &[]).await;
+        return Ok(Next::Retry);
+    }
+    let driver = &instance.spec.driver_name;
+    let observation = apply::observe(instance, &applied, context).await?;
+    let deployed = !observation.daemon_sets.is_empty();
+    let mut findings = vec![problem::sync_finding(&applied.problems, &warnings)];
+    if deployed {
+        findings.insert(0, observation.available(driver));
+        findings.push(observation.progressing());
+    } else {
+        findings.insert(0, not_deployed());
+    }
+    let generation = instance.meta().generation;
+    let is_synced = applied.problems.is_empty();
+    let after = CSIDriverDeploymentStatus {
+        observed_generation: if is_synced {
+            generation
+        } else {
+            before.observed_generation
+        },
+        children: Some(applied.children()).filter(|children| !children.is_empty()),
+        state: Some("Managed".to_owned()),
+        nodes: deployed.then(|| observation.nodes()),
+        message: Some(status::summary(&findings)),
+        driver_name: if applied.is_complete {
+            Some(driver.clone())
+        } else {
+            before.driver_name.clone()
+        },
+        first_port: fetched.first_port.map(i32::from),
+        conditions: Some(status::conditions(
+            before.conditions.as_deref(),
+            findings,
+            generation,
+        )),
+    };
+    event::tell(
+        context,
+        instance,
+        &applied,
+        before.conditions.as_deref().unwrap_or_default(),
+    )
+    .await;
+    write(instance, context, &before, &after).await?;
+    context
+        .metrics
+        .observed(instance, &after, observation.node_counts());
+    Ok(applied.next())
+}
+
+async fn write(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+    before: &CSIDriverDeploymentStatus,
+    after: &CSIDriverDeploymentStatus,
+) -> Result<(), Error> {
+    let (namespace, name) = (
+        instance.namespace().unwrap_or_default(),
+        instance.name_any(),
+    );
+    status::write(&context.client, &namespace, &name, before, after).await
+}
+
+fn not_deployed() -> Finding {
+    Finding {
+        about: status::AVAILABLE,
+        status: ConditionStatus::Unknown,
+        reason: Reason::NotDeployed,
+        message: "Nothing runs for this instance; the condition SyncSuccessful says why."
+            .to_owned(),
+    }
+}
+
+/// How long to wait before attempt `failures + 1`: from a second to five minutes, never two instances in step.
+fn pause(failures: u32, jitter: f64) -> Duration {
+    const FIRST: f64 = 1.0;
+    const LONGEST: f64 = 300.0;
+    let seconds = FIRST * 2_f64.powi(failures.min(16).cast_signed());
+    Duration::from_secs_f64(seconds.min(LONGEST) * (0.9 + 0.2 * jitter))
+}
+
+/// The type that is watched: one instance that cannot be read must not stop the watch of all.
+pub(crate) type GuardedInstance = DeserializeGuard<CSIDriverDeployment>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_from_a_second_to_five_minutes() {
+        assert_eq!(pause(0, 0.5), Duration::from_secs(1));
+        assert_eq!(pause(3, 0.5), Duration::from_secs(8));
+        assert_eq!(pause(30, 0.5), Duration::from_secs(300));
+        assert!(pause(0, 0.0) < pause(0, 1.0));
+    }
+}

@@ -1,0 +1,156 @@
+//! What keeps an instance from being as described, in words and reasons.
+
+use stowage_api::driver_deployment::{CSIDriverDeployment, ConditionStatus};
+
+use super::fetch::{Fetched, own_references};
+use super::status::{Finding, Reason, SYNC_SUCCESSFUL, title};
+use super::validate::FieldError;
+use crate::apply::ApplyError;
+use crate::driver::ValidDriver;
+use crate::driver::valid::{CsiDriver, SecretAccess};
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+    /// Whether somebody else just wrote at the same time.
+    pub(super) is_conflict: bool,
+}
+
+impl Problem {
+    fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            is_conflict: false,
+        }
+    }
+
+    pub(super) fn invalid(error: &FieldError) -> Self {
+        Self::new(Reason::Invalid, error.to_string())
+    }
+
+    pub(super) fn unreadable(error: &str) -> Self {
+        let message = format!(
+            "the instance cannot be read: {error}; compare it with `kubectl explain csidriverdeployment.spec`"
+        );
+        Self::new(Reason::Unreadable, message)
+    }
+
+    pub(super) fn claimed(driver: &str, by: &str) -> Self {
+        let message = format!(
+            "spec.driverName: Duplicate value: \"{driver}\": CSIDriverDeployment {by} has this driver; a kubelet knows \
+             only one of a name"
+        );
+        Self::new(Reason::Collision, message)
+    }
+
+    /// A field that cannot change in place, and what to do.
+    pub(super) fn immutable(error: &ApplyError, remedy: &str) -> Self {
+        Self::new(Reason::ImmutableFields, format!("{error}. {remedy}"))
+    }
+
+    pub(super) fn of_apply(error: &ApplyError, instance: &CSIDriverDeployment) -> Self {
+        let reason = match error {
+            ApplyError::Collision(_) => Reason::Collision,
+            ApplyError::Immutable { .. } => Reason::ImmutableFields,
+            ApplyError::Api { .. } => match error.status().map(|status| status.code) {
+                Some(403) => Reason::Forbidden,
+                Some(400 | 422) => Reason::Rejected,
+                _ => Reason::ApiError,
+            },
+        };
+        let message = match error {
+            ApplyError::Api { key, source } => {
+                let said = match source.as_ref() {
+                    kube::Error::Api(status) => status.message.clone(),
+                    other => other.to_string(),
+                };
+                format!(
+                    "error syncing {key} for CSIDriverDeployment {}: {said}",
+                    title(instance)
+                )
+            }
+            ApplyError::Collision(_) | ApplyError::Immutable { .. } => error.to_string(),
+        };
+        Self {
+            is_conflict: error.is_conflict(),
+            ..Self::new(reason, message)
+        }
+    }
+
+    /// Whether time may heal it. The others wait for somebody to change the instance or the object.
+    pub(super) fn is_worth_a_retry(&self) -> bool {
+        !matches!(
+            self.reason,
+            Reason::Invalid | Reason::Unreadable | Reason::ImmutableFields
+        )
+    }
+}
+
+/// What does not keep the driver from running, but should be known.
+pub(super) fn warnings(driver: &ValidDriver, fetched: &Fetched) -> Vec<Problem> {
+    let mut warnings = Vec::new();
+    if let CsiDriver::NameUnfit { reason } = &driver.csi_driver {
+        warnings.push(Problem::new(Reason::CsiDriverNameUnfit, reason.clone()));
+    }
+    if driver.secret_access == SecretAccess::Named {
+        let own = own_references(driver).flat_map(|references| references.templated);
+        let mut keys: Vec<_> = own
+            .chain(fetched.secrets.templated.iter().cloned())
+            .collect();
+        keys.sort();
+        keys.dedup();
+        if !keys.is_empty() {
+            let message = format!(
+                "classes of this driver name secrets that depend on the claim ({}): set `sidecars.secretAccess: \
+                 Cluster`, or their claims stay pending",
+                keys.join(", ")
+            );
+            warnings.push(Problem::new(Reason::SecretAccessNeeded, message));
+        }
+    }
+    let controllers = driver.controller.iter().map(|it| &it.template);
+    let nodes = driver.node_workloads.iter().map(|it| &it.template);
+    // Node pods need rights only where they do the controller's work.
+    let nodes = nodes.filter(|_| driver.is_node_deployment());
+    for account in controllers
+        .chain(nodes)
+        .filter_map(|template| template.service_account())
+    {
+        let message = format!(
+            "the sidecar runs as ServiceAccount `{account}`, to which nothing is granted here: it needs the rules that \
+             `docs/guides/operator.md` lists"
+        );
+        warnings.push(Problem::new(Reason::OwnServiceAccount, message));
+    }
+    if !driver.snapshot_classes.is_empty() && !fetched.has_snapshots {
+        let message =
+            "the cluster does not know VolumeSnapshotClasses: install them with `stowage crds`";
+        warnings.push(Problem::new(Reason::NoSnapshotSupport, message));
+    }
+    warnings
+}
+
+/// The condition `SyncSuccessful`.
+pub(super) fn sync_finding(problems: &[Problem], warnings: &[Problem]) -> Finding {
+    let (status, reasons) = match problems {
+        [] => (ConditionStatus::True, warnings),
+        problems => (ConditionStatus::False, problems),
+    };
+    let lines: Vec<_> = reasons.iter().map(|it| it.message.as_str()).collect();
+    Finding {
+        about: SYNC_SUCCESSFUL,
+        status,
+        reason: reasons.first().map_or(Reason::Synced, |it| it.reason),
+        message: lines.join("\n"),
+    }
+}
+
+/// An object that was deleted and is still there.
+pub(super) fn lingering(key: &crate::apply::Key) -> Problem {
+    let message =
+        format!("{key} is being deleted, and something holds it: see its metadata.finalizers");
+    Problem::new(Reason::ApiError, message)
+}

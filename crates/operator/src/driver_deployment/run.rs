@@ -1,0 +1,166 @@
+//! Watches everything that matters to an instance, and reconciles it when something changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DynamicObject;
+use kube::runtime::controller::Config;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{Controller, watcher};
+use kube::{Api, Client, ResourceExt};
+use stowage_api::driver_deployment::{
+    DAEMON_SET_LABEL, DEPLOYMENT_LABEL, OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, OWNER_UID_LABEL,
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::context::{Context, Guarded};
+use super::reconcile;
+use crate::apply::Applier;
+use crate::cluster::Cluster;
+use crate::config::OperatorConfig;
+use crate::driver::{BudgetVersion, Kind};
+use crate::metrics::OperatorMetrics;
+
+/// Changes that come together are handled together.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Instances that are handled at the same time.
+const CONCURRENCY: u16 = 8;
+
+/// Why the operator cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The server does not answer.
+    #[error("the API server cannot be asked what it supports")]
+    Server(#[source] Box<kube::Error>),
+    /// The server is too old.
+    #[error("this cluster runs Kubernetes {0}, and Stowage needs 1.20 or newer")]
+    TooOld(String),
+}
+
+/// Keeps all instances as described until `shutdown`.
+pub async fn run(
+    client: Client,
+    config: watch::Receiver<OperatorConfig>,
+    metrics: OperatorMetrics,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    let asked = |error| RunError::Server(Box::new(error));
+    check_version(&client).await?;
+    let applier = Applier::connect(client.clone()).await.map_err(asked)?;
+    let budget = applier.budget_version();
+    let cluster = Cluster::default();
+    let watching = cluster.watch(client.clone());
+    let work = async {
+        tokio::select! {
+            () = cluster.until_read() => {}
+            () = shutdown.cancelled() => return,
+        }
+        let controller = controller(&client, budget, &cluster, &config);
+        let instances = controller.store();
+        let context = Context::new(
+            client.clone(),
+            applier,
+            cluster.clone(),
+            config.clone(),
+            instances,
+            metrics,
+        );
+        controller
+            .graceful_shutdown_on(shutdown.clone().cancelled_owned())
+            .run(reconcile, |_, error, _| match *error {}, Arc::new(context))
+            .for_each(|outcome| async {
+                if let Err(error) = outcome {
+                    tracing::debug!(%error, "A watch or queue was interrupted, and goes on.");
+                }
+            })
+            .await;
+    };
+    tokio::select! {
+        () = watching => {}
+        () = work => {}
+    }
+    Ok(())
+}
+
+async fn check_version(client: &Client) -> Result<(), RunError> {
+    let version = client.apiserver_version().await;
+    let version = version.map_err(|error| RunError::Server(Box::new(error)))?;
+    let minor: String = version
+        .minor
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    let is_old = version.major == "1" && minor.parse::<u32>().is_ok_and(|minor| minor < 20);
+    if is_old {
+        return Err(RunError::TooOld(version.git_version));
+    }
+    Ok(())
+}
+
+fn controller(
+    client: &Client,
+    budget: BudgetVersion,
+    cluster: &Cluster,
+    config: &watch::Receiver<OperatorConfig>,
+) -> Controller<Guarded> {
+    let mut controller = Controller::new(
+        Api::<Guarded>::all(client.clone()),
+        watcher::Config::default(),
+    )
+    .with_config(
+        Config::default()
+            .debounce(DEBOUNCE)
+            .concurrency(CONCURRENCY),
+    )
+    .reconcile_all_on(cluster.changes())
+    .reconcile_all_on(changes(config.clone()));
+    let owned = watcher::Config::default().labels(OWNER_UID_LABEL);
+    for kind in Kind::ALL {
+        // Where the cluster lacks them a watch would fail for ever; the facts about the cluster watch them too.
+        if kind == Kind::VolumeSnapshotClass {
+            continue;
+        }
+        let resource = kind.resource(budget);
+        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+        controller =
+            controller.watches_with(api, resource, owned.clone(), |child| owner_of(&child));
+    }
+    for (label, suffix) in [
+        (DAEMON_SET_LABEL, "-node"),
+        (DEPLOYMENT_LABEL, "-controller"),
+    ] {
+        let pods = watcher::Config::default().labels(label);
+        let api = Api::<Pod>::all(client.clone());
+        controller = controller.watches(api, pods, move |pod| owner_of_pod(&pod, label, suffix));
+    }
+    controller
+}
+
+/// The instance that a child belongs to, by its labels.
+fn owner_of(child: &DynamicObject) -> Option<ObjectRef<Guarded>> {
+    let labels = child.labels();
+    let (namespace, name) = (
+        labels.get(OWNER_NAMESPACE_LABEL)?,
+        labels.get(OWNER_NAME_LABEL)?,
+    );
+    Some(ObjectRef::new(name).within(namespace))
+}
+
+/// The instance that a pod belongs to: its label is the name of the workload.
+fn owner_of_pod(pod: &Pod, label: &str, suffix: &str) -> Option<ObjectRef<Guarded>> {
+    let workload = pod.labels().get(label)?;
+    let name = workload.strip_suffix(suffix)?;
+    Some(ObjectRef::new(name).within(&pod.namespace()?))
+}
+
+fn changes(
+    config: watch::Receiver<OperatorConfig>,
+) -> impl futures::Stream<Item = ()> + Send + 'static {
+    stream::unfold(config, |mut config| async move {
+        config.changed().await.ok()?;
+        Some(((), config))
+    })
+}

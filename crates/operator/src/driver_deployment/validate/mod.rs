@@ -1,0 +1,216 @@
+//! From what was written to a driver that is known to be right, or to every mistake at once.
+//!
+//! Whatever could make a later step fail without the cluster's help is found here. What only a server can know (is
+//! this a valid pod?) is left to it: its answer ends in the same condition.
+
+mod class;
+mod field;
+mod name;
+mod path;
+mod sidecar;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use kube::ResourceExt;
+use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpec};
+
+use crate::config::OperatorConfig;
+use crate::driver::valid::{
+    Controller, CsiDriver, Names, NodeWorkload, Owner, Ports, Probe, Sidecars, UpdateStrategy,
+    ValidDriver,
+};
+
+use field::Errors;
+pub use field::{FieldError, Mistake};
+
+/// Seconds until an answer of the driver is too late, unless the instance says otherwise.
+const PROBE_TIMEOUT: i32 = 30;
+
+/// Whether the operator acts on an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManagementState {
+    /// It keeps everything as described.
+    Managed,
+    /// It touches nothing.
+    Unmanaged,
+}
+
+/// What the instance says about being managed; everything but the one word for "no" means yes, and is checked later.
+pub fn management_state(spec: &CSIDriverDeploymentSpec) -> ManagementState {
+    match spec.management_state.as_deref() {
+        Some("Unmanaged") => ManagementState::Unmanaged,
+        _ => ManagementState::Managed,
+    }
+}
+
+/// Whether pods of this driver use the network of their node, so that it needs ports that no other driver has.
+pub fn needs_own_ports(spec: &CSIDriverDeploymentSpec) -> bool {
+    let node = Some(&spec.driver_per_node_template);
+    let templates = node.into_iter().chain(&spec.driver_controller_template);
+    templates
+        .into_iter()
+        .any(|template| template.pointer("/spec/hostNetwork") == Some(&true.into()))
+}
+
+/// Checks an instance.
+///
+/// # Errors
+/// Every mistake, in the order of the fields.
+pub fn validate(
+    instance: &CSIDriverDeployment,
+    config: &OperatorConfig,
+    ports: Ports,
+) -> Result<ValidDriver, Vec<FieldError>> {
+    let spec = &instance.spec;
+    let mut errors = Errors::default();
+
+    name::driver(&mut errors, &spec.driver_name);
+    let names = names(&mut errors, instance);
+    let sidecars = sidecar::sidecars(&mut errors, spec, config);
+    let probe = probe(&mut errors, spec);
+    let paths = path::paths(&mut errors, spec, config);
+    let pods = template::Pods {
+        paths: paths.as_ref(),
+        ports,
+        probed: probe.is_some(),
+        builtin: matches!(sidecars.sidecars, Sidecars::Builtin(_)),
+    };
+    let node_template = template::node(&mut errors, &pods, &spec.driver_per_node_template);
+    let controller_template = spec
+        .driver_controller_template
+        .as_ref()
+        .map(|template| template::controller(&mut errors, &pods, template, config));
+    let storage_classes = class::storage_classes(&mut errors, spec);
+    let snapshot_classes = class::snapshot_classes(&mut errors, spec);
+    let update = errors.word(
+        "spec.nodeUpdateStrategy",
+        Some(&spec.node_update_strategy),
+        &[
+            ("OnDelete", UpdateStrategy::OnDelete),
+            ("Rolling", UpdateStrategy::Rolling),
+        ],
+        UpdateStrategy::Rolling,
+    );
+    let csi_driver = csi_driver(&mut errors, spec);
+    let replicas = replicas(&mut errors, spec, config);
+    management_word(&mut errors, spec);
+    errors.unknown("spec", &spec.unknown);
+
+    let (Some(paths), Some(node_template)) = (paths, node_template) else {
+        return Err(errors.into_vec());
+    };
+    if !errors.is_empty() {
+        return Err(errors.into_vec());
+    }
+    let name = instance.name_any();
+    Ok(ValidDriver {
+        owner: Owner {
+            namespace: instance.namespace().unwrap_or_default(),
+            uid: instance.uid().unwrap_or_default(),
+            name: name.clone(),
+        },
+        driver_name: spec.driver_name.clone(),
+        names,
+        paths,
+        node_workloads: vec![NodeWorkload {
+            name: format!("{name}-node"),
+            template: node_template,
+            update,
+        }],
+        controller: controller_template.flatten().map(|template| Controller {
+            name: format!("{name}-controller"),
+            template,
+            replicas,
+            node_selector: config
+                .infrastructure_node_selector
+                .clone()
+                .unwrap_or_default(),
+        }),
+        sidecars: sidecars.sidecars,
+        secret_access: sidecars.secret_access,
+        probe,
+        ports,
+        pull_secrets: config.image_pull_secrets.clone(),
+        csi_driver,
+        storage_classes,
+        snapshot_classes,
+    })
+}
+
+/// Names that are made of the instance's. One that would be too long is reported, never cut: cut names collide.
+fn names(errors: &mut Errors, instance: &CSIDriverDeployment) -> Names {
+    let name = instance.name_any();
+    let suffix = match instance.spec.driver_controller_template {
+        Some(_) => "-controller",
+        None => "-node",
+    };
+    let limit = name::LABEL_VALUE - suffix.len();
+    if name.len() > limit {
+        let detail = format!(": pods are labelled with the name and `{suffix}`");
+        errors.too_long("metadata.name", limit, &detail);
+    }
+    Names {
+        controller_account: name.clone(),
+        node_account: format!("{name}-node"),
+        role: format!("leader-election-{name}"),
+        cluster_role: format!("csidriverdeployment-{}", instance.uid().unwrap_or_default()),
+    }
+}
+
+fn probe(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) -> Option<Probe> {
+    let fields = [
+        ("spec.probePeriodSeconds", spec.probe_period_seconds),
+        ("spec.probeTimeoutSeconds", spec.probe_timeout_seconds),
+    ];
+    for (path, seconds) in fields {
+        if let Some(seconds) = seconds.filter(|seconds| *seconds <= 0) {
+            errors.invalid(path, seconds, "must be positive integer number");
+        }
+    }
+    Some(Probe {
+        period: spec.probe_period_seconds?,
+        timeout: spec.probe_timeout_seconds.unwrap_or(PROBE_TIMEOUT),
+    })
+}
+
+fn csi_driver(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) -> CsiDriver {
+    let template = spec.csi_driver.clone().unwrap_or_default();
+    errors.unknown("spec.csiDriver", &template.unknown);
+    let policy = template.update_policy.as_deref();
+    let update = class::update_policy(errors, "spec.csiDriver", policy);
+    if let Err(reason) = name::csi_driver_object(&spec.driver_name) {
+        return CsiDriver::NameUnfit { reason };
+    }
+    CsiDriver::Wanted {
+        spec: template.spec.unwrap_or_else(|| serde_json::json!({})),
+        update,
+    }
+}
+
+fn replicas(errors: &mut Errors, spec: &CSIDriverDeploymentSpec, config: &OperatorConfig) -> u16 {
+    let Some(replicas) = spec.controller_replicas else {
+        return config.replicas();
+    };
+    match u16::try_from(replicas) {
+        Ok(replicas) if replicas > 0 => replicas,
+        _ => {
+            let detail = format!("must be between 1 and {}", u16::MAX);
+            errors.invalid("spec.controllerReplicas", replicas, detail);
+            1
+        }
+    }
+}
+
+fn management_word(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) {
+    let word = spec
+        .management_state
+        .as_deref()
+        .filter(|word| !word.is_empty());
+    errors.word(
+        "spec.managementState",
+        word,
+        &[("Managed", ()), ("Unmanaged", ())],
+        (),
+    );
+}

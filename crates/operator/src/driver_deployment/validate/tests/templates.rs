@@ -1,0 +1,164 @@
+use serde_json::json;
+use stowage_api::driver_deployment::CSIDriverDeployment;
+
+use super::{check, check_with, good, refused, set, with};
+use crate::config::OperatorConfig;
+use crate::driver_deployment::validate::needs_own_ports;
+use serde_json::Value;
+
+#[test]
+fn templates_need_a_container() {
+    for path in ["driverPerNodeTemplate", "driverControllerTemplate"] {
+        for (empty, shown) in [
+            (json!({}), "{}"),
+            (json!({"spec": {}}), r#"{"spec":{}}"#),
+            (
+                json!({"spec": {"containers": []}}),
+                r#"{"spec":{"containers":[]}}"#,
+            ),
+        ] {
+            let expected = format!("spec.{path}: Invalid value: {shown}: must be non-empty");
+            refused(&with(&format!("/spec/{path}"), empty), &[&expected]);
+        }
+    }
+}
+
+#[test]
+fn templates_that_cannot_be_edited_are_refused_at_the_place() {
+    let mut instance = good();
+    set(
+        &mut instance,
+        "/spec/driverPerNodeTemplate/metadata",
+        json!([]),
+    );
+    set(
+        &mut instance,
+        "/spec/driverPerNodeTemplate/spec/volumes",
+        json!({}),
+    );
+    set(
+        &mut instance,
+        "/spec/driverControllerTemplate/spec/containers/0/ports",
+        json!(7),
+    );
+    refused(
+        &instance,
+        &[
+            "spec.driverPerNodeTemplate.metadata: Invalid value: []: must be an object",
+            "spec.driverPerNodeTemplate.spec.volumes: Invalid value: {}: must be a list",
+            "spec.driverControllerTemplate.spec.containers[0].ports: Invalid value: 7: must be a list",
+        ],
+    );
+    refused(
+        &with(
+            "/spec/driverControllerTemplate/spec/containers",
+            json!(["driver"]),
+        ),
+        &[
+            r#"spec.driverControllerTemplate.spec.containers: Invalid value: ["driver"]: must be a list of objects"#,
+        ],
+    );
+}
+
+#[test]
+fn names_of_ours_are_not_for_templates() {
+    let mut instance = with("/spec/probePeriodSeconds", json!(60));
+    let node = "/spec/driverPerNodeTemplate/spec";
+    set(
+        &mut instance,
+        &format!("{node}/volumes"),
+        json!([{"name": "mine"}, {"name": "kubelet-root"}]),
+    );
+    set(
+        &mut instance,
+        &format!("{node}/containers/0/volumeMounts"),
+        json!([{"mountPath": "/run/csi/"}, {"mountPath": "/var/lib/kubelet"}, {"mountPath": "/var/lib/kubelet/pods"}]),
+    );
+    set(
+        &mut instance,
+        &format!("{node}/containers/0/ports"),
+        json!([{"name": "csi-probe", "containerPort": 1}, {"containerPort": 9808}, {"containerPort": 9809}]),
+    );
+    set(
+        &mut instance,
+        &format!("{node}/initContainers"),
+        json!([{"name": "csi-attacher"}]),
+    );
+    let controller = "/spec/driverControllerTemplate/spec";
+    set(
+        &mut instance,
+        &format!("{controller}/containers/0/ports"),
+        json!([{"containerPort": 9810}]),
+    );
+    refused(
+        &instance,
+        &[
+            r#"spec.driverPerNodeTemplate.spec.volumes[1].name: Invalid value: "kubelet-root": is used by the operator: choose another name"#,
+            r#"spec.driverPerNodeTemplate.spec.containers[0].ports[0].name: Invalid value: "csi-probe": is used by the operator: choose another name"#,
+            "spec.driverPerNodeTemplate.spec.containers[0].ports[1].containerPort: Invalid value: 9808: is used by the \
+             sidecar: choose another port",
+            "spec.driverPerNodeTemplate.spec.initContainers[0].name: Invalid value: \"csi-attacher\": is used by the \
+             operator, which runs the sidecars itself: remove the container, or choose another name for it",
+            "spec.driverPerNodeTemplate.spec.containers[0].volumeMounts[0].mountPath: Invalid value: \"/run/csi/\": is \
+             mounted by the operator: remove the mount",
+            "spec.driverPerNodeTemplate.spec.containers[0].volumeMounts[1].mountPath: Invalid value: \
+             \"/var/lib/kubelet\": is mounted by the operator: remove the mount",
+            "spec.driverControllerTemplate.spec.containers[0].ports[0].containerPort: Invalid value: 9810: is used by \
+             the sidecar: choose another port",
+        ],
+    );
+}
+
+#[test]
+fn the_driver_on_a_node_is_privileged() {
+    let path = "/spec/driverPerNodeTemplate/spec/containers/0/securityContext";
+    refused(
+        &with(path, json!({})),
+        &[
+            "spec.driverPerNodeTemplate.spec.containers[0].securityContext.privileged: Invalid value: null: must be \
+           true: mounts that the driver makes are passed on to the node, which only privileged containers may do",
+        ],
+    );
+    check(&with(
+        "/spec/driverControllerTemplate/spec/containers/0/securityContext",
+        json!({}),
+    ))
+    .unwrap();
+}
+
+#[test]
+fn infrastructure_nodes_are_merged_and_a_clash_is_an_error() {
+    let config = OperatorConfig::parse("infrastructureNodeSelector: {role: infra}").unwrap();
+    let path = "/spec/driverControllerTemplate/spec/nodeSelector";
+    let driver = check_with(
+        &with(path, json!({"disk": "ssd", "role": "infra"})),
+        &config,
+    )
+    .unwrap();
+    assert_eq!(driver.controller.unwrap().node_selector["role"], "infra");
+    let errors = check_with(&with(path, json!({"role": "storage"})), &config).unwrap_err();
+    assert_eq!(
+        errors,
+        [
+            "spec.driverControllerTemplate.spec.nodeSelector[role]: Invalid value: \"storage\": the operator's \
+          configuration runs controllers on nodes with `infra`: take the label out of one of the two"
+        ]
+    );
+}
+
+#[test]
+fn drivers_on_the_network_of_the_node_need_ports_of_their_own() {
+    let own = |instance: Value| {
+        let instance: CSIDriverDeployment = serde_json::from_value(instance).unwrap();
+        needs_own_ports(&instance.spec)
+    };
+    assert!(!own(good()));
+    assert!(own(with(
+        "/spec/driverPerNodeTemplate/spec/hostNetwork",
+        json!(true)
+    )));
+    assert!(own(with(
+        "/spec/driverControllerTemplate/spec/hostNetwork",
+        json!(true)
+    )));
+}

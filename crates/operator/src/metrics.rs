@@ -1,0 +1,126 @@
+//! Metrics of the operator.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kube::ResourceExt;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentStatus};
+use stowage_service::Metrics;
+
+type Labels<const N: usize> = [(&'static str, String); N];
+
+/// Seconds; a sync of a driver takes some dozen requests.
+const BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+
+/// The metrics. Clones share them.
+#[derive(Clone)]
+pub struct OperatorMetrics {
+    reconciles: Family<Labels<1>, Counter>,
+    duration: Histogram,
+    drivers: Family<Labels<2>, Gauge>,
+    nodes: Family<Labels<4>, Gauge>,
+    /// What is counted for each instance, to be taken back when it changes or goes.
+    counted: Arc<Mutex<HashMap<String, Counted>>>,
+}
+
+#[derive(Default)]
+struct Counted {
+    conditions: Vec<Labels<2>>,
+    nodes: Vec<Labels<4>>,
+}
+
+impl OperatorMetrics {
+    /// Registers them.
+    pub fn register(metrics: &Metrics) -> Self {
+        let operator = Self {
+            reconciles: Family::default(),
+            duration: Histogram::new(BUCKETS),
+            drivers: Family::default(),
+            nodes: Family::default(),
+            counted: Arc::default(),
+        };
+        metrics.register(
+            "stowage_operator_reconciles",
+            "Reconciles of instances, by result",
+            operator.reconciles.clone(),
+        );
+        metrics.register(
+            "stowage_operator_reconcile_duration_seconds",
+            "How long reconciles take",
+            operator.duration.clone(),
+        );
+        metrics.register(
+            "stowage_operator_drivers",
+            "Instances, by condition and its status",
+            operator.drivers.clone(),
+        );
+        metrics.register(
+            "stowage_operator_nodes",
+            "Nodes of a driver, by state: ready of desired",
+            operator.nodes.clone(),
+        );
+        operator
+    }
+
+    /// Counts a reconcile.
+    pub(crate) fn reconciled(&self, took: Duration, ok: bool) {
+        let result = if ok { "ok" } else { "error" };
+        self.reconciles
+            .get_or_create(&[("result", result.to_owned())])
+            .inc();
+        self.duration.observe(took.as_secs_f64());
+    }
+
+    /// Counts what an instance looks like now.
+    pub(crate) fn observed(
+        &self,
+        instance: &CSIDriverDeployment,
+        status: &CSIDriverDeploymentStatus,
+        (ready, desired): (i64, i64),
+    ) {
+        let uid = instance.uid().unwrap_or_default();
+        self.forget(&uid);
+        let mut counted = Counted::default();
+        for condition in status.conditions.iter().flatten() {
+            let labels = [
+                ("condition", condition.type_.clone()),
+                ("status", format!("{:?}", condition.status)),
+            ];
+            self.drivers.get_or_create(&labels).inc();
+            counted.conditions.push(labels);
+        }
+        for (state, count) in [("ready", ready), ("desired", desired)] {
+            let labels = [
+                ("namespace", instance.namespace().unwrap_or_default()),
+                ("name", instance.name_any()),
+                ("driver", instance.spec.driver_name.clone()),
+                ("state", state.to_owned()),
+            ];
+            self.nodes.get_or_create(&labels).set(count);
+            counted.nodes.push(labels);
+        }
+        let mut all = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(uid, counted);
+    }
+
+    /// Takes back what was counted for an instance.
+    pub(crate) fn forget(&self, uid: &str) {
+        let counted = self
+            .counted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(uid);
+        let Some(counted) = counted else { return };
+        for labels in counted.conditions {
+            self.drivers.get_or_create(&labels).dec();
+        }
+        for labels in counted.nodes {
+            self.nodes.remove(&labels);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Manifests that were looked at by a person. After a change that is meant: `STOWAGE_UPDATE_GOLDEN=1 cargo test -p
+//! stowage-operator --test generator`, then review the difference as a change of the API.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use stowage_operator::driver::BudgetVersion;
+
+use crate::{CASES, Case};
+
+pub(crate) fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+fn rendered(case: &Case) -> Vec<Value> {
+    let objects = case.objects();
+    objects
+        .iter()
+        .map(|object| object.manifest(BudgetVersion::V1))
+        .collect()
+}
+
+fn write(path: &Path, documents: &[Value]) {
+    let documents = documents
+        .iter()
+        .map(|it| serde_saphyr::to_string(it).unwrap());
+    let documents: Vec<_> = documents.collect();
+    fs::write(path, documents.join("---\n")).unwrap();
+}
+
+/// Kind and name, to find a document by.
+fn title(document: &Value) -> String {
+    format!("{} {}", document["kind"], document["metadata"]["name"])
+}
+
+#[test]
+fn manifests_are_those_that_were_reviewed() {
+    for case in CASES {
+        let path = directory().join(case.name).join("objects.yaml");
+        let rendered = rendered(&case);
+        if std::env::var_os("STOWAGE_UPDATE_GOLDEN").is_some() {
+            write(&path, &rendered);
+        }
+        let reviewed = fs::read_to_string(&path).unwrap_or_default();
+        let reviewed: Vec<Value> = serde_saphyr::from_multiple(&reviewed).unwrap();
+        for (rendered, reviewed) in rendered.iter().zip(&reviewed) {
+            let name = case.name;
+            assert_eq!(title(rendered), title(reviewed), "{name}: order of objects");
+            assert_eq!(
+                serde_saphyr::to_string(rendered).unwrap(),
+                serde_saphyr::to_string(reviewed).unwrap(),
+                "{name}"
+            );
+        }
+        assert_eq!(rendered.len(), reviewed.len(), "{}", case.name);
+    }
+}
+
+#[test]
+fn pods_have_as_many_containers_as_promised() {
+    let containers = |case: &Case| -> Vec<usize> {
+        let documents = rendered(case);
+        let workloads = documents
+            .iter()
+            .filter_map(|it| it.pointer("/spec/template/spec/containers"));
+        workloads
+            .map(|list| list.as_array().unwrap().len())
+            .collect()
+    };
+    // The DaemonSet first, then the Deployment.
+    assert_eq!(containers(&Case::new("seed-builtin")), [2, 2]);
+    assert_eq!(containers(&Case::new("seed-upstream")), [2, 3]);
+    assert_eq!(containers(&Case::new("every-node")), [2]);
+}
+
+#[test]
+fn the_samples_in_deploy_are_valid() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/samples");
+    let mut seen = 0;
+    for entry in fs::read_dir(samples).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if !name.starts_with("csidriverdeployment-") {
+            continue;
+        }
+        let instance = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let config = stowage_operator::config::OperatorConfig::default();
+        let ports = stowage_operator::driver::valid::Ports::starting_at(9808);
+        let valid =
+            stowage_operator::driver_deployment::validate::validate(&instance, &config, ports);
+        assert!(valid.is_ok(), "{name}: {:?}", valid.unwrap_err());
+        seen += 1;
+    }
+    assert_eq!(seen, 2);
+}

@@ -1,0 +1,119 @@
+//! What belongs to somebody else is found and reported, never fought over.
+
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+use stowage_operator::driver::Kind;
+
+use crate::rig::{Rig, condition_of, example};
+
+#[tokio::test]
+async fn a_foreign_object_is_named_and_not_touched() {
+    let mut rig = Rig::new().await;
+    let name = format!("{}-a", rig.namespace);
+    let class = json!({"metadata": {"name": name}, "provisioner": "somebody.else"});
+    let class = serde_json::from_value(class).unwrap();
+    rig.api(Kind::StorageClass)
+        .create(&PostParams::default(), &class)
+        .await
+        .unwrap();
+    rig.create(example(&rig.namespace)).await;
+    rig.reconcile("hostpath").await;
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(
+        (&condition["status"], &condition["reason"]),
+        (&json!("False"), &json!("Collision"))
+    );
+    let message = condition["message"].as_str().unwrap();
+    assert!(
+        message.starts_with(&format!(
+            "StorageClass {name} exists and does not belong to"
+        )),
+        "{message}"
+    );
+    assert_eq!(
+        rig.get(Kind::StorageClass, &name).await["provisioner"],
+        "somebody.else"
+    );
+    assert_eq!(
+        rig.instance().await["status"]["observedGeneration"],
+        json!(null)
+    );
+    // The rest runs.
+    assert!(!rig.get(Kind::DaemonSet, "hostpath-node").await.is_null());
+
+    // And goes without taking the foreign class along.
+    rig.instances()
+        .delete("hostpath", &DeleteParams::default())
+        .await
+        .unwrap();
+    rig.sync().await;
+    assert!(!rig.get(Kind::StorageClass, &name).await.is_null());
+    rig.api(Kind::StorageClass)
+        .delete(&name, &DeleteParams::default())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn of_two_instances_with_one_driver_the_first_has_it() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let mut second = example(&rig.namespace);
+    second["metadata"]["name"] = json!("second");
+    second["spec"]["storageClassTemplates"] = json!([]);
+    rig.create(second).await;
+    rig.reconcile("second").await;
+    let condition = condition_of(&rig.instance_named("second").await, "SyncSuccessful");
+    assert_eq!(
+        (&condition["status"], &condition["reason"]),
+        (&json!("False"), &json!("Collision"))
+    );
+    let expected = format!(
+        "spec.driverName: Duplicate value: \"{0}.example\": CSIDriverDeployment {0}/hostpath has this driver; a \
+         kubelet knows only one of a name",
+        rig.namespace
+    );
+    assert_eq!(condition["message"], expected);
+    assert!(rig.get(Kind::DaemonSet, "second-node").await.is_null());
+    // The first one does not notice.
+    rig.sync().await;
+    assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
+
+    rig.instances()
+        .delete("hostpath", &DeleteParams::default())
+        .await
+        .unwrap();
+    rig.sync().await;
+    rig.sync_named("second").await;
+    assert!(!rig.get(Kind::DaemonSet, "second-node").await.is_null());
+}
+
+#[tokio::test]
+async fn drivers_on_the_network_of_the_node_get_ports_of_their_own() {
+    let mut rig = Rig::new().await;
+    let on_host = |instance: &mut serde_json::Value| {
+        instance["spec"]["driverPerNodeTemplate"]["spec"]["hostNetwork"] = json!(true);
+        instance["spec"]["probePeriodSeconds"] = json!(60);
+    };
+    rig.deploy(on_host).await;
+    let mut second = example(&rig.namespace);
+    on_host(&mut second);
+    second["metadata"]["name"] = json!("second");
+    second["spec"]["driverName"] = json!(format!("{}.second", rig.namespace));
+    second["spec"]["storageClassTemplates"] = json!([]);
+    rig.create(second).await;
+    rig.sync_named("second").await;
+    let port = async |name: &str| {
+        rig.get(Kind::DaemonSet, name).await["spec"]["template"]["spec"]["containers"][1]["args"][4]
+            .clone()
+    };
+    let (first, second) = (port("hostpath-node").await, port("second-node").await);
+    assert_eq!(
+        (first, second),
+        (json!("--health-port=9808"), json!("--health-port=9812"))
+    );
+    // Remembered over a restart.
+    let mut restarted = rig.restarted().await;
+    restarted.sync_named("second").await;
+    assert_eq!(restarted.faults.writes(), Vec::<String>::new());
+}

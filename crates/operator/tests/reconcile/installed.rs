@@ -1,0 +1,205 @@
+//! The manifests of `deploy/`: with exactly these rights the operator can do its work.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use stowage_operator::driver::rbac::{controller_rules, operator_rules};
+
+use crate::rig::{Rig, server};
+
+fn deploy(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy")
+        .join(file)
+}
+
+#[test]
+fn the_operators_rules_are_those_of_the_code() {
+    let rules = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "csi-operator"},
+        "rules": operator_rules(),
+    });
+    let path = deploy("prerequisites/04-rules.yaml");
+    if std::env::var_os("STOWAGE_UPDATE_GOLDEN").is_some() {
+        let comment =
+            "# Written by `STOWAGE_UPDATE_GOLDEN=1 cargo test -p stowage-operator`: do not edit.\n";
+        fs::write(
+            &path,
+            format!("{comment}{}", serde_saphyr::to_string(&rules).unwrap()),
+        )
+        .unwrap();
+    }
+    let committed: Value =
+        serde_saphyr::from_str(&fs::read_to_string(&path).unwrap_or_default()).unwrap();
+    assert_eq!(committed, rules);
+    let text = rules.to_string();
+    assert!(
+        !text.contains("escalate") && !text.contains("\"bind\"") && !text.contains('*'),
+        "{text}"
+    );
+}
+
+/// The table of the guide, for accounts that a template brings along.
+#[test]
+fn the_guide_lists_the_rules_of_the_code() {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut table = String::from("| scope | API group | resource | verbs |\n|---|---|---|---|\n");
+    for (scope, rules) in ["cluster", "namespace"].into_iter().zip(controller_rules()) {
+        for rule in rules {
+            let (group, resource) = (text(&rule["apiGroups"][0]), text(&rule["resources"][0]));
+            let group = if group.is_empty() {
+                "core".to_owned()
+            } else {
+                group
+            };
+            let verbs: Vec<_> = rule["verbs"].as_array().unwrap().iter().map(text).collect();
+            table.push_str(&format!(
+                "| {scope} | {group} | {resource} | {} |\n",
+                verbs.join(", ")
+            ));
+        }
+    }
+    let path = deploy("../docs/guides/operator.md");
+    let guide = fs::read_to_string(&path).unwrap();
+    let (before, rest) = guide.split_once("<!-- rules -->\n").unwrap();
+    let (listed, after) = rest.split_once("<!-- end of rules -->").unwrap();
+    if std::env::var_os("STOWAGE_UPDATE_GOLDEN").is_some() {
+        let new = format!("{before}<!-- rules -->\n{table}<!-- end of rules -->{after}");
+        fs::write(&path, new).unwrap();
+    } else {
+        assert_eq!(listed, table);
+    }
+}
+
+#[test]
+fn the_definition_is_the_same_in_both_places() {
+    let read = |file| fs::read_to_string(deploy(file)).unwrap();
+    assert_eq!(
+        read("prerequisites/01-crd.yaml"),
+        read("crds/csidriver.storage.openshift.io.yaml")
+    );
+}
+
+async fn as_operator() -> Client {
+    let mut kubeconfig = Kubeconfig::read_from(server().kubeconfig()).unwrap();
+    for user in &mut kubeconfig.auth_infos {
+        let user = user.auth_info.get_or_insert_default();
+        user.impersonate = Some("system:serviceaccount:csi-operator:csi-operator".to_owned());
+        user.impersonate_groups = Some(vec![
+            "system:serviceaccounts".to_owned(),
+            "system:authenticated".to_owned(),
+        ]);
+    }
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    Client::try_from(config).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_operators_account_can_do_all_of_its_work_and_no_more() {
+    let prerequisites = deploy("prerequisites");
+    server()
+        .kubectl(&["apply", "-f", prerequisites.to_str().unwrap()])
+        .unwrap();
+    let manifest = deploy("operator.yaml");
+    server()
+        .kubectl(&["apply", "-f", manifest.to_str().unwrap()])
+        .unwrap();
+
+    let mut rig = Rig::with_client(as_operator().await).await;
+    let namespace = rig.namespace.clone();
+    rig.deploy(|instance| {
+        let secret = json!({
+            "csi.storage.k8s.io/provisioner-secret-name": "s",
+            "csi.storage.k8s.io/provisioner-secret-namespace": namespace,
+        });
+        instance["spec"]["controllerReplicas"] = json!(2);
+        instance["spec"]["storageClassTemplates"][0]["parameters"] = secret;
+        instance["spec"]["volumeSnapshotClassTemplates"] =
+            json!([{"metadata": {"name": format!("{namespace}-s")}}]);
+        instance["spec"]["sidecars"]["secretAccess"] = json!("Named");
+    })
+    .await;
+    assert_eq!(rig.condition("SyncSuccessful").await["message"], "");
+    rig.edit(json!({"spec": {"sidecars": {"secretAccess": "Cluster"}}}))
+        .await;
+    rig.sync().await;
+    assert_eq!(rig.condition("SyncSuccessful").await["message"], "");
+    let events = rig.events().await;
+    assert!(
+        events.iter().any(|it| it.starts_with("ObjectsCreated")),
+        "{events:?}"
+    );
+    rig.instances()
+        .delete("hostpath", &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+    rig.sync().await;
+    assert!(rig.instance().await.is_null());
+
+    for refused in [
+        &["create", "pods"][..],
+        &["escalate", "clusterroles"],
+        &["bind", "clusterroles"],
+        &["list", "secrets"],
+        &[
+            "create",
+            "csidriverdeployments.csidriver.storage.openshift.io",
+        ],
+        &["update", "configmaps", "-n", "csi-operator"],
+        &["update", "nodes"],
+    ] {
+        let account = "system:serviceaccount:csi-operator:csi-operator";
+        let arguments = [&["auth", "can-i", "--as", account], refused].concat();
+        assert!(server().kubectl(&arguments).is_err(), "{refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_right_is_named_and_nothing_is_made() {
+    let mut kubeconfig = Kubeconfig::read_from(server().kubeconfig()).unwrap();
+    for user in &mut kubeconfig.auth_infos {
+        let user = user.auth_info.get_or_insert_default();
+        user.impersonate = Some("somebody".to_owned());
+    }
+    let reader = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "somebody"},
+        "rules": [
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": ["csidriver.storage.openshift.io"], "resources": ["*"], "verbs": ["patch"]},
+        ],
+    });
+    server()
+        .kubectl_with_input(&["apply", "-f", "-"], &reader.to_string())
+        .unwrap();
+    let bind = [
+        "create",
+        "clusterrolebinding",
+        "somebody",
+        "--clusterrole=somebody",
+        "--user=somebody",
+    ];
+    server().kubectl(&bind).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    let mut rig = Rig::with_client(Client::try_from(config).unwrap()).await;
+    rig.create(crate::rig::example(&rig.namespace)).await;
+    rig.reconcile("hostpath").await;
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(condition["reason"], "Forbidden");
+    let message = condition["message"].as_str().unwrap();
+    assert!(
+        message.contains("cannot create resource \"daemonsets\""),
+        "{message}"
+    );
+    assert_eq!(rig.titles().await, Vec::<String>::new());
+}

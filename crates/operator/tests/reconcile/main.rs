@@ -1,0 +1,17 @@
+//! Reconciles against a real API server. There are no kubelets and no controllers: what those would write, tests write.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy exempts tests, but not the functions they share"
+)]
+
+mod collisions;
+mod deletion;
+mod drift;
+mod faults;
+mod installed;
+mod refusals;
+mod rig;
+mod running;
+mod scenarios;
+mod statuses;

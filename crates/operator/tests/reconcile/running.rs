@@ -1,0 +1,227 @@
+//! The whole operator, with its watches.
+
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use stowage_api::driver_deployment::CSIDriverDeployment;
+use stowage_operator::config::OperatorConfig;
+use stowage_operator::driver::{BudgetVersion, Kind};
+use stowage_operator::driver_deployment::run;
+use stowage_operator::metrics::OperatorMetrics;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::faults::Faults;
+use crate::rig::{client_of, condition_of, example, resource, start_server};
+
+async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn instances(client: &Client) -> Api<DynamicObject> {
+    let resource = kube::api::ApiResource::erase::<CSIDriverDeployment>(&());
+    Api::namespaced_with(client.clone(), "default", &resource)
+}
+
+fn children(client: &Client, kind: Kind) -> Api<DynamicObject> {
+    let resource = kind.resource(BudgetVersion::V1beta1);
+    if kind.is_namespaced() {
+        Api::namespaced_with(client.clone(), "default", &resource)
+    } else {
+        Api::all_with(client.clone(), &resource)
+    }
+}
+
+async fn synced(client: &Client) -> Value {
+    eventually("synced", async || {
+        let instance = instances(client).get_opt("hostpath").await.unwrap()?;
+        let instance = serde_json::to_value(instance).unwrap();
+        let is_current =
+            instance["status"]["observedGeneration"] == instance["metadata"]["generation"];
+        is_current.then_some(instance)
+    })
+    .await
+}
+
+/// A deleted object is back within a second, a changed one as it was.
+async fn deleted_and_changed_objects_come_back(client: &Client) {
+    let sets = children(client, Kind::DaemonSet);
+    let uid = sets.get("hostpath-node").await.unwrap().metadata.uid;
+    sets.delete("hostpath-node", &DeleteParams::default())
+        .await
+        .unwrap();
+    let started = Instant::now();
+    eventually("the DaemonSet is back", async || {
+        let found = sets.get_opt("hostpath-node").await.unwrap()?;
+        (found.metadata.uid != uid).then_some(())
+    })
+    .await;
+    assert!(
+        started.elapsed() < Duration::from_secs(1),
+        "took {:?}",
+        started.elapsed()
+    );
+
+    let classes = children(client, Kind::VolumeSnapshotClass);
+    classes
+        .delete("default-s", &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("the snapshot class is back", async || {
+        classes.get_opt("default-s").await.unwrap()
+    })
+    .await;
+
+    let deployments = children(client, Kind::Deployment);
+    let patch = Patch::Merge(json!({"spec": {"replicas": 9}}));
+    deployments
+        .patch("hostpath-controller", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let started = Instant::now();
+    eventually("the change is taken back", async || {
+        let found = deployments.get("hostpath-controller").await.unwrap();
+        (found.data["spec"]["replicas"] == 1).then_some(())
+    })
+    .await;
+    assert!(
+        started.elapsed() < Duration::from_secs(1),
+        "took {:?}",
+        started.elapsed()
+    );
+}
+
+/// A kubelet that registers the driver is noticed.
+async fn a_registered_driver_is_available(client: &Client) {
+    let sets = children(client, Kind::DaemonSet);
+    let deployments = children(client, Kind::Deployment);
+    let counts = json!({"status": {
+        "observedGeneration": 1, "desiredNumberScheduled": 1, "currentNumberScheduled": 1, "numberMisscheduled": 0,
+        "numberReady": 1, "numberAvailable": 1, "updatedNumberScheduled": 1,
+    }});
+    sets.patch_status(
+        "hostpath-node",
+        &PatchParams::default(),
+        &Patch::Merge(counts),
+    )
+    .await
+    .unwrap();
+    let generation = deployments
+        .get("hostpath-controller")
+        .await
+        .unwrap()
+        .metadata
+        .generation;
+    let counts = json!({"status": {
+        "observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+    }});
+    let patch = Patch::Merge(counts);
+    deployments
+        .patch_status("hostpath-controller", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    eventually("not registered", async || {
+        let instance =
+            serde_json::to_value(instances(client).get("hostpath").await.unwrap()).unwrap();
+        (condition_of(&instance, "Available")["reason"] == "NotRegistered").then_some(())
+    })
+    .await;
+    let nodes = resource("storage.k8s.io", "v1", "CSINode", "csinodes");
+    let nodes = Api::<DynamicObject>::all_with(client.clone(), &nodes);
+    let node = json!({"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "default.example", "nodeID": "n"}]}});
+    nodes
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(node).unwrap(),
+        )
+        .await
+        .unwrap();
+    eventually("available", async || {
+        let instance =
+            serde_json::to_value(instances(client).get("hostpath").await.unwrap()).unwrap();
+        (condition_of(&instance, "Available")["status"] == "True").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_operator_keeps_a_driver_as_described() {
+    let server = start_server();
+    let faults = Faults::default();
+    let client = client_of(&server, &faults).await;
+    let (config, configured) = watch::channel(OperatorConfig::default());
+    let metrics = stowage_service::Metrics::new();
+    let shutdown = CancellationToken::new();
+    let operator = run(
+        client_of(&server, &faults).await,
+        configured,
+        OperatorMetrics::register(&metrics),
+        shutdown.clone(),
+    );
+    let operator = tokio::spawn(operator);
+
+    let mut instance = example("default");
+    instance["spec"]["volumeSnapshotClassTemplates"] = json!([{"metadata": {"name": "default-s"}}]);
+    let instance = serde_json::from_value(instance).unwrap();
+    instances(&client)
+        .create(&PostParams::default(), &instance)
+        .await
+        .unwrap();
+    synced(&client).await;
+
+    deleted_and_changed_objects_come_back(&client).await;
+    a_registered_driver_is_available(&client).await;
+    // Counted right after the status is written.
+    eventually("counted", async || {
+        let text = metrics.encode().unwrap();
+        let available = r#"stowage_operator_drivers{condition="Available",status="True"} 1"#;
+        let ready = r#"name="hostpath",driver="default.example",state="ready"} 1"#;
+        (text.contains(available) && text.contains(ready)).then_some(())
+    })
+    .await;
+
+    // Then nothing happens.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    faults.start(crate::faults::Mode::Off);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(faults.writes(), Vec::<String>::new());
+
+    // A new configuration is taken up without a restart.
+    let deployments = children(&client, Kind::Deployment);
+    config.send_replace(OperatorConfig::parse("deploymentReplicas: 2").unwrap());
+    eventually("two replicas", async || {
+        let found = deployments.get("hostpath-controller").await.unwrap();
+        (found.data["spec"]["replicas"] == 2).then_some(())
+    })
+    .await;
+
+    instances(&client)
+        .delete("hostpath", &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("gone", async || {
+        instances(&client)
+            .get_opt("hostpath")
+            .await
+            .unwrap()
+            .is_none()
+            .then_some(())
+    })
+    .await;
+    for kind in Kind::ALL {
+        let labels = kube::api::ListParams::default().labels("stowage.dev/owner-uid");
+        let left = children(&client, kind).list(&labels).await.unwrap();
+        assert!(left.items.is_empty(), "{left:?}");
+    }
+    shutdown.cancel();
+    operator.await.unwrap().unwrap();
+}

@@ -1,0 +1,241 @@
+//! The conditions tell the truth.
+
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use stowage_operator::driver::Kind;
+
+use crate::rig::{Rig, condition_of};
+
+fn is(about: &'static str, status: &'static str, reason: &'static str) -> impl Fn(&Value) -> bool {
+    move |instance| {
+        let condition = condition_of(instance, about);
+        condition["status"] == status && condition["reason"] == reason
+    }
+}
+
+#[tokio::test]
+async fn a_driver_is_available_when_its_pods_run_and_kubelets_know_it() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    assert!(is("Available", "False", "Starting")(&rig.instance().await));
+    rig.make_ready(2).await;
+    let instance = rig
+        .sync_until("available", is("Available", "True", "Ready"))
+        .await;
+    assert_eq!(instance["status"]["nodes"], "2/2");
+    assert_eq!(instance["status"]["message"], "2 of 2 nodes ready.");
+    assert!(is("Progressing", "False", "Complete")(&instance));
+    // Steady: not a single write.
+    let before = rig.versions().await;
+    rig.sync().await;
+    assert_eq!(rig.versions().await, before);
+}
+
+#[tokio::test]
+async fn a_driver_without_a_controller_can_be_available() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|instance| instance["spec"]["driverControllerTemplate"] = json!(null))
+        .await;
+    rig.make_ready(1).await;
+    rig.sync_until("available", is("Available", "True", "Ready"))
+        .await;
+}
+
+#[tokio::test]
+async fn missing_controllers_and_missing_nodes_are_told_apart() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    rig.make_ready(3).await;
+    rig.sync_until("available", is("Available", "True", "Ready"))
+        .await;
+    rig.patch_status(
+        Kind::DaemonSet,
+        "hostpath-node",
+        json!({"numberAvailable": 2, "numberUnavailable": 1}),
+    )
+    .await;
+    let instance = rig
+        .sync_until("short of nodes", is("Available", "False", "NodesNotReady"))
+        .await;
+    assert_eq!(
+        condition_of(&instance, "Available")["message"],
+        "2 of 3 nodes ready.\nDaemonSet \"hostpath-node\" with CSI driver has 1 not ready pod(s)."
+    );
+    let counts = json!({"availableReplicas": 0, "unavailableReplicas": 1});
+    rig.patch_status(Kind::Deployment, "hostpath-controller", counts)
+        .await;
+    let instance = rig
+        .sync_until(
+            "without controller",
+            is("Available", "False", "ControllerNotReady"),
+        )
+        .await;
+    let message = condition_of(&instance, "Available")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message
+            .contains("Deployment \"hostpath-controller\" with CSI driver has 1 not ready pod(s)."),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn an_update_makes_a_driver_progress_until_its_pods_are_new() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    rig.make_ready(1).await;
+    rig.sync_until("available", is("Available", "True", "Ready"))
+        .await;
+    rig.edit(json!({"spec": {"probePeriodSeconds": 5}})).await;
+    rig.sync().await;
+    let instance = rig.instance().await;
+    assert!(
+        is("Progressing", "True", "RollingOut")(&instance),
+        "{instance:#}"
+    );
+    assert!(
+        is("Available", "False", "Starting")(&instance),
+        "counts of the old pods are not believed"
+    );
+    rig.make_ready(1).await;
+    rig.sync_until("complete", is("Progressing", "False", "Complete"))
+        .await;
+}
+
+async fn pod(rig: &Rig, status: Value) {
+    let pod = json!({
+        "metadata": {
+            "name": "hostpath-node-x",
+            "labels": {"csidriver.storage.openshift.io/daemonset": "hostpath-node"},
+        },
+        "spec": {"nodeName": "n", "automountServiceAccountToken": false, "containers": [{"name": "csi-sidecar", "image": "x"}]},
+    });
+    let resource = crate::rig::resource("", "v1", "Pod", "pods");
+    let api = kube::Api::<kube::api::DynamicObject>::namespaced_with(
+        rig.client.clone(),
+        &rig.namespace,
+        &resource,
+    );
+    let pod = serde_json::from_value(pod).unwrap();
+    // The account of the namespace is made by a controller that does not run here.
+    let account = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
+    let _ = rig
+        .api(Kind::ServiceAccount)
+        .create(&PostParams::default(), &account)
+        .await;
+    api.create(&PostParams::default(), &pod).await.unwrap();
+    let patch = kube::api::Patch::Merge(json!({"status": status}));
+    api.patch_status(
+        "hostpath-node-x",
+        &kube::api::PatchParams::default(),
+        &patch,
+    )
+    .await
+    .unwrap();
+}
+
+fn container(state: &Value, last: &Value) -> Value {
+    json!({"containerStatuses": [{
+        "name": "csi-sidecar", "image": "x", "imageID": "", "ready": false, "restartCount": 1, "state": state,
+        "lastState": last,
+    }]})
+}
+
+#[tokio::test]
+async fn the_first_failing_pod_tells_its_own_reason() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    rig.make_ready(1).await;
+    rig.patch_status(
+        Kind::DaemonSet,
+        "hostpath-node",
+        json!({"numberAvailable": 0, "numberUnavailable": 1}),
+    )
+    .await;
+    let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"nowhere/x\""}});
+    pod(&rig, container(&waiting, &json!({}))).await;
+    let instance = rig
+        .sync_until("short of nodes", is("Available", "False", "NodesNotReady"))
+        .await;
+    let message = condition_of(&instance, "Available")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message.ends_with(
+            "Pod hostpath-node-x on node n: container csi-sidecar: ImagePullBackOff: Back-off pulling image \"nowhere/x\""
+        ),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_driver_that_calls_itself_something_else_is_not_available() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    rig.make_ready(1).await;
+    rig.patch_status(
+        Kind::DaemonSet,
+        "hostpath-node",
+        json!({"numberAvailable": 0, "numberUnavailable": 1}),
+    )
+    .await;
+    let words = "--driver-name is `a`, but the driver at `/csi/csi.sock` says that it is `other.example`: it is not registered";
+    let last = json!({"terminated": {"exitCode": 1, "message": words}});
+    pod(
+        &rig,
+        container(&json!({"waiting": {"reason": "CrashLoopBackOff"}}), &last),
+    )
+    .await;
+    let instance = rig
+        .sync_until("misnamed", is("Available", "False", "DriverNameMismatch"))
+        .await;
+    let message = condition_of(&instance, "Available")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message.contains("`other.example`")
+            && message.contains(&format!("`{}.example`", rig.namespace)),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn pods_that_admission_refuses_are_explained() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    rig.make_ready(1).await;
+    rig.patch_status(
+        Kind::DaemonSet,
+        "hostpath-node",
+        json!({"numberAvailable": 0, "numberUnavailable": 1}),
+    )
+    .await;
+    let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+    let event = json!({
+        "metadata": {"name": "refused"}, "reason": "FailedCreate", "type": "Warning",
+        "message": "Error creating: pods is forbidden: exceeded quota: no-pods",
+        "involvedObject": {
+            "kind": "DaemonSet", "name": "hostpath-node", "namespace": rig.namespace, "uid": set["metadata"]["uid"],
+        },
+    });
+    let resource = crate::rig::resource("", "v1", "Event", "events");
+    let api = kube::Api::<kube::api::DynamicObject>::namespaced_with(
+        rig.client.clone(),
+        &rig.namespace,
+        &resource,
+    );
+    let event = serde_json::from_value(event).unwrap();
+    api.create(&PostParams::default(), &event).await.unwrap();
+    let instance = rig
+        .sync_until("short of nodes", is("Available", "False", "NodesNotReady"))
+        .await;
+    let message = condition_of(&instance, "Available")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(message.contains("exceeded quota: no-pods"), "{message}");
+}

@@ -1,0 +1,38 @@
+//! Volumes that the driver was asked to attach, until it is known what became of that.
+//!
+//! The finalizer on the attachment should be enough to remember them by. It is not where the attachment is taken away
+//! regardless: by a person who removes finalizers, or by the API server, which decides to delete an object that has
+//! no finalizer and then deletes it although one was added in between.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::step::Detach;
+use crate::queue::Key;
+
+/// How to undo each of them, by attachment.
+#[derive(Default)]
+pub(super) struct Unsure(Mutex<HashMap<Key, Detach>>);
+
+impl Unsure {
+    /// The driver is about to be asked. Called twice: the last one counts.
+    pub(super) fn begin(&self, attachment: &str, undo: Detach) {
+        self.lock().insert(attachment.into(), undo);
+    }
+
+    /// It is attached and its attachment says so, or it is not attached.
+    pub(super) fn end(&self, attachment: &str) {
+        self.lock().remove(attachment);
+    }
+
+    /// What is to be undone if the attachment is gone.
+    pub(super) fn undo(&self, attachment: &str) -> Option<Detach> {
+        self.lock().get(attachment).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Detach>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

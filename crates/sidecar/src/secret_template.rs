@@ -1,0 +1,163 @@
+//! Names of secrets with holes in them, such as `${pvc.name}`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::SecretReference;
+
+/// Keys of a class's parameters with this prefix are for the controllers and never reach the driver.
+pub const PREFIX: &str = "csi.storage.k8s.io/";
+
+/// Where a secret is, before what it is for is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretTemplate {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+}
+
+/// Why a template names no secret.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// A hole that nothing fills.
+    #[error("the secret template `{template}` does not resolve: `${{{token}}}` is not known here")]
+    Unknown {
+        /// The template.
+        template: String,
+        /// The hole.
+        token: String,
+    },
+    /// A hole for an annotation that is not there.
+    #[error(
+        "the secret template `{template}` does not resolve: the claim has no annotation `{key}`"
+    )]
+    NoAnnotation {
+        /// The template.
+        template: String,
+        /// The annotation.
+        key: String,
+    },
+    /// The holes are filled, but not with a name.
+    #[error(
+        "the secret template `{template}` resolves to `{result}`, which no {what} can be called"
+    )]
+    Invalid {
+        /// The template.
+        template: String,
+        /// What became of it.
+        result: String,
+        /// What it should be the name of.
+        what: &'static str,
+    },
+}
+
+/// A name without its namespace, or the other way round.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parameter `{0}` needs `{1}` beside it, and neither may be empty")]
+pub struct Half(pub String, pub String);
+
+/// The value of a token, if the token is known. A value may be missing: then its key is known.
+pub type Value<'a> = Option<Result<&'a str, String>>;
+
+impl SecretTemplate {
+    /// The template under a pair of keys of a class.
+    pub fn under(
+        parameters: &BTreeMap<String, String>,
+        name_key: String,
+        namespace_key: String,
+    ) -> Result<Option<Self>, Half> {
+        let value = |key: &str| parameters.get(key).map(String::as_str);
+        match (value(&name_key), value(&namespace_key)) {
+            (None, None) => Ok(None),
+            (None | Some(""), _) => Err(Half(namespace_key, name_key)),
+            (_, None | Some("")) => Err(Half(name_key, namespace_key)),
+            (Some(name), Some(namespace)) => Ok(Some(Self {
+                name: name.to_owned(),
+                namespace: namespace.to_owned(),
+            })),
+        }
+    }
+
+    /// The template under the keys for one purpose, such as `snapshotter-`.
+    pub fn of(parameters: &BTreeMap<String, String>, whose: &str) -> Result<Option<Self>, Half> {
+        Self::under(
+            parameters,
+            format!("{PREFIX}{whose}secret-name"),
+            format!("{PREFIX}{whose}secret-namespace"),
+        )
+    }
+
+    /// Fills the holes. Fewer tokens are known in the namespace: it must not follow what users can choose, or they
+    /// would choose whose secrets are read.
+    pub fn fill<'a>(
+        &self,
+        in_namespace: impl Fn(&str) -> Value<'a>,
+        in_name: impl Fn(&str) -> Value<'a>,
+    ) -> Result<SecretReference, TemplateError> {
+        let namespace = fill(&self.namespace, in_namespace)?;
+        let name = fill(&self.name, in_name)?;
+        let valid = is_label(&namespace);
+        check(&self.namespace, &namespace, valid, "namespace")?;
+        let valid = name.len() <= 253 && name.split('.').all(is_label_of_any_length);
+        check(&self.name, &name, valid, "secret")?;
+        Ok(SecretReference {
+            name: Some(name),
+            namespace: Some(namespace),
+        })
+    }
+}
+
+/// Replaces each `${token}`.
+fn fill<'a>(template: &str, value: impl Fn(&str) -> Value<'a>) -> Result<String, TemplateError> {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some(start) = rest.find("${") {
+        filled += &rest[..start];
+        let Some(length) = rest[start..].find('}') else {
+            break;
+        };
+        let token = &rest[start + 2..start + length];
+        match value(token) {
+            Some(Ok(value)) => filled += value,
+            Some(Err(key)) => {
+                let template = template.to_owned();
+                return Err(TemplateError::NoAnnotation { template, key });
+            }
+            None => {
+                return Err(TemplateError::Unknown {
+                    template: template.to_owned(),
+                    token: token.to_owned(),
+                });
+            }
+        }
+        rest = &rest[start + length + 1..];
+    }
+    filled += rest;
+    Ok(filled)
+}
+
+fn check(
+    template: &str,
+    result: &str,
+    valid: bool,
+    what: &'static str,
+) -> Result<(), TemplateError> {
+    if valid {
+        return Ok(());
+    }
+    Err(TemplateError::Invalid {
+        template: template.to_owned(),
+        result: result.to_owned(),
+        what,
+    })
+}
+
+/// A DNS label: what a namespace may be called.
+fn is_label(text: &str) -> bool {
+    text.len() <= 63 && is_label_of_any_length(text)
+}
+
+fn is_label_of_any_length(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
+}

@@ -1,0 +1,172 @@
+//! Reads and writes of contents, and what the API server's answers mean. Upstream's role allows `get` and `patch`.
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use stowage_api::snapshot::{
+    VolumeGroupSnapshotContent, VolumeSnapshotContent,
+    names::{ContentNames, YES},
+};
+
+use crate::{
+    cluster::{
+        content::{Content, Kind},
+        wire::{ContentSpec, ContentStatus},
+    },
+    json_patch::{self, Operations, PARAMS, same_object, set},
+};
+
+/// Why something was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WriteError {
+    #[error("the content is gone")]
+    Gone,
+    /// It is another object, or has other finalizers or annotations than we knew.
+    #[error("the API server refuses a change of {0}: {1}")]
+    Refused(String, String),
+    #[error(
+        "the service account may not {verb} {kind}: add `{verb}` on `{kind}` to its ClusterRole"
+    )]
+    Forbidden { verb: &'static str, kind: String },
+    #[error("the API server: {0}")]
+    Failed(#[source] Box<kube::Error>),
+}
+
+/// Reads and writes contents of one kind.
+pub(super) struct Writer {
+    kind: Kind,
+    driver: String,
+    plural: String,
+    api: Api<DynamicObject>,
+}
+
+impl Writer {
+    pub(super) fn new(client: &Client, kind: Kind, driver: &str) -> Self {
+        let resource = match kind {
+            Kind::Single => ApiResource::erase::<VolumeSnapshotContent>(&()),
+            Kind::Group => ApiResource::erase::<VolumeGroupSnapshotContent>(&()),
+        };
+        Self {
+            kind,
+            driver: driver.to_owned(),
+            api: Api::all_with(client.clone(), &resource),
+            plural: resource.plural,
+        }
+    }
+
+    fn names(&self) -> &'static ContentNames {
+        self.kind.names()
+    }
+
+    pub(super) async fn read(&self, name: &str) -> Result<Content, WriteError> {
+        let found = self.api.get(name).await;
+        self.content(found.map_err(|error| explain("get", self.plural.clone(), error))?)
+    }
+
+    /// Writes down that a call may be under way. Called twice: it stays written down.
+    pub(super) async fn mark(&self, content: &Content) -> Result<Content, WriteError> {
+        let mut operations = same_object(&content.uid);
+        let key = self.names().being_created;
+        operations.extend(json_patch::set_annotation(content.annotated, key, YES));
+        self.patch(content, operations).await
+    }
+
+    pub(super) async fn unmark(&self, content: &Content) -> Result<Content, WriteError> {
+        let mut operations = same_object(&content.uid);
+        operations.push(json_patch::remove_annotation(self.names().being_created));
+        self.patch(content, operations).await
+    }
+
+    /// Lets the content go. Called twice: the second finds it gone.
+    pub(super) async fn release(&self, content: &Content) -> Result<(), WriteError> {
+        let mut operations = same_object(&content.uid);
+        let finalizer = self.names().finalizer;
+        operations.extend(json_patch::remove_finalizer(&content.finalizers, finalizer));
+        self.patch(content, operations).await.map(|_| ())
+    }
+
+    /// Replaces the status.
+    pub(super) async fn set_status(
+        &self,
+        content: &Content,
+        status: &Value,
+    ) -> Result<Content, WriteError> {
+        let mut operations = same_object(&content.uid);
+        operations.push(set("/status", status));
+        self.patch_status(content, operations).await
+    }
+
+    /// Adds an error to the status. A content that was never looked at has no status yet.
+    pub(super) async fn set_error(
+        &self,
+        content: &Content,
+        message: &str,
+    ) -> Result<(), WriteError> {
+        let error = json!({ "time": Time(Timestamp::now()), "message": message });
+        let known = content.state.handle.is_some() || content.state.error.is_some();
+        let mut operations = same_object(&content.uid);
+        if known {
+            operations.push(set("/status/error", &error));
+            operations.push(set("/status/readyToUse", &json!(false)));
+        } else {
+            let status = json!({ "error": error, "readyToUse": false });
+            operations.push(set("/status", &status));
+        }
+        self.patch_status(content, operations).await.map(|_| ())
+    }
+
+    async fn patch(
+        &self,
+        content: &Content,
+        operations: Operations,
+    ) -> Result<Content, WriteError> {
+        let patch = json_patch::patch(operations);
+        let done = self.api.patch(&content.name, &PARAMS, &patch).await;
+        self.content(done.map_err(|error| explain("patch", self.plural.clone(), error))?)
+    }
+
+    async fn patch_status(
+        &self,
+        content: &Content,
+        operations: Operations,
+    ) -> Result<Content, WriteError> {
+        let patch = json_patch::patch(operations);
+        let done = self.api.patch_status(&content.name, &PARAMS, &patch).await;
+        let status = || format!("{}/status", self.plural);
+        self.content(done.map_err(|error| explain("patch", status(), error))?)
+    }
+
+    fn content(&self, object: DynamicObject) -> Result<Content, WriteError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Body {
+            spec: ContentSpec,
+            status: ContentStatus,
+        }
+        let body = Body::deserialize(object.data)
+            .map_err(|error| WriteError::Failed(Box::new(kube::Error::SerdeError(error))))?;
+        Content::read(
+            self.kind,
+            object.metadata,
+            body.spec,
+            body.status,
+            &self.driver,
+        )
+        .ok_or(WriteError::Gone)
+    }
+}
+
+fn explain(verb: &'static str, kind: String, error: kube::Error) -> WriteError {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => WriteError::Gone,
+        kube::Error::Api(status) if status.code == 403 => WriteError::Forbidden { verb, kind },
+        kube::Error::Api(status) if matches!(status.code, 409 | 422) => {
+            WriteError::Refused(kind, status.message.clone())
+        }
+        error => WriteError::Failed(Box::new(error)),
+    }
+}

@@ -1,0 +1,11 @@
+//! The snapshot role beside a driver in memory, against a real API server. Contents are made by hand, as the
+//! cluster-wide controller would.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod deleting;
+mod faults;
+mod groups;
+mod making;
+mod rig;
+mod standing;

@@ -1,0 +1,195 @@
+//! Contents of all drivers, as far as they are read.
+
+use k8s_openapi::{
+    api::core::v1::ObjectReference,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    jiff::Timestamp,
+};
+use stowage_api::snapshot::{
+    DeletionPolicy, VolumeGroupSnapshotContent, VolumeSnapshotContent, VolumeSnapshotError,
+    VolumeSnapshotInfo,
+};
+use stowage_sidecar::cluster::store::Cached;
+
+use crate::request::{Kind, Request};
+
+/// A VolumeSnapshotContent or VolumeGroupSnapshotContent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Content {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    /// The request it is for, as `namespace/name`.
+    pub(crate) owner: String,
+    /// Empty while the two are not bound.
+    pub(crate) owner_uid: String,
+    pub(crate) class: Option<String>,
+    pub(crate) policy: DeletionPolicy,
+    pub(crate) driver: String,
+    pub(crate) source: Origin,
+    /// It has annotations, whatever they are: a patch that adds one must know.
+    pub(crate) annotated: bool,
+    pub(crate) being_deleted: bool,
+    pub(crate) finalizers: Vec<String>,
+    pub(crate) deleting: bool,
+    pub(crate) state: State,
+}
+
+/// Where the snapshot comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Taken,
+    Existing,
+    /// Nothing, or both.
+    Unclear,
+}
+
+/// What the driver's sidecar says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct State {
+    /// Of the snapshot, or of the group.
+    pub(crate) handle: Option<String>,
+    pub(crate) created: Option<Time>,
+    pub(crate) ready: bool,
+    pub(crate) size: Option<i64>,
+    pub(crate) error: Option<VolumeSnapshotError>,
+    /// Of a single snapshot: the group it was taken with.
+    pub(crate) group: Option<String>,
+    /// Of a group.
+    pub(crate) members: Vec<VolumeSnapshotInfo>,
+}
+
+impl Content {
+    pub(crate) fn read_single(object: VolumeSnapshotContent) -> Option<Self> {
+        let spec = object.spec;
+        let status = object.status.unwrap_or_default();
+        let state = State {
+            handle: status.snapshot_handle,
+            created: status.creation_time.and_then(at),
+            ready: status.ready_to_use == Some(true),
+            size: status.restore_size,
+            error: status.error,
+            group: status.volume_group_snapshot_handle,
+            members: Vec::new(),
+        };
+        let source = origin(
+            spec.source.volume_handle.is_some(),
+            spec.source.snapshot_handle.is_some(),
+        );
+        let content = Self::bare(Kind::Single, object.metadata, &spec.volume_snapshot_ref)?;
+        Some(Self {
+            class: spec.volume_snapshot_class_name,
+            policy: spec.deletion_policy,
+            driver: spec.driver,
+            source,
+            state,
+            ..content
+        })
+    }
+
+    pub(crate) fn read_group(object: VolumeGroupSnapshotContent) -> Option<Self> {
+        let spec = object.spec;
+        let status = object.status.unwrap_or_default();
+        let state = State {
+            handle: status.volume_group_snapshot_handle,
+            created: status.creation_time,
+            ready: status.ready_to_use == Some(true),
+            error: status.error,
+            members: status.volume_snapshot_info_list.unwrap_or_default(),
+            ..State::default()
+        };
+        let source = origin(
+            spec.source.volume_handles.is_some(),
+            spec.source.group_snapshot_handles.is_some(),
+        );
+        let owner = &spec.volume_group_snapshot_ref;
+        let content = Self::bare(Kind::Group, object.metadata, owner)?;
+        Some(Self {
+            class: spec.volume_group_snapshot_class_name,
+            policy: spec.deletion_policy,
+            driver: spec.driver,
+            source,
+            state,
+            ..content
+        })
+    }
+
+    fn bare(kind: Kind, metadata: ObjectMeta, owner: &ObjectReference) -> Option<Self> {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let annotations = metadata.annotations.unwrap_or_default();
+        Some(Self {
+            kind,
+            name: metadata.name?,
+            uid: metadata.uid?,
+            owner: format!("{}/{}", text(&owner.namespace), text(&owner.name)),
+            owner_uid: text(&owner.uid),
+            class: None,
+            policy: DeletionPolicy::Retain,
+            driver: String::new(),
+            source: Origin::Unclear,
+            annotated: !annotations.is_empty(),
+            being_deleted: annotations.contains_key(kind.names().being_deleted),
+            finalizers: metadata.finalizers.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            state: State::default(),
+        })
+    }
+
+    /// Whether the content says that it is this request's.
+    pub(crate) fn is_of(&self, request: &Request) -> bool {
+        self.owner == request.key() && self.owner_uid == request.uid
+    }
+
+    /// The snapshot goes with the content, and the content with the request.
+    pub(crate) fn goes_too(&self) -> bool {
+        self.policy == DeletionPolicy::Delete
+    }
+
+    pub(crate) fn has_finalizer(&self) -> bool {
+        let own = self.kind.names().finalizer;
+        self.finalizers.iter().any(|known| known == own)
+    }
+
+    /// For events.
+    pub(crate) fn reference(&self) -> ObjectReference {
+        let (group, kind) = match self.kind {
+            Kind::Single => ("snapshot.storage.k8s.io/v1", "VolumeSnapshotContent"),
+            Kind::Group => (
+                "groupsnapshot.storage.k8s.io/v1",
+                "VolumeGroupSnapshotContent",
+            ),
+        };
+        ObjectReference {
+            api_version: Some(group.to_owned()),
+            kind: Some(kind.to_owned()),
+            name: Some(self.name.clone()),
+            uid: Some(self.uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+fn origin(taken: bool, existing: bool) -> Origin {
+    match (taken, existing) {
+        (true, false) => Origin::Taken,
+        (false, true) => Origin::Existing,
+        _ => Origin::Unclear,
+    }
+}
+
+/// Kubernetes' times have whole seconds.
+fn at(nanoseconds: i64) -> Option<Time> {
+    let seconds = nanoseconds.div_euclid(1_000_000_000);
+    Timestamp::from_second(seconds).ok().map(Time)
+}
+
+impl Cached for Content {
+    fn key(&self) -> &str {
+        &self.name
+    }
+
+    /// By the request it is for.
+    fn group(&self) -> Option<String> {
+        Some(self.owner.clone())
+    }
+}

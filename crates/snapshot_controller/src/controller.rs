@@ -1,0 +1,393 @@
+//! Start, lease, and the queues between the watches and the work.
+
+use std::{sync::Arc, time::Duration};
+
+use clap::{ArgAction, builder::BoolishValueParser};
+use kube::{Client, Config};
+use stowage_api::snapshot::names::CONTROLLER_LEASE;
+use stowage_service::{
+    Elections, KubeArgs, LeaseArgs,
+    client::{self, ClientError},
+    duration,
+    lease::LeaseError,
+};
+use stowage_sidecar::{
+    cluster::store::Change,
+    controller::Process,
+    events::Events,
+    queue::{Backoff, Queue},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    claims, finish,
+    request::{Kind, by},
+    rival::{self, Rival},
+    worker::Worker,
+    world::{Scope, World},
+    write::Writer,
+};
+
+/// Pause before the API server is asked again at the start.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Flags of `stowage snapshot-controller`. Names and defaults are upstream's.
+#[derive(clap::Args, Clone, Debug)]
+pub struct SnapshotControllerArgs {
+    /// How many snapshots to work on at a time
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub worker_threads: u16,
+
+    /// Pause after the first failure of an object; it doubles
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
+    pub retry_interval_start: Duration,
+
+    /// Longest pause between two attempts
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "5m")]
+    pub retry_interval_max: Duration,
+
+    /// Say on each content which node's sidecar is to deal with it, for drivers with a sidecar on every node
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub enable_distributed_snapshotting: bool,
+
+    /// Leader election.
+    #[command(flatten)]
+    pub lease: LeaseArgs,
+
+    /// The API server.
+    #[command(flatten)]
+    pub kube: KubeArgs,
+
+    #[command(flatten)]
+    ignored: Ignored,
+}
+
+/// Flags that upstream's manifests carry and that have no meaning here.
+#[derive(clap::Args, Clone, Debug)]
+#[allow(
+    clippy::option_option,
+    reason = "flags that may come with a value or without"
+)]
+struct Ignored {
+    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
+    kube_api_qps: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
+    kube_api_burst: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
+    resync_period: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
+    retry_crd_interval_max: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
+    prevent_volume_mode_conversion: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
+    feature_gates: Option<Option<String>>,
+}
+
+/// Why the controller cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// Work that fails would be tried without a pause.
+    #[error("--retry-interval-start must be more than 0 and at most --retry-interval-max")]
+    Retry,
+    /// No client for the API server.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The lease was lost.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// Another controller is at work.
+    #[error(transparent)]
+    Rival(#[from] Rival),
+}
+
+/// Runs until shutdown.
+pub async fn run(
+    mut args: SnapshotControllerArgs,
+    process: Process,
+) -> Result<(), ControllerError> {
+    if args.retry_interval_start.is_zero() || args.retry_interval_start > args.retry_interval_max {
+        return Err(ControllerError::Retry);
+    }
+    let config = args.kube.config().await?;
+    let (key, value) = rival::LABEL;
+    let label = (key.to_owned(), value.to_owned());
+    args.lease.leader_election_labels.push(label);
+    let elections = Elections::new(config.clone(), &args.lease, &process.metrics)?;
+    let controller = Controller {
+        namespace: namespace(&config, &args.lease),
+        client: client::connect(config)?,
+        args,
+        process,
+    };
+    rival::refuse(&controller.client, &controller.namespace).await?;
+    let shutdown = controller.process.shutdown.clone();
+    let work = |lost| controller.work(lost);
+    let worked = elections.lead(CONTROLLER_LEASE, &shutdown, work).await?;
+    worked.unwrap_or(Ok(()))
+}
+
+/// Where the lease is.
+fn namespace(config: &Config, args: &LeaseArgs) -> String {
+    let given = args.leader_election_namespace.clone();
+    let given = given.filter(|namespace| !namespace.is_empty());
+    given.unwrap_or_else(|| config.default_namespace.clone())
+}
+
+struct Controller {
+    namespace: String,
+    client: Client,
+    args: SnapshotControllerArgs,
+    process: Process,
+}
+
+/// Where work waits. Requests by uid, contents by name, claims by namespace and name.
+#[derive(Clone)]
+struct Queues {
+    requests: [Queue; 2],
+    contents: [Queue; 2],
+    claims: Queue,
+}
+
+impl Controller {
+    /// Does the work of a leader. Everything ends with this future.
+    async fn work(&self, lost: CancellationToken) -> Result<(), ControllerError> {
+        // One may have come while we waited for the lease.
+        rival::refuse(&self.client, &self.namespace).await?;
+        let stop = self.process.shutdown.child_token();
+        // Events outlive the work, which speaks to the last.
+        let silence = CancellationToken::new();
+        let _guards = (stop.clone().drop_guard(), silence.clone().drop_guard());
+        let events = Events::new(
+            self.client.clone(),
+            "snapshot-controller",
+            &self.process.metrics,
+        );
+        let recorder = events.clone();
+        let tasks = &self.process.tasks;
+        tasks.spawn("events", async move { recorder.run(silence).await });
+        tokio::select! {
+            () = self.run(events, &stop) => {}
+            // Somebody else may be at work already: whatever is under way is dropped at once.
+            () = lost.cancelled() => {}
+        }
+        Ok(())
+    }
+
+    async fn run(&self, events: Events, stop: &CancellationToken) {
+        let Some(Some(scope)) = stop.run_until_cancelled(self.discover(stop)).await else {
+            return;
+        };
+        let world = Arc::new(World::default());
+        let process = (&self.process.tasks, &self.process.health);
+        let following = world.follow(&self.client, scope, process, stop);
+        if stop.run_until_cancelled(following).await.is_none() {
+            return;
+        }
+        let snapshots = world.requests.of(Kind::Single).store().len();
+        let contents = world.contents.of(Kind::Single).store().len();
+        tracing::info!(snapshots, contents, "The cluster is known.");
+        let queues = self.queues();
+        listen(&world, &queues, scope);
+        let workers = self.args.worker_threads.into();
+        let writer = Writer {
+            client: self.client.clone(),
+        };
+        let kind = |kind: Kind| {
+            let worker = Arc::new(Worker {
+                kind,
+                world: Arc::clone(&world),
+                writer: writer.clone(),
+                events: events.clone(),
+                scope,
+            });
+            let [requests, contents] =
+                [&queues.requests, &queues.contents].map(|queues| queues[kind as usize].clone());
+            let (world, writer, events) = (Arc::clone(&world), writer.clone(), events.clone());
+            let stop = stop.clone();
+            async move {
+                let requests = requests.run(workers, stop.clone(), |uid| {
+                    let worker = Arc::clone(&worker);
+                    worker.work(uid)
+                });
+                let contents = contents.run(workers, stop.clone(), |name| {
+                    let (world, writer, events) =
+                        (Arc::clone(&world), writer.clone(), events.clone());
+                    finish::finish(kind, world, writer, events, name)
+                });
+                tokio::join!(requests, contents);
+            }
+        };
+        let claims = queues.claims.run(workers, stop.clone(), |key| {
+            claims::release(Arc::clone(&world), writer.clone(), key)
+        });
+        if scope.groups {
+            tokio::join!(kind(Kind::Single), kind(Kind::Group), claims);
+        } else {
+            tokio::join!(kind(Kind::Single), claims);
+        }
+    }
+
+    /// Waits until the server has the kinds of snapshots. `None`: asked to stop.
+    async fn discover(&self, stop: &CancellationToken) -> Option<Scope> {
+        let mut told = String::new();
+        loop {
+            let problem = match self.client.list_api_groups().await {
+                Ok(found) => {
+                    let has = |name: &str| found.groups.iter().any(|group| group.name == name);
+                    if has("snapshot.storage.k8s.io") {
+                        return Some(Scope {
+                            groups: has("groupsnapshot.storage.k8s.io"),
+                            nodes: self.args.enable_distributed_snapshotting,
+                        });
+                    }
+                    "the kinds of snapshot.storage.k8s.io are not installed: `stowage crds | kubectl apply -f -`"
+                        .to_owned()
+                }
+                Err(error) => error.to_string(),
+            };
+            if told != problem {
+                tracing::warn!(reason = problem, "Snapshots must wait; asking again.");
+                told = problem;
+            }
+            let pause = tokio::time::sleep(ASK_AGAIN);
+            stop.run_until_cancelled(pause).await?;
+        }
+    }
+
+    fn queues(&self) -> Queues {
+        let backoff = Backoff {
+            first: self.args.retry_interval_start,
+            longest: self.args.retry_interval_max,
+        };
+        let queue = |name| {
+            let make = |registry: &mut _| Queue::new(name, backoff, registry);
+            self.process.metrics.with_registry(make)
+        };
+        Queues {
+            requests: [
+                queue("snapshot-controller-snapshot"),
+                queue("snapshot-controller-groupsnapshot"),
+            ],
+            contents: [
+                queue("snapshot-controller-content"),
+                queue("snapshot-controller-groupsnapshotcontent"),
+            ],
+            claims: queue("snapshot-controller-claims"),
+        }
+    }
+}
+
+/// Which change is work for whom.
+fn listen(world: &Arc<World>, queues: &Queues, scope: Scope) {
+    for kind in scope.kinds() {
+        listen_to_requests(world, queues, *kind);
+        listen_to_contents(world, queues, *kind);
+        listen_to_classes(world, queues, *kind);
+    }
+    listen_to_claims(world, queues);
+}
+
+fn listen_to_requests(world: &Arc<World>, queues: &Queues, kind: Kind) {
+    let (all, queues) = (Arc::clone(world), queues.clone());
+    world.requests.of(kind).listen(move |change| {
+        let own = &queues.requests[kind as usize];
+        match change {
+            Change::Set { old, new } => {
+                if old.as_ref().is_none_or(|old| new.is_news(old)) {
+                    own.add(new.uid.as_str());
+                }
+                if new.is_ready() && !old.as_ref().is_some_and(|old| old.is_ready()) {
+                    new.claim()
+                        .inspect(|claim| queues.claims.add(claim.as_str()));
+                }
+            }
+            Change::Gone(last) => {
+                last.claim()
+                    .inspect(|claim| queues.claims.add(claim.as_str()));
+                // Its members may go now.
+                let singles = all.requests.of(Kind::Single).store();
+                for member in singles.in_group(&by::group(&last.uid)) {
+                    queues.requests[Kind::Single as usize].add(member.uid.as_str());
+                }
+            }
+        }
+    });
+}
+
+fn listen_to_contents(world: &Arc<World>, queues: &Queues, kind: Kind) {
+    let (all, queues) = (Arc::clone(world), queues.clone());
+    world.contents.of(kind).listen(move |change| {
+        if let Change::Set {
+            old: Some(old),
+            new,
+        } = change
+            && old == new
+        {
+            return;
+        }
+        let content = change.object();
+        if let Change::Set { new, .. } = change
+            && finish::is_unfinished(new)
+        {
+            queues.contents[kind as usize].add(new.name.as_str());
+        }
+        let requests = all.requests.of(kind).store();
+        for request in requests.in_group(&by::name(&content.owner)) {
+            queues.requests[kind as usize].add(request.uid.as_str());
+        }
+    });
+}
+
+/// A class that came or changed may help requests that wait.
+fn listen_to_classes(world: &Arc<World>, queues: &Queues, kind: Kind) {
+    let (all, queue) = (Arc::clone(world), queues.requests[kind as usize].clone());
+    world.classes.of(kind).listen(move |change| {
+        let Change::Set { old, new } = change else {
+            return;
+        };
+        if old.as_ref() == Some(new) {
+            return;
+        }
+        for request in all.requests.of(kind).store().all() {
+            let named = request.class.as_ref().is_none_or(|name| *name == new.name);
+            if named && request.status.bound.is_none() {
+                queue.add(request.uid.as_str());
+            }
+        }
+    });
+}
+
+/// A claim that is bound may be what a snapshot waits for; one that is filled no longer needs its snapshot.
+fn listen_to_claims(world: &Arc<World>, queues: &Queues) {
+    let (all, queues) = (Arc::clone(world), queues.clone());
+    world.claims.listen(move |change| {
+        let requests = all.requests.of(Kind::Single).store();
+        let add = |group: String| {
+            for request in requests.in_group(&group) {
+                queues.requests[Kind::Single as usize].add(request.uid.as_str());
+                // It may be the last member that a group waited for.
+                if let Some(group) = &request.group {
+                    queues.requests[Kind::Group as usize].add(group.as_str());
+                }
+            }
+        };
+        let (old, new) = match change {
+            Change::Set { old, new } => (old.as_ref(), Some(new)),
+            Change::Gone(last) => (Some(last), None),
+        };
+        let bound = |claim: Option<&Arc<crate::others::Claim>>| claim.map(|claim| claim.bound);
+        if bound(old) != bound(new) {
+            add(by::claim(&change.object().full_name));
+        }
+        if let Some(new) = new.filter(|new| new.protected) {
+            queues.claims.add(new.full_name.as_str());
+        }
+        let before = old.and_then(|claim| claim.restores.as_ref());
+        if before != new.and_then(|claim| claim.restores.as_ref())
+            && let Some(snapshot) = before
+        {
+            add(by::name(snapshot));
+        }
+    });
+}

@@ -1,0 +1,146 @@
+//! What can go wrong with a request, and what is said about it.
+
+use stowage_sidecar::secret_template::{Half, TemplateError};
+
+use crate::request::Kind;
+
+/// Why an attempt ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(
+        "exactly one source must be named: what to take a snapshot of, or the content of one that exists"
+    )]
+    Source,
+    #[error("{what} `{name}` {wrong}")]
+    Unusable {
+        what: &'static str,
+        name: String,
+        wrong: String,
+    },
+    #[error("the selector matches no claim in namespace `{0}`")]
+    NoClaims(String),
+    #[error("the selector cannot be understood: {0}")]
+    Selector(String),
+    #[error("class `{0}` does not exist: create it, or name another one")]
+    NoClass(String),
+    #[error(
+        "no class is named, and there is no default class for driver `{0}`: name one, or mark one with the annotation `{1}: \"true\"`"
+    )]
+    NoDefault(String, &'static str),
+    #[error("no class is named, and there are {} default classes for driver `{driver}`: name one, or leave the mark to one of {}", classes.len(), classes.join(", "))]
+    Defaults {
+        driver: String,
+        classes: Vec<String>,
+    },
+    #[error(
+        "class `{class}` is for driver `{of}`, but volume `{volume}` is of driver `{driver}`: name a class for that driver"
+    )]
+    OtherDriver {
+        class: String,
+        of: String,
+        volume: String,
+        driver: String,
+    },
+    #[error("class `{class}`: {error}")]
+    Secret {
+        class: String,
+        #[source]
+        error: SecretNameError,
+    },
+    #[error("VolumeSnapshotContent is missing: there is no content `{0}`")]
+    ContentMissing(String),
+    #[error(
+        "content `{0}` is not what is wanted: one of them is of a snapshot that exists, and the other is not"
+    )]
+    Mismatch(String),
+    #[error("VolumeSnapshotContent [{0}] is bound to a different snapshot")]
+    Misbound(String),
+    /// Not a failure of ours: somebody still needs it.
+    #[error("Snapshot is being used to restore a PVC")]
+    InUse,
+    #[error("it belongs to group snapshot `{0}`: delete that, and its members go with it")]
+    InGroup(String),
+    #[error("it belongs to a group that is being deleted")]
+    GroupGoing,
+    /// Decided from a cache that lagged behind.
+    #[error("{0} changed meanwhile")]
+    Stale(&'static str),
+    #[error("{0} is gone")]
+    Gone(&'static str),
+    #[error("the service account may not {verb} {what}: add the rule to its ClusterRole")]
+    Forbidden {
+        verb: &'static str,
+        what: &'static str,
+    },
+    #[error("the API server: {0}")]
+    Server(#[source] Box<kube::Error>),
+}
+
+/// What is wrong with the secret of a class.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecretNameError {
+    #[error(transparent)]
+    Half(#[from] Half),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+}
+
+/// What an answer of the API server means.
+pub(crate) fn explain(
+    verb: &'static str,
+    what: &'static str,
+) -> impl FnOnce(kube::Error) -> Failure {
+    move |error| match error {
+        kube::Error::Api(status) if status.code == 404 => Failure::Gone(what),
+        kube::Error::Api(status) if status.code == 403 => Failure::Forbidden { verb, what },
+        kube::Error::Api(status) if matches!(status.code, 409 | 422) => Failure::Stale(what),
+        error => Failure::Server(Box::new(error)),
+    }
+}
+
+/// Who is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// The user, by event and status.
+    User(&'static str),
+    /// The user, by event only: nothing is wrong with the request.
+    Event(&'static str),
+    /// Nobody: it passes.
+    Nobody,
+}
+
+impl Failure {
+    /// Who is told, and under which reason. The reasons are upstream's.
+    pub(crate) fn audience(&self, kind: Kind) -> Audience {
+        let by_kind = |single, group| match kind {
+            Kind::Single => single,
+            Kind::Group => group,
+        };
+        Audience::User(match self {
+            Self::Source => by_kind("SnapshotValidationError", "GroupSnapshotValidationError"),
+            Self::NoClass(_) => by_kind("GetSnapshotClassFailed", "GetGroupSnapshotClassFailed"),
+            Self::NoDefault(..) | Self::Defaults { .. } => by_kind(
+                "SetDefaultSnapshotClassFailed",
+                "SetDefaultGroupSnapshotClassFailed",
+            ),
+            Self::Unusable { .. }
+            | Self::NoClaims(_)
+            | Self::Selector(_)
+            | Self::OtherDriver { .. }
+            | Self::Secret { .. }
+            | Self::Forbidden { .. } => by_kind(
+                "SnapshotContentCreationFailed",
+                "GroupSnapshotContentCreationFailed",
+            ),
+            Self::ContentMissing(_) => {
+                by_kind("SnapshotContentMissing", "GroupSnapshotContentMissing")
+            }
+            Self::Mismatch(_) => by_kind("SnapshotContentMismatch", "GroupSnapshotContentMismatch"),
+            Self::Misbound(_) => by_kind("SnapshotContentMisbound", "GroupSnapshotContentMisbound"),
+            Self::InUse | Self::InGroup(_) => return Audience::Event("SnapshotDeletePending"),
+            Self::GroupGoing | Self::Stale(_) | Self::Gone(_) | Self::Server(_) => {
+                return Audience::Nobody;
+            }
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Completes contents that others made.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use stowage_sidecar::{
+    events::Events,
+    json_patch,
+    queue::{Key, Verdict},
+};
+
+use crate::{
+    content::{Content, Origin},
+    failure::Failure,
+    request::Kind,
+    world::World,
+    write::Writer,
+};
+
+/// Whether there is something to do for a content.
+pub(crate) fn is_unfinished(content: &Content) -> bool {
+    let bound = !content.owner_uid.is_empty() && !content.deleting;
+    content.source == Origin::Unclear || bound && !content.has_finalizer()
+}
+
+/// The patch that adds the finalizer, where it is missing.
+pub(crate) fn add_finalizer(content: &Content) -> Vec<Value> {
+    if content.has_finalizer() {
+        return Vec::new();
+    }
+    let finalizer = content.kind.names().finalizer;
+    json_patch::add_finalizer(&content.finalizers, finalizer).to_vec()
+}
+
+/// Keeps a bound content until its snapshot is dealt with. Called twice: the second finds nothing to do.
+pub(crate) async fn finish(
+    kind: Kind,
+    world: Arc<World>,
+    writer: Writer,
+    events: Events,
+    name: Key,
+) -> Verdict {
+    let content = world.contents.of(kind).store().get(&name);
+    let Some(content) = content.filter(|content| is_unfinished(content)) else {
+        return Verdict::Done;
+    };
+    if content.source == Origin::Unclear {
+        let reason = match kind {
+            Kind::Single => "ContentValidationError",
+            Kind::Group => "GroupContentValidationError",
+        };
+        let text = "exactly one source must be named: volumes, or handles of what exists";
+        events.warning(content.reference(), reason, text);
+        return Verdict::Done;
+    }
+    let operations = add_finalizer(&content);
+    match writer.change_content(&content, operations).await {
+        Ok(_) | Err(Failure::Gone(_)) => Verdict::Done,
+        Err(failure) => Verdict::Retry(failure.to_string()),
+    }
+}

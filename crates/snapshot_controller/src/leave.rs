@@ -1,0 +1,105 @@
+//! Takes a request apart that is being deleted, in an order that loses nothing: the content is told first, the
+//! request goes last.
+
+use stowage_api::snapshot::names::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, YES};
+use stowage_sidecar::json_patch::{replace_finalizers, set_annotation};
+
+use crate::{
+    content::Content,
+    failure::Failure,
+    request::{Kind, Request, Source, by},
+    worker::{Worker, content_name},
+};
+
+impl Worker {
+    /// Called twice: the second finds nothing to do.
+    pub(crate) async fn leave(&self, request: &Request) -> Result<(), Failure> {
+        let ours = [
+            self.kind.bound_finalizer(),
+            SNAPSHOT_AS_SOURCE,
+            SNAPSHOT_IN_GROUP,
+        ];
+        if !ours
+            .iter()
+            .any(|finalizer| request.has_finalizer(finalizer))
+        {
+            return Ok(());
+        }
+        let content = self.own_content(request).await?;
+        self.must_be_free(request, content.as_ref())?;
+        let goes_too = match content {
+            Some(content) => self.leave_content(content).await?,
+            None => false,
+        };
+        if self.kind == Kind::Group {
+            for member in self.members(request) {
+                if !member.deleting {
+                    self.writer.delete_request(&member).await?;
+                }
+            }
+        }
+        // While the content is being deleted the request stays, so that users see it.
+        let stays = goes_too.then_some(self.kind.bound_finalizer());
+        let goes = |finalizer: &String| {
+            ours.contains(&finalizer.as_str()) && stays != Some(finalizer.as_str())
+        };
+        let mut rest = request.finalizers.clone();
+        rest.retain(|finalizer| !goes(finalizer));
+        if rest.len() == request.finalizers.len() {
+            return Ok(());
+        }
+        let operations = replace_finalizers(&request.finalizers, &rest).to_vec();
+        self.writer.change(request, operations).await.map(|_| ())
+    }
+
+    /// The content, if each names the other.
+    async fn own_content(&self, request: &Request) -> Result<Option<Content>, Failure> {
+        let name = match (&request.status.bound, &request.source) {
+            (Some(name), _) | (None, Source::Content(name)) => name.clone(),
+            (None, _) => content_name(request),
+        };
+        let content = self.content(&name).await?;
+        Ok(content.filter(|content| content.is_of(request)))
+    }
+
+    fn must_be_free(&self, request: &Request, content: Option<&Content>) -> Result<(), Failure> {
+        let world = &self.world;
+        let restoring = match self.kind {
+            Kind::Single => content.is_some() && world.is_restoring(&request.key()),
+            Kind::Group => {
+                let members = self.members(request);
+                members
+                    .iter()
+                    .any(|member| world.is_restoring(&member.key()))
+            }
+        };
+        if restoring {
+            return Err(Failure::InUse);
+        }
+        let group = request.group.as_deref();
+        let group = group.and_then(|uid| world.requests.of(Kind::Group).store().get(uid));
+        match group {
+            Some(group) if group.deleting => Err(Failure::GroupGoing),
+            Some(group) => Err(Failure::InGroup(group.name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn members(&self, request: &Request) -> Vec<std::sync::Arc<Request>> {
+        let all = self.world.requests.of(Kind::Single).store();
+        all.in_group(&by::group(&request.uid))
+    }
+
+    /// Tells the content that its request goes. Says whether it goes too.
+    async fn leave_content(&self, mut content: Content) -> Result<bool, Failure> {
+        if !content.being_deleted {
+            let key = self.kind.names().being_deleted;
+            let operations = set_annotation(content.annotated, key, YES);
+            content = self.writer.change_content(&content, operations).await?;
+        }
+        if content.goes_too() && !content.deleting {
+            self.writer.delete_content(&content).await?;
+        }
+        Ok(content.goes_too())
+    }
+}

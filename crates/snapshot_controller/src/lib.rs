@@ -1,0 +1,39 @@
+//! The cluster-wide half of snapshots: `stowage snapshot-controller`.
+//!
+//! Users make VolumeSnapshots and VolumeGroupSnapshots; for each there is a content, which a driver's sidecar fills.
+//! This controller makes contents, binds the two, tells users what became of them, and takes both apart again. It
+//! never talks to a driver. A cluster needs exactly one such controller, for all drivers; most have upstream's.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`controller`] | start, lease and queues |
+//! | [`rival`] | the look for another controller at the start |
+//! | `request`, `content`, `others` | the kinds, reduced to what is used: single snapshots and groups alike |
+//! | `world` | the watches |
+//! | `status` | what users read, from what contents say: pure |
+//! | `worker` | one attempt for one request: finds or makes its content, copies its status |
+//! | `make` | a content from class, claims and volumes |
+//! | `leave` | takes a request apart that is being deleted |
+//! | `members` | the single snapshots of a group |
+//! | `claims`, `finish` | lets claims go; completes contents made by others |
+//! | `write`, `failure` | patches; errors as they are shown |
+//!
+//! Names, annotations, finalizers, events and the lease are upstream's: either may take over from the other.
+
+mod claims;
+mod content;
+pub mod controller;
+mod failure;
+mod finish;
+mod leave;
+mod make;
+mod members;
+mod others;
+mod request;
+pub mod rival;
+mod status;
+mod worker;
+mod world;
+mod write;
+
+pub use controller::{ControllerError, SnapshotControllerArgs, run};

@@ -1,0 +1,190 @@
+//! The single snapshots of a group: each has a VolumeSnapshot and a content, made here from what the driver said of
+//! the group.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kube::{Api, ResourceExt as _, api::ListParams};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use stowage_api::snapshot::{
+    VolumeSnapshotInfo,
+    names::{GROUP_HANDLE, SNAPSHOT, SNAPSHOT_IN_GROUP},
+};
+
+use crate::{
+    content::{Content, Origin},
+    failure::{Failure, explain},
+    make::{mode, secret},
+    request::{Kind, Request, by},
+    worker::Worker,
+};
+
+/// A claim's name and its volume, by the volume's handle.
+type Claims = BTreeMap<String, (String, PersistentVolume)>;
+
+impl Worker {
+    /// Makes the members that are missing. Called twice: they are there. Members of groups that existed before are
+    /// made by whoever brought those here.
+    pub(crate) async fn make_members(
+        &self,
+        group: &Request,
+        content: &Content,
+    ) -> Result<(), Failure> {
+        let Some(handle) = &content.state.handle else {
+            return Ok(());
+        };
+        if content.source != Origin::Taken {
+            return Ok(());
+        }
+        let members = content.state.members.iter();
+        let missing: Vec<_> = members
+            .filter(|info| self.is_missing(group, info))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let sources = self.claims_of(group, &content.driver).await?;
+        for info in missing {
+            let volume = info.volume_handle.as_deref().unwrap_or_default();
+            let found = sources.get(volume);
+            let claim_name = found.map_or("", |(name, _)| name.as_str());
+            let snapshot = snapshot_object(group, volume, claim_name);
+            let snapshot = self
+                .writer
+                .create_request(Kind::Single, &group.namespace, &snapshot)
+                .await?;
+            let mode = found.and_then(|(_, volume)| mode(volume));
+            let object = self.content_object(group, content, &snapshot, volume, mode.as_deref())?;
+            let fresh = self.writer.create_content(Kind::Single, &object).await?;
+            if fresh.state.handle.is_none() {
+                let status = json!({
+                    "snapshotHandle": info.snapshot_handle,
+                    "volumeGroupSnapshotHandle": handle,
+                    "creationTime": info.creation_time,
+                    "restoreSize": info.restore_size,
+                    "readyToUse": info.ready_to_use,
+                });
+                self.writer.set_content_status(&fresh, &status).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_missing(&self, group: &Request, info: &VolumeSnapshotInfo) -> bool {
+        let volume = info.volume_handle.as_deref().unwrap_or_default();
+        let contents = self.world.contents.of(Kind::Single).store();
+        let content = contents.get(&member_name("snapcontent", group, volume));
+        if content.is_none_or(|content| content.state.handle.is_none()) {
+            return true;
+        }
+        let name = member_name("snapshot", group, volume);
+        let key = format!("{}/{name}", group.namespace);
+        let snapshots = self.world.requests.of(Kind::Single).store();
+        snapshots.count_in_group(&by::name(&key)) == 0
+    }
+
+    /// The claims of the group's namespace that have a volume of this driver.
+    async fn claims_of(&self, group: &Request, driver: &str) -> Result<Claims, Failure> {
+        let client = &self.writer.client;
+        let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), &group.namespace);
+        let volumes = Api::<PersistentVolume>::all(client.clone());
+        let found = claims.list(&ListParams::default()).await;
+        let mut by_handle = Claims::new();
+        for claim in found.map_err(explain("list", "claims"))? {
+            let name = claim.name_any();
+            let Some(volume) = claim.spec.and_then(|spec| spec.volume_name) else {
+                continue;
+            };
+            let volume = volumes.get_opt(&volume).await;
+            let Some(volume) = volume.map_err(explain("get", "volumes"))? else {
+                continue;
+            };
+            let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+            if let Some(csi) = csi.filter(|csi| csi.driver == driver) {
+                by_handle.insert(csi.volume_handle.clone(), (name, volume.clone()));
+            }
+        }
+        Ok(by_handle)
+    }
+
+    fn content_object(
+        &self,
+        group: &Request,
+        content: &Content,
+        snapshot: &Request,
+        volume: &str,
+        mode: Option<&str>,
+    ) -> Result<Value, Failure> {
+        let mut annotations = json!({ GROUP_HANDLE: content.state.handle });
+        let classes = self.world.classes.of(Kind::Group).store();
+        let class = content.class.as_deref().and_then(|name| classes.get(name));
+        let named = class.map(|class| secret(group, &class)).transpose()?;
+        if let Some(named) = named.flatten() {
+            annotations[SNAPSHOT.secret_name] = json!(named.name);
+            annotations[SNAPSHOT.secret_namespace] = json!(named.namespace);
+        }
+        Ok(json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1",
+            "kind": "VolumeSnapshotContent",
+            "metadata": {
+                "name": member_name("snapcontent", group, volume),
+                "finalizers": [SNAPSHOT.finalizer],
+                "annotations": annotations,
+            },
+            "spec": {
+                "volumeSnapshotRef": snapshot.reference(),
+                "deletionPolicy": content.policy,
+                "driver": content.driver,
+                "source": { "volumeHandle": volume },
+                "sourceVolumeMode": mode,
+            },
+        }))
+    }
+}
+
+fn snapshot_object(group: &Request, volume: &str, claim: &str) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshot",
+        "metadata": {
+            "name": member_name("snapshot", group, volume),
+            "namespace": group.namespace,
+            "finalizers": [SNAPSHOT_IN_GROUP],
+            "ownerReferences": [{
+                "apiVersion": "groupsnapshot.storage.k8s.io/v1",
+                "kind": "VolumeGroupSnapshot",
+                "name": group.name,
+                "uid": group.uid,
+            }],
+        },
+        "spec": { "source": { "persistentVolumeClaimName": claim } },
+    })
+}
+
+/// It follows from group and volume alone, as upstream writes it.
+fn member_name(prefix: &str, group: &Request, volume: &str) -> String {
+    hashed(prefix, &group.uid, volume)
+}
+
+fn hashed(prefix: &str, group_uid: &str, volume: &str) -> String {
+    let digest = Sha256::digest(format!("{group_uid}{volume}"));
+    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{prefix}-{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_named_as_upstream_does() {
+        let name = hashed(
+            "snapshot",
+            "b0e14ea3-138d-11f0-a142-da4b6452e9d8",
+            "e8e932dc-4911-40c7-9da3-3f3d85c49458",
+        );
+        let expected = "snapshot-a1cafe086c8f775046b4d4f51ae8ee57bd72c595399a04c1ec64eedbed64bc49";
+        assert_eq!(name, expected);
+    }
+}

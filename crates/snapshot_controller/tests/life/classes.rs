@@ -1,0 +1,55 @@
+//! Which class a snapshot is taken with.
+
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use stowage_api::snapshot::{VolumeSnapshotClass, names};
+
+use crate::{rig::create, scene::Scene};
+
+async fn default_class(scene: &Scene, name: &str, driver: &str) {
+    let object = json!({
+        "metadata": {"name": name, "annotations": {names::SNAPSHOT.default_class: "true"}},
+        "driver": driver,
+        "deletionPolicy": "Delete",
+    });
+    let classes = Api::<VolumeSnapshotClass>::all(scene.rig.client.clone());
+    create(&classes, object).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_default_class_of_the_driver_is_written_down_and_two_are_one_too_many() {
+    let scene = Scene::new().await;
+    let rig = &scene.rig;
+    scene.claim("data", Value::Null).await;
+    let unnamed = json!({"volumeSnapshotClassName": null});
+    scene.snapshot("monday", "data", unnamed.clone()).await;
+    let error = scene.error("monday").await;
+    let expected = format!("no default class for driver `{}`", rig.name);
+    assert!(error.contains(&expected), "{error}");
+    let event = rig.event("monday", "SetDefaultSnapshotClassFailed").await;
+    assert_eq!(event, error);
+
+    let (first, second) = (format!("a-{}", rig.name), format!("b-{}", rig.name));
+    default_class(&scene, &format!("c-{}", rig.name), "other.test").await;
+    default_class(&scene, &first, &rig.name).await;
+    let ready = scene.ready("monday").await;
+    assert_eq!(ready.spec.volume_snapshot_class_name.as_ref(), Some(&first));
+
+    default_class(&scene, &second, &rig.name).await;
+    scene.snapshot("tuesday", "data", unnamed).await;
+    let error = scene.error("tuesday").await;
+    let expected = format!("leave the mark to one of `{first}`, `{second}`");
+    assert!(error.contains(&expected), "{error}");
+
+    let unmark = json!({"metadata": {"annotations": {names::SNAPSHOT.default_class: "false"}}});
+    let classes = Api::<VolumeSnapshotClass>::all(rig.client.clone());
+    let params = PatchParams::default();
+    let unmarked = classes.patch(&first, &params, &Patch::Merge(unmark)).await;
+    unmarked.unwrap();
+    let ready = scene.ready("tuesday").await;
+    assert_eq!(ready.spec.volume_snapshot_class_name, Some(second));
+    scene.end().await;
+}

@@ -1,0 +1,49 @@
+//! Processes that die at any moment.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, controller};
+
+const MANY: usize = 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_survive_kills_of_both_processes_and_none_is_taken_twice() {
+    let mut scene = Scene::quiet().await;
+    scene.rig.class(json!({})).await;
+    scene.claim("data", Value::Null).await;
+    for number in 0..MANY {
+        scene
+            .snapshot(&format!("s{number}"), "data", json!({}))
+            .await;
+    }
+    // Moments from before the first write until after the last.
+    for round in 0..6 {
+        let controller = controller(&scene.rig, &[]);
+        let sidecar = scene.rig.sidecar(&[]);
+        tokio::time::sleep(Duration::from_millis(100 + 60 * round)).await;
+        controller.kill().await;
+        sidecar.kill().await;
+    }
+    scene.start();
+    for number in 0..MANY {
+        scene.ready(&format!("s{number}")).await;
+    }
+    assert_eq!(scene.rig.driver.snapshots().len(), MANY);
+
+    for number in 0..MANY {
+        scene.delete(&format!("s{number}")).await;
+    }
+    for round in 0..4 {
+        if let (Some(controller), Some(sidecar)) = (scene.controller.take(), scene.sidecar.take()) {
+            controller.kill().await;
+            sidecar.kill().await;
+        }
+        scene.start();
+        tokio::time::sleep(Duration::from_millis(100 + 60 * round)).await;
+    }
+    scene.nothing_left().await;
+    crate::taking::released(&scene, "data").await;
+    scene.end().await;
+}

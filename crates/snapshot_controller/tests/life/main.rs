@@ -1,0 +1,17 @@
+//! Snapshots from the user's object to the driver and back: this controller, a sidecar, and a driver in memory, on a
+//! real API server.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod bad_input;
+mod classes;
+mod deleting;
+mod groups;
+mod kills;
+#[path = "../../../sidecar/tests/snapshots/rig.rs"]
+#[allow(dead_code, reason = "the sidecar's own tests use the rest")]
+mod rig;
+mod rivals;
+mod scene;
+mod standing;
+mod taking;
