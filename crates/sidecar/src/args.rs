@@ -12,9 +12,9 @@ use crate::liveness::some_time;
 
 const PROVISIONING: &str = "Provisioning";
 const ATTACHING: &str = "Attaching";
-const SNAPSHOTS: &str = "Snapshots";
 const CAPACITY: &str = "Free capacity";
 const RESIZING: &str = "Resizing and modifying";
+const SNAPSHOTS: &str = "Snapshots";
 pub(crate) const NODE_DEPLOYMENT: &str = "One controller per node";
 
 /// Flags of the controller's roles.
@@ -32,8 +32,8 @@ pub struct RoleArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "5m")]
     pub retry_interval_max: Duration,
 
-    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, to detach, to resize, and to take
-    /// snapshots [default: 10]
+    /// How many volumes to create, and to delete, at a time [default: 100]; to attach, to detach, to resize, and to
+    /// take snapshots [default: 10]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     pub worker_threads: Option<u16>,
 
@@ -99,30 +99,6 @@ pub struct RoleArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1m", help_heading = ATTACHING)]
     pub reconcile_sync: Duration,
 
-    /// First part of the names of snapshots
-    #[arg(long, value_name = "PREFIX", default_value = "snapshot", help_heading = SNAPSHOTS)]
-    pub snapshot_name_prefix: String,
-
-    /// How much of the VolumeSnapshot's uid goes into the name of its snapshot; -1 is all of it
-    #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = SNAPSHOTS)]
-    pub snapshot_name_uuid_length: i16,
-
-    /// First part of the names of group snapshots
-    #[arg(long, value_name = "PREFIX", default_value = "groupsnapshot", help_heading = SNAPSHOTS)]
-    pub groupsnapshot_name_prefix: String,
-
-    /// How much of the VolumeGroupSnapshot's uid goes into the name of its group snapshot; -1 is all of it
-    #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = SNAPSHOTS)]
-    pub groupsnapshot_name_uuid_length: i16,
-
-    /// Like --timeout, for snapshots only
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = SNAPSHOTS)]
-    pub snapshotter_timeout: Option<Duration>,
-
-    /// Like --worker-threads, for snapshots only
-    #[arg(long, value_name = "NUMBER", help_heading = SNAPSHOTS, value_parser = clap::value_parser!(u16).range(1..))]
-    pub snapshotter_worker_threads: Option<u16>,
-
     /// Like --timeout, to resize only
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = RESIZING)]
     pub resizer_timeout: Option<Duration>,
@@ -168,6 +144,30 @@ pub struct RoleArgs {
     #[arg(long, value_name = "NAME", env = "POD_NAME", help_heading = CAPACITY)]
     pub pod_name: Option<String>,
 
+    /// First part of the names of snapshots
+    #[arg(long, value_name = "PREFIX", default_value = "snapshot", help_heading = SNAPSHOTS)]
+    pub snapshot_name_prefix: String,
+
+    /// How much of the VolumeSnapshot's uid goes into the name of its snapshot; -1 is all of it
+    #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = SNAPSHOTS)]
+    pub snapshot_name_uuid_length: i16,
+
+    /// First part of the names of group snapshots
+    #[arg(long, value_name = "PREFIX", default_value = "groupsnapshot", help_heading = SNAPSHOTS)]
+    pub groupsnapshot_name_prefix: String,
+
+    /// How much of the VolumeGroupSnapshot's uid goes into the name of its group snapshot; -1 is all of it
+    #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = SNAPSHOTS)]
+    pub groupsnapshot_name_uuid_length: i16,
+
+    /// Like --timeout, for snapshots only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = SNAPSHOTS)]
+    pub snapshotter_timeout: Option<Duration>,
+
+    /// Like --worker-threads, for snapshots only
+    #[arg(long, value_name = "NUMBER", help_heading = SNAPSHOTS, value_parser = clap::value_parser!(u16).range(1..))]
+    pub snapshotter_worker_threads: Option<u16>,
+
     /// The node of this process, with --node-deployment
     #[arg(long, value_name = "NODE", env = "NODE_NAME", help_heading = NODE_DEPLOYMENT)]
     pub node_name: Option<String>,
@@ -203,10 +203,10 @@ pub(crate) struct Settings {
     pub(crate) default_fs_type: String,
     pub(crate) provision: Provision,
     pub(crate) attach: Attach,
-    pub(crate) snapshots: Snapshots,
     pub(crate) resize: Resize,
     /// Set with --enable-capacity.
     pub(crate) capacity: Option<Capacity>,
+    pub(crate) snapshots: Snapshots,
     /// Set with --node-deployment.
     pub(crate) own_node: Option<OwnNode>,
 }
@@ -383,7 +383,6 @@ impl RoleArgs {
                 timeout: timeout(self.attacher_timeout, common, 15),
                 compare_every: (!self.reconcile_sync.is_zero()).then_some(self.reconcile_sync),
             },
-            snapshots: self.snapshots(common)?,
             resize: Resize {
                 workers: workers(self.resizer_worker_threads, self.worker_threads, 10),
                 timeout: timeout(self.resizer_timeout, common, 10),
@@ -391,27 +390,8 @@ impl RoleArgs {
                 modify_metadata: self.extra_modify_metadata,
             },
             capacity: self.capacity()?,
+            snapshots: self.snapshots(common)?,
             own_node: self.own_node(per_node)?,
-        })
-    }
-
-    fn snapshots(&self, common: Option<Duration>) -> Result<Snapshots, ArgsError> {
-        Ok(Snapshots {
-            workers: workers(self.snapshotter_worker_threads, self.worker_threads, 10),
-            timeout: timeout(self.snapshotter_timeout, common, 60),
-            naming: Naming::new(
-                ["snapshot-name-prefix", "snapshot-name-uuid-length"],
-                &self.snapshot_name_prefix,
-                self.snapshot_name_uuid_length,
-            )?,
-            group_naming: Naming::new(
-                [
-                    "groupsnapshot-name-prefix",
-                    "groupsnapshot-name-uuid-length",
-                ],
-                &self.groupsnapshot_name_prefix,
-                self.groupsnapshot_name_uuid_length,
-            )?,
         })
     }
 
@@ -434,6 +414,26 @@ impl RoleArgs {
             namespace,
             owner,
         }))
+    }
+
+    fn snapshots(&self, common: Option<Duration>) -> Result<Snapshots, ArgsError> {
+        Ok(Snapshots {
+            workers: workers(self.snapshotter_worker_threads, self.worker_threads, 10),
+            timeout: timeout(self.snapshotter_timeout, common, 60),
+            naming: Naming::new(
+                ["snapshot-name-prefix", "snapshot-name-uuid-length"],
+                &self.snapshot_name_prefix,
+                self.snapshot_name_uuid_length,
+            )?,
+            group_naming: Naming::new(
+                [
+                    "groupsnapshot-name-prefix",
+                    "groupsnapshot-name-uuid-length",
+                ],
+                &self.groupsnapshot_name_prefix,
+                self.groupsnapshot_name_uuid_length,
+            )?,
+        })
     }
 
     fn own_node(&self, per_node: bool) -> Result<Option<OwnNode>, ArgsError> {

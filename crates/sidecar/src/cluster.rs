@@ -5,7 +5,7 @@
 //! | [`wire`] | what is decoded of the objects that the server sends |
 //! | [`store`] | the objects of one kind, found by key or group |
 //! | [`watch`] | the task that keeps a store current and tells listeners |
-//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`], [`content`], [`pod`] | the kinds, reduced to what is used |
+//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`], [`pod`], [`content`] | the kinds, reduced to what is used |
 //!
 //! Objects of other drivers are not kept.
 

@@ -22,10 +22,10 @@ const SELECTED_NODE_ALPHA: &str = "volume.alpha.kubernetes.io/selected-node";
 pub const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 /// The class of a claim, before there was a field for it.
 const CLASS_BETA: &str = "volume.beta.kubernetes.io/storage-class";
-/// The API group of snapshots.
-pub(crate) const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
 /// Written by the kubelet when a filesystem cannot grow.
 pub(crate) const NODE_RESIZE_INFEASIBLE: &str = "NodeResizeInfeasible";
+/// The API group of snapshots.
+pub(crate) const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
 /// Keeps a claim that is being cloned.
 pub const CLONING_PROTECTION: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, PropagationPolicy},
+    api::{DeleteParams, ListParams, PropagationPolicy},
 };
 use serde_json::json;
 use stowage_csi::{
@@ -39,7 +39,7 @@ async fn pod(rig: &Rig) -> String {
     create(&deployments, deployment).await;
     let pods = Api::<Pod>::namespaced(rig.client.clone(), &rig.namespace);
     eventually("the pod is there", async || {
-        let all = pods.list(&kube::api::ListParams::default()).await.unwrap();
+        let all = pods.list(&ListParams::default()).await.unwrap();
         all.items.first().map(ResourceExt::name_any)
     })
     .await

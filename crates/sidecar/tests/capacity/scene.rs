@@ -3,7 +3,7 @@
 use k8s_openapi::api::{core::v1::Node, storage::v1::StorageClass};
 use kube::{
     Api,
-    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind},
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams},
 };
 use serde_json::{Value, json};
 use stowage_csi::testing::Room;
@@ -85,11 +85,7 @@ impl Scene {
     }
 
     pub async fn all(&self) -> Vec<DynamicObject> {
-        let list = self
-            .objects()
-            .list(&kube::api::ListParams::default())
-            .await
-            .unwrap();
+        let list = self.objects().list(&ListParams::default()).await.unwrap();
         list.items
     }
 

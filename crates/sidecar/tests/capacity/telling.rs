@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use kube::{ResourceExt as _, api::DeleteParams};
+use kube::{
+    ResourceExt as _,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::json;
 use stowage_csi::proto::csi::GetCapacityRequest;
 use tokio::time::sleep;
@@ -123,10 +126,7 @@ async fn what_somebody_spoils_is_mended() {
     copy.metadata.generate_name = Some("csisc-".to_owned());
     copy.metadata.resource_version = None;
     copy.metadata.uid = None;
-    let twice = scene
-        .objects()
-        .create(&kube::api::PostParams::default(), &copy)
-        .await;
+    let twice = scene.objects().create(&PostParams::default(), &copy).await;
     twice.unwrap();
     scene.tells(&["fast a 1Ti"]).await;
 }

@@ -21,18 +21,18 @@ fn asked(newer: &Newer) -> Vec<String> {
     requests.iter().map(tier).collect()
 }
 
-/// The driver in memory knows one mutable parameter, and is not told of claims.
-async fn with_classes(newer: &Newer) {
+/// The driver in memory knows one mutable parameter.
+fn with_classes(newer: &Newer) {
     for name in ["gold", "iron"] {
         let parameters = json!({ "tier": name });
-        newer.overlay.set_class(name, &newer.rig.name, parameters);
+        newer.overlay.set_class(name, &newer.rig.name, &parameters);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_gets_the_class_that_its_claim_wants() {
     let newer = Newer::new(|_| {}, &[]).await;
-    with_classes(&newer).await;
+    with_classes(&newer);
     newer.want("gold").await;
     newer
         .has(json!({"currentVolumeAttributesClassName": "gold"}))
@@ -57,7 +57,7 @@ async fn a_volume_gets_the_class_that_its_claim_wants() {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_told_only_if_asked_for() {
     let newer = newer().await;
-    with_classes(&newer).await;
+    with_classes(&newer);
     newer.want("gold").await;
     newer.rig.called(MODIFY, 1).await;
     let request: ControllerModifyVolumeRequest = newer.rig.driver.last_request().unwrap();
@@ -79,7 +79,7 @@ async fn a_class_that_is_missing_is_waited_for() {
     let text = "VolumeAttributesClass `gold` does not exist";
     newer.rig.event("data", "VolumeModifyFailed", text).await;
     assert_eq!(newer.rig.driver.calls(MODIFY), 0);
-    with_classes(&newer).await;
+    with_classes(&newer);
     newer
         .has(json!({"currentVolumeAttributesClassName": "gold"}))
         .await;
@@ -88,13 +88,13 @@ async fn a_class_that_is_missing_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_driver_will_never_do_is_said_and_can_be_taken_back() {
     let newer = Newer::new(|_| {}, &[]).await;
-    with_classes(&newer).await;
+    with_classes(&newer);
     newer.want("iron").await;
     newer
         .has(json!({"currentVolumeAttributesClassName": "iron"}))
         .await;
-    let never = Mishap::refuse(Code::InvalidArgument, "no such tier");
-    newer.rig.driver.upset(MODIFY, never);
+    let refusal = Mishap::refuse(Code::InvalidArgument, "no such tier");
+    newer.rig.driver.upset(MODIFY, refusal);
     newer.want("gold").await;
     let infeasible = json!({"targetVolumeAttributesClassName": "gold", "status": "Infeasible"});
     newer
@@ -119,7 +119,7 @@ async fn what_the_driver_will_never_do_is_said_and_can_be_taken_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_end_is_unknown_is_made_again_after_a_crash_and_before_another_class() {
     let mut newer = Newer::new(|_| {}, &["--resizer-timeout=1s"]).await;
-    with_classes(&newer).await;
+    with_classes(&newer);
     let hang = Mishap::new(Moment::Before, Trouble::Hang);
     newer.rig.driver.upset(MODIFY, hang);
     newer.want("gold").await;

@@ -177,9 +177,9 @@ async fn pass(
         return answer;
     }
     if parts.method == Method::PATCH && path.ends_with("/status") {
-        let patch: Value = serde_json::from_slice(&body).unwrap();
+        let written: Value = serde_json::from_slice(&body).unwrap();
         let words: Vec<_> = path.split('/').collect();
-        overlay.take(&format!("{}/{}", words[4], words[6]), &patch);
+        overlay.take(&format!("{}/{}", words[4], words[6]), &written);
     }
     let query = parts.uri.query().unwrap_or_default();
     if query.contains("watch=true") {

@@ -20,7 +20,7 @@ const NEW_STATUS: [&str; 4] = [
 ];
 
 impl Overlay {
-    pub fn set_class(&self, name: &str, driver: &str, parameters: Value) {
+    pub fn set_class(&self, name: &str, driver: &str, parameters: &Value) {
         let object = json!({
             "apiVersion": "storage.k8s.io/v1",
             "kind": "VolumeAttributesClass",
@@ -64,7 +64,9 @@ impl Overlay {
     /// Adds the fields to claims, wherever they are in what the server says.
     pub fn add(&self, value: &mut Value) {
         if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
-            items.iter_mut().for_each(|item| self.add(item));
+            for item in items {
+                self.add(item);
+            }
         } else if value["object"]["metadata"].is_object() {
             self.add(&mut value["object"]);
         } else if value["metadata"]["namespace"].is_string() {

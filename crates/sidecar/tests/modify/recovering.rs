@@ -1,5 +1,6 @@
 //! Expansions on servers with fields for the size that is being reached.
 
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use stowage_csi::testing::{Mishap, Room};
 use tonic::Code;
@@ -41,7 +42,7 @@ async fn the_fields_say_whose_turn_it_is() {
         &json!({"status": {"allocatedResourceStatuses": {"storage": null}}}),
     );
     let done = json!({"status": {"capacity": {"storage": "2Gi"}, "conditions": null}});
-    let (params, done) = (Default::default(), kube::api::Patch::Merge(&done));
+    let (params, done) = (PatchParams::default(), Patch::Merge(&done));
     let claims = newer.rig.claims();
     claims.patch_status("data", &params, &done).await.unwrap();
     newer.has(status("3Gi", "NodeResizePending")).await;

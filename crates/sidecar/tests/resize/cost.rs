@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use devcluster::testing::Rule;
+use kube::api::ListParams;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -91,11 +92,7 @@ async fn a_restart_among_many_quiet_claims_writes_nothing_and_calls_nobody() {
         rig.claim(&format!("c{index}"), json!({})).await;
     }
     eventually("all claims are bound", async || {
-        let all = rig
-            .claims()
-            .list(&kube::api::ListParams::default())
-            .await
-            .unwrap();
+        let all = rig.claims().list(&ListParams::default()).await.unwrap();
         let bound = all.iter().filter(|claim| {
             let status = claim.status.as_ref();
             status.and_then(|status| status.phase.as_deref()) == Some("Bound")

@@ -105,20 +105,20 @@ impl Drop for Gate {
 impl Shared {
     /// Notes a write; says whether it is to be held up.
     fn note(&self, line: String) -> bool {
-        let mut wanted = self.hold.lock().unwrap();
-        let held = match wanted.as_mut() {
+        let mut hold = self.hold.lock().unwrap();
+        let stops = match hold.as_mut() {
             Some((write, nth)) if *write == line => {
                 *nth = nth.saturating_sub(1);
                 *nth == 0
             }
             _ => false,
         };
-        if held {
+        if stops {
             *self.held.lock().unwrap() = true;
         } else {
             self.writes.lock().unwrap().push(line);
         }
-        held
+        stops
     }
 }
 
