@@ -227,7 +227,7 @@ impl Controller {
         lost: CancellationToken,
         resolve_only: bool,
     ) -> Result<(), ControllerError> {
-        let (roles, kinds) = self.roles(&server)?;
+        let roles = self.roles(&server)?;
         let client = client::connect(self.config.clone())?;
         let Some(journal) = self.open_journal(&client).await? else {
             return Ok(());
@@ -258,7 +258,7 @@ impl Controller {
             metrics: self.process.metrics.clone(),
         };
         let taken = journal.lost();
-        let work = self.run_roles(&context, &roles, kinds, &stop, resolve_only);
+        let work = self.run_roles(&context, &roles, &stop, resolve_only);
         tokio::select! {
             ended = work => ended?,
             // Somebody else may be at work already: whatever is under way is dropped at once.
@@ -281,20 +281,19 @@ impl Controller {
     async fn run_roles(
         &self,
         context: &Context,
-        roles: &[&'static Role],
-        kinds: Kinds,
+        roles: &[(&'static Role, Kinds)],
         stop: &CancellationToken,
         resolve_only: bool,
     ) -> Result<(), ControllerError> {
         let name = self.driver.name().as_str();
+        let kinds = roles
+            .iter()
+            .fold(Kinds::default(), |all, (_, needs)| all.and(*needs));
         let around = (&self.process.tasks, &self.process.health);
         context
             .cluster
             .start(&context.client, name, kinds, around, stop);
-        let synced = stop
-            .run_until_cancelled(context.cluster.synced(kinds))
-            .await;
-        if synced.is_none() {
+        if !is_known(context, Kinds::default(), stop).await {
             return Ok(());
         }
         tracing::info!(
@@ -313,18 +312,23 @@ impl Controller {
         }
         let all = roles
             .iter()
-            .map(|role| self.run_role(role, context.clone(), stop));
+            .map(|(role, needs)| self.run_role(role, *needs, context.clone(), stop));
         // A role that lost its lease ends the process: it may have been in the middle of something.
         try_join_all(all).await.map(|_| ())
     }
 
-    /// Runs a role while it holds the lease of the Go sidecar that it replaces.
+    /// Runs a role while it holds the lease of the Go sidecar that it replaces. It waits for the kinds that it reads
+    /// itself: a rule that is missing for one role stops no other.
     async fn run_role(
         &self,
         role: &Role,
+        needs: Kinds,
         context: Context,
         stop: &CancellationToken,
     ) -> Result<(), ControllerError> {
+        if !is_known(&context, needs, stop).await {
+            return Ok(());
+        }
         let driver = self.driver.name().as_str();
         let lease = (role.lease)(driver);
         let start = |token| {
@@ -345,21 +349,21 @@ impl Controller {
     }
 
     /// The roles that this driver has work for, and what they need to see.
-    fn roles(&self, server: &Server) -> Result<(Vec<&'static Role>, Kinds), ControllerError> {
-        let mut roles = Vec::new();
-        let mut kinds = Kinds::default();
-        for role in ROLES {
-            let needs = (role.needs)(self.driver.capabilities(), &self.settings);
-            if let Some(needs) = needs.and_then(|needs| needs.on(server)) {
-                kinds = kinds.and(needs);
-                roles.push(role);
-            }
-        }
+    fn roles(&self, server: &Server) -> Result<Vec<(&'static Role, Kinds)>, ControllerError> {
+        let needs = |role: &Role| (role.needs)(self.driver.capabilities(), &self.settings);
+        let there = |role: &'static Role| Some((role, needs(role)?.on(server)?));
+        let roles: Vec<_> = ROLES.iter().filter_map(there).collect();
         if roles.is_empty() {
             return Err(ControllerError::NothingToDo(self.driver.name().clone()));
         }
-        Ok((roles, kinds))
+        Ok(roles)
     }
+}
+
+/// Waits until these kinds are known. False: asked to stop.
+async fn is_known(context: &Context, kinds: Kinds, stop: &CancellationToken) -> bool {
+    let synced = context.cluster.synced(kinds);
+    stop.run_until_cancelled(synced).await.is_some()
 }
 
 /// Waits until the driver is another one.
