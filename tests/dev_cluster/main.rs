@@ -15,6 +15,7 @@ mod dev_cluster {
     mod isolation;
     mod lifecycle;
     mod node_loss;
+    mod operator;
     mod shape;
     mod sidecar;
     mod traces;
