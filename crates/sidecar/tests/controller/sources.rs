@@ -104,7 +104,8 @@ async fn snapshot(rig: &Rig, name: &str, volume: &str, content: Value, status: V
         "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
         "metadata": {"name": bound},
         "spec": {
-            "deletionPolicy": "Delete", "driver": rig.name, "source": {"volumeHandle": volume},
+            // A snapshot that exists already: the snapshot role beside us has nothing to take.
+            "deletionPolicy": "Delete", "driver": rig.name, "source": {"snapshotHandle": handle},
             "sourceVolumeMode": "Filesystem",
             "volumeSnapshotRef": {"name": name, "namespace": rig.namespace, "uid": made.uid()},
         },
