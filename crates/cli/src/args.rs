@@ -45,7 +45,7 @@ Examples:
     Operator(Box<OperatorArgs>),
     #[command(subcommand)]
     Sidecar(Sidecar),
-    SnapshotController(Box<SnapshotControllerArgs>),
+    SnapshotController(Box<SnapshotControllerCommand>),
     Status(StatusArgs),
 }
 
@@ -185,7 +185,7 @@ Examples:
   stowage crds | kubectl apply -f -
   stowage snapshot-controller --leader-election
   stowage snapshot-controller --kubeconfig ~/.kube/config --v=5")]
-pub struct SnapshotControllerArgs {
+pub struct SnapshotControllerCommand {
     #[command(flatten)]
     pub controller: stowage_snapshot_controller::SnapshotControllerArgs,
 

@@ -2,10 +2,10 @@
 
 use stowage_service::Service;
 
-use crate::{args::SnapshotControllerArgs, sidecar::process};
+use crate::{args::SnapshotControllerCommand, sidecar::process};
 
 /// Binds snapshots to contents until SIGTERM.
-pub async fn run(args: SnapshotControllerArgs) -> anyhow::Result<()> {
+pub async fn run(args: SnapshotControllerCommand) -> anyhow::Result<()> {
     let service = Service::start(&args.service)?;
     let work = stowage_snapshot_controller::run(args.controller, process(&service));
     Ok(Box::pin(service.run(work)).await?)
