@@ -1,7 +1,7 @@
 //! The operator in a pod, and a driver that it deploys from one resource: to a pod that writes to a volume, and back to
 //! nothing.
 
-use devcluster::testing::Namespace;
+use devcluster::testing::{Namespace, TestCluster};
 use stowage_tests::{cluster, eventually};
 
 use super::claims::{MIB, NODE, Pod, ask};
@@ -12,15 +12,14 @@ const SAMPLE: &str = include_str!("../../deploy/samples/hostpath-every-node.yaml
 const DRIVER: &str = "local.hostpath.stowage.dev";
 const INSTANCE: &str = "hostpath-local";
 
-fn install_operator(namespace: &Namespace) {
+fn install_operator(cluster: &TestCluster) {
     let prerequisites = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/prerequisites");
-    namespace.kubectl(&["apply", "-f", prerequisites]).unwrap();
-    namespace.apply(OPERATOR).unwrap();
+    cluster.kubectl(&["apply", "-f", prerequisites]).unwrap();
+    cluster.apply(OPERATOR).unwrap();
     let rollout = ["rollout", "status", "deployment/csi-operator"];
     let patience = ["--namespace=csi-operator", "--timeout=120s"];
-    namespace
-        .kubectl(&[&rollout[..], &patience[..]].concat())
-        .unwrap();
+    let arguments = [&rollout[..], &patience[..]].concat();
+    cluster.kubectl(&arguments).unwrap();
 }
 
 fn condition(namespace: &Namespace, instance: &str, kind: &str) -> String {
@@ -34,7 +33,7 @@ fn a_driver_is_deployed_from_one_resource_used_repaired_and_removed() {
     let cluster = cluster();
     cluster.dev().unwrap();
     let namespace = cluster.namespace("deployed").unwrap();
-    install_operator(&namespace);
+    install_operator(cluster);
     // A name of the test's own, in its own namespace.
     let driver = format!("{}.stowage.dev", namespace.name());
     let manifest = SAMPLE
