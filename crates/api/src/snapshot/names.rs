@@ -3,6 +3,8 @@
 //! They are written by the two controllers of the Kubernetes project too, and either may take over from the other:
 //! not a byte of them is ours to change.
 
+use k8s_openapi::api::core::v1::ObjectReference;
+
 /// Which node's sidecar is to deal with a content, where there is one on every node.
 pub const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
 /// The lease of the cluster-wide controller.
@@ -29,6 +31,10 @@ pub const GROUP_HANDLE: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshot
 /// The names around one of the two kinds of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentNames {
+    /// Group and version of the content.
+    pub api_version: &'static str,
+    /// Its kind.
+    pub kind: &'static str,
     /// Finalizer: keeps the content until its snapshot is deleted.
     pub finalizer: &'static str,
     /// Annotation: the driver was asked to make the snapshot, and has given no final answer.
@@ -45,8 +51,23 @@ pub struct ContentNames {
     pub prefix: &'static str,
 }
 
+impl ContentNames {
+    /// A content as events refer to it.
+    pub fn reference(&self, name: &str, uid: &str) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(self.api_version.to_owned()),
+            kind: Some(self.kind.to_owned()),
+            name: Some(name.to_owned()),
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+}
+
 /// Around VolumeSnapshotContents.
 pub const SNAPSHOT: ContentNames = ContentNames {
+    api_version: "snapshot.storage.k8s.io/v1",
+    kind: "VolumeSnapshotContent",
     finalizer: "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection",
     being_created: "snapshot.storage.kubernetes.io/volumesnapshot-being-created",
     being_deleted: "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted",
@@ -58,6 +79,8 @@ pub const SNAPSHOT: ContentNames = ContentNames {
 
 /// Around VolumeGroupSnapshotContents.
 pub const GROUP_SNAPSHOT: ContentNames = ContentNames {
+    api_version: "groupsnapshot.storage.k8s.io/v1",
+    kind: "VolumeGroupSnapshotContent",
     finalizer: "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection",
     being_created: "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-created",
     being_deleted: "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted",

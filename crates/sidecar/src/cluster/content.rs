@@ -189,20 +189,7 @@ impl Content {
 
     /// For events.
     pub(crate) fn reference(&self) -> ObjectReference {
-        let (group, kind) = match self.kind {
-            Kind::Single => ("snapshot.storage.k8s.io/v1", "VolumeSnapshotContent"),
-            Kind::Group => (
-                "groupsnapshot.storage.k8s.io/v1",
-                "VolumeGroupSnapshotContent",
-            ),
-        };
-        ObjectReference {
-            api_version: Some(group.to_owned()),
-            kind: Some(kind.to_owned()),
-            name: Some(self.name.clone()),
-            uid: Some(self.uid.clone()),
-            ..ObjectReference::default()
-        }
+        self.kind.names().reference(&self.name, &self.uid)
     }
 }
 
