@@ -158,38 +158,38 @@ pub async fn run(args: ControllerArgs, process: Process) -> Result<(), Controlle
             found: driver.name().clone(),
         });
     }
-    let controller = Controller {
-        settings: Arc::new(settings),
-        elections: Elections::new(config.clone(), &args.lease, &process.metrics)?,
-        namespace: namespace(&config, &args.lease),
-        config,
-        process,
-        driver,
-    };
+    let controller = Controller::new(settings, config, &args.lease, process, driver)?;
     controller
         .serve(watch, args.roles.resolve_intents_and_exit)
         .await
 }
 
-/// Where leases and journal are.
-pub(crate) fn namespace(config: &Config, args: &LeaseArgs) -> String {
-    let given = args.leader_election_namespace.clone();
-    given
-        .filter(|namespace| !namespace.is_empty())
-        .unwrap_or_else(|| config.default_namespace.clone())
-}
-
 /// The roles of one driver.
 pub(crate) struct Controller {
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) elections: Elections,
-    pub(crate) namespace: String,
-    pub(crate) config: Config,
-    pub(crate) process: Process,
-    pub(crate) driver: Driver,
+    settings: Arc<Settings>,
+    elections: Elections,
+    config: Config,
+    process: Process,
+    driver: Driver,
 }
 
 impl Controller {
+    pub(crate) fn new(
+        settings: Settings,
+        config: Config,
+        lease: &LeaseArgs,
+        process: Process,
+        driver: Driver,
+    ) -> Result<Self, ControllerError> {
+        Ok(Self {
+            settings: Arc::new(settings),
+            elections: Elections::new(config.clone(), lease, &process.metrics)?,
+            config,
+            process,
+            driver,
+        })
+    }
+
     /// Waits for the lease and works, until shutdown or until the driver is another one.
     pub(crate) async fn serve(
         self,

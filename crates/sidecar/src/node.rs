@@ -3,15 +3,16 @@
 //! In place of upstream's node-driver-registrar and livenessprobe. Needs no access to the Kubernetes API, unless it is
 //! the one sidecar of a driver that runs whole on every node (`--node-deployment`).
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgAction, builder::BoolishValueParser};
+use futures::TryFutureExt as _;
 use stowage_csi::{endpoint::Endpoint, metrics::ClientMetrics};
-use stowage_service::{Elections, KubeArgs, LeaseArgs};
+use stowage_service::{KubeArgs, LeaseArgs};
 
 use crate::{
     args::{NODE_DEPLOYMENT, RoleArgs},
-    controller::{Controller, ControllerError, Process, namespace},
+    controller::{Controller, ControllerError, Process},
     driver::{Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest},
     liveness::{Liveness, LivenessArgs, LivenessError, some_time},
     register::{HostSocket, RegisterError, Registrar, check_directory},
@@ -174,11 +175,8 @@ pub async fn run(args: NodeArgs, process: Process) -> Result<(), NodeError> {
     }
     let roles = run_roles(&args, process, driver, watch);
     // Registration goes on while the roles finish what is under way.
-    let (registered, worked) = tokio::try_join!(
-        async { registrar.run(&shutdown).await.map_err(NodeError::from) },
-        async { roles.await.map_err(NodeError::from) },
-    )?;
-    let ((), ()) = (registered, worked);
+    let registration = registrar.run(&shutdown).err_into::<NodeError>();
+    tokio::try_join!(registration, roles.err_into())?;
     Ok(())
 }
 
@@ -191,14 +189,7 @@ async fn run_roles(
 ) -> Result<(), ControllerError> {
     let settings = args.roles.settings(None, true)?;
     let config = args.kube.config().await?;
-    let controller = Controller {
-        settings: Arc::new(settings),
-        elections: Elections::new(config.clone(), &args.lease, &process.metrics)?,
-        namespace: namespace(&config, &args.lease),
-        config,
-        process,
-        driver,
-    };
+    let controller = Controller::new(settings, config, &args.lease, process, driver)?;
     controller
         .serve(watch, args.roles.resolve_intents_and_exit)
         .await

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use clap::{ArgAction, builder::BoolishValueParser};
-use kube::{Client, Config};
+use kube::Client;
 use stowage_api::snapshot::names::CONTROLLER_LEASE;
 use stowage_service::{
     Elections, KubeArgs, LeaseArgs,
@@ -115,7 +115,7 @@ pub async fn run(
     args.lease.leader_election_labels.push(label);
     let elections = Elections::new(config.clone(), &args.lease, &process.metrics)?;
     let controller = Controller {
-        namespace: namespace(&config, &args.lease),
+        namespace: elections.namespace().to_owned(),
         client: client::connect(config)?,
         args,
         process,
@@ -125,13 +125,6 @@ pub async fn run(
     let work = |lost| controller.work(lost);
     let worked = elections.lead(CONTROLLER_LEASE, &shutdown, work).await?;
     worked.unwrap_or(Ok(()))
-}
-
-/// Where the lease is.
-fn namespace(config: &Config, args: &LeaseArgs) -> String {
-    let given = args.leader_election_namespace.clone();
-    let given = given.filter(|namespace| !namespace.is_empty());
-    given.unwrap_or_else(|| config.default_namespace.clone())
 }
 
 struct Controller {

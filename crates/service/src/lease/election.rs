@@ -63,6 +63,11 @@ impl Elections {
         &self.identity
     }
 
+    /// Where the leases are, and what else a process keeps beside them.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// Waits for the lease, then does `work` while renewing it, then releases it. Without leader election the work
     /// starts at once.
     ///

@@ -68,7 +68,7 @@ impl Controller {
         loop {
             let opened = Journal::open(
                 client.clone(),
-                &self.namespace,
+                self.elections.namespace(),
                 &name,
                 self.elections.identity(),
                 sharing,
