@@ -3,7 +3,6 @@
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
 };
 
 use devcluster::testing::{ControlPlane, Rule};
@@ -13,9 +12,8 @@ use k8s_openapi::api::{
     storage::v1::StorageClass,
 };
 use kube::{
-    Api, Client, Config,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
+    Api, Client,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use stowage_csi::{
@@ -23,15 +21,15 @@ use stowage_csi::{
     proto::csi::CreateVolumeRequest,
     testing::{MemoryDriver, Profile, Serving},
 };
-use stowage_service::client;
 use stowage_sidecar::journal::journal_name;
 use tempfile::TempDir;
-use tokio::time::Instant;
 
 use crate::sidecar::{Place, Sidecar};
 
-/// Longer than anything here takes, shorter than a person's patience.
-pub const SOON: Duration = Duration::from_secs(30);
+#[path = "../shared/objects.rs"]
+mod objects;
+
+pub use self::objects::{SOON, create, eventually, merge};
 
 /// A driver of its own name in a namespace of its own.
 pub struct Rig {
@@ -66,7 +64,7 @@ impl Rig {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("rig{number}-{}.stowage.test", std::process::id());
         let namespace = format!("rig{number}-{}", std::process::id());
-        let client = connect(plane).await;
+        let client = objects::connect(plane.kubeconfig()).await;
         let object = json!({"metadata": {"name": namespace}});
         create::<Namespace>(&Api::all(client.clone()), object).await;
         let mut rig = Self {
@@ -298,43 +296,5 @@ impl Rig {
     pub async fn delete_secret(&self, name: &str) {
         let api = Api::<Secret>::namespaced(self.client.clone(), &self.namespace);
         api.delete(name, &DeleteParams::default()).await.unwrap();
-    }
-}
-
-async fn connect(plane: &ControlPlane) -> Client {
-    let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    client::connect(config.unwrap()).unwrap()
-}
-
-pub async fn create<K>(api: &Api<K>, object: Value) -> K
-where
-    K: serde::de::DeserializeOwned + serde::Serialize + Clone + std::fmt::Debug,
-{
-    let object = serde_json::from_value(object).unwrap();
-    api.create(&PostParams::default(), &object).await.unwrap()
-}
-
-pub fn merge(object: &mut Value, more: Value) {
-    match (object, more) {
-        (Value::Object(object), Value::Object(more)) => {
-            for (key, value) in more {
-                merge(object.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (object, more) => *object = more,
-    }
-}
-
-/// Waits until `look` finds something.
-pub async fn eventually<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
-    let give_up = Instant::now() + SOON;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < give_up, "not within {SOON:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

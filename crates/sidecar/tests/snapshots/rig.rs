@@ -1,20 +1,16 @@
 //! A driver in memory, a sidecar beside it, and contents of snapshots.
 
-use std::{
-    sync::{
-        OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU32, Ordering},
 };
 
 use clap::Parser;
 use devcluster::testing::ApiServer;
 use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
 use kube::{
-    Api, Client, Config,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use stowage_api::snapshot::{
@@ -30,14 +26,16 @@ use stowage_csi::{
     },
     testing::{MemoryDriver, Profile, Serving},
 };
-use stowage_service::{Health, Metrics, Tasks, client};
+use stowage_service::{Health, Metrics, Tasks};
 use stowage_sidecar::controller::{self, ControllerArgs, ControllerError, Process};
 use tempfile::TempDir;
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything here takes, shorter than a person's patience.
-pub const SOON: Duration = Duration::from_secs(30);
+#[path = "../shared/objects.rs"]
+mod objects;
+
+pub use self::objects::{SOON, create, eventually, merge};
 
 /// A driver of its own name in a namespace of its own.
 pub struct Rig {
@@ -72,7 +70,7 @@ impl Rig {
         let name = format!("snap{number}-{}.stowage.test", std::process::id());
         let namespace = format!("snap{number}-{}", std::process::id());
         let server = tokio::task::spawn_blocking(with_kinds).await.unwrap();
-        let client = connect(server).await;
+        let client = objects::connect(server.kubeconfig()).await;
         let object = json!({"metadata": {"name": namespace}});
         create::<Namespace>(&Api::all(client.clone()), object).await;
         let mut profile = Profile::named(&name);
@@ -327,42 +325,4 @@ fn with_kinds() -> &'static ApiServer {
 fn endpoint(directory: &TempDir) -> Endpoint {
     let path = directory.path().join("csi.sock");
     Endpoint::try_from(path.as_path()).unwrap()
-}
-
-async fn connect(server: &ApiServer) -> Client {
-    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    client::connect(config.unwrap()).unwrap()
-}
-
-pub async fn create<K>(api: &Api<K>, object: Value) -> K
-where
-    K: serde::de::DeserializeOwned + serde::Serialize + Clone + std::fmt::Debug,
-{
-    let object = serde_json::from_value(object).unwrap();
-    api.create(&PostParams::default(), &object).await.unwrap()
-}
-
-pub fn merge(object: &mut Value, more: Value) {
-    match (object, more) {
-        (Value::Object(object), Value::Object(more)) => {
-            for (key, value) in more {
-                merge(object.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (object, more) => *object = more,
-    }
-}
-
-/// Waits until `look` finds something.
-pub async fn eventually<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
-    let give_up = Instant::now() + SOON;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < give_up, "not within {SOON:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
