@@ -75,7 +75,7 @@ fn install_operator(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
 
 fn deploy_driver(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
     let step = report.step("Deploying a CSI driver from one resource");
-    kubectl.apply_file(SAMPLE)?;
+    let applied = kubectl.apply_file(SAMPLE)?;
     let available = "jsonpath={.status.conditions[?(@.type=='Available')].status}";
     kubectl.wait("csidriverdeployment/hostpath is Available", |kubectl| {
         let status = kubectl.run(&["get", "csidriverdeployment", "hostpath", "-o", available])?;
@@ -83,7 +83,7 @@ fn deploy_driver(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
     })?;
     step.done("");
     say("");
-    kubectl.show(&["apply", "-f", SAMPLE])?;
+    show(&["apply", "-f", SAMPLE], &applied);
     kubectl.show(&["get", "csidriverdeployments"])?;
     kubectl.show(&["get", "pods", "-o", "wide"])?;
     kubectl.show(&["get", "storageclasses"])
@@ -137,12 +137,7 @@ impl Kubectl {
 
     /// Runs it and shows both, what is typed and what comes.
     fn show(&self, arguments: &[&str]) -> anyhow::Result<()> {
-        let said = self.run(arguments)?;
-        say(&format!(
-            "$ kubectl {}\n{}\n",
-            arguments.join(" "),
-            said.trim_end()
-        ));
+        show(arguments, &self.run(arguments)?);
         Ok(())
     }
 
@@ -155,4 +150,9 @@ impl Kubectl {
         wait_until(what, PATIENCE, log, || Ok(ready(self).unwrap_or(false)))?;
         Ok(())
     }
+}
+
+fn show(arguments: &[&str], said: &str) {
+    let typed = arguments.join(" ");
+    say(&format!("$ kubectl {typed}\n{}\n", said.trim_end()));
 }
