@@ -45,8 +45,8 @@ pub struct Args {
     /// How many claims to work on at a time, the sidecar and the bare client; the default is the sidecar's
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub workers: usize,
-    /// Seconds of rest before memory is looked at
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    /// Seconds of rest before memory is looked at: less than a few renewals of the leases would flatter
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     pub rest: u64,
 }
 

@@ -35,6 +35,7 @@
 //! | [`client`] | the Kubernetes client, from a kubeconfig or from inside a pod |
 //! | [`duration`] | durations as Go writes them, for flags that come from Go programs |
 //! | [`arenas`] | the limit on malloc arenas |
+//! | [`memory`] | gives back what only the start needed |
 //!
 //! Flags that the Go sidecars have carry the same names and meaning here, so that their manifests keep working.
 
@@ -45,6 +46,7 @@ pub mod duration;
 pub mod health;
 pub mod lease;
 pub mod log;
+pub mod memory;
 pub mod metrics;
 pub mod service;
 mod signals;

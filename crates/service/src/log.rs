@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
@@ -132,7 +134,7 @@ impl LogArgs {
         };
         tracing_subscriber::registry()
             .with(filter)
-            .with(lines)
+            .with(lines.with_filter(filter_fn(is_news)))
             .try_init()
             .map_err(|_| AlreadySetUp)?;
         Ok(level)
@@ -144,6 +146,12 @@ impl LogArgs {
             (None, number) => Directives::from_verbosity(number.unwrap_or_default()),
         }
     }
+}
+
+/// kube says of every request that fails that it does, also of those that are repeated: hundreds of lines while a server
+/// is away. Whoever asked hears of it and says what it means.
+fn is_news(metadata: &Metadata<'_>) -> bool {
+    metadata.target() != "kube_client::client::builder" || *metadata.level() != Level::ERROR
 }
 
 fn reloadable(directives: &Directives) -> (reload::Layer<EnvFilter, Registry>, LogLevel) {
@@ -175,6 +183,8 @@ impl LogLevel {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::sync::Mutex;
+
     use clap::Parser;
     use tracing::subscriber::DefaultGuard;
 
@@ -253,11 +263,29 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_request_that_fails_is_left_to_who_made_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let layer = fmt::layer().with_writer(Mutex::new(file.reopen().unwrap()));
+        let logging = tracing_subscriber::registry().with(layer.with_filter(filter_fn(is_news)));
+        tracing::subscriber::with_default(logging, || {
+            tracing::error!(target: "kube_client::client::builder", "failed with error");
+            tracing::debug!(target: "kube_client::client::builder", "requesting");
+            tracing::error!("what it means");
+        });
+        let lines = std::fs::read_to_string(&file).unwrap();
+        assert!(!lines.contains("failed with error"), "{lines}");
+        assert!(
+            lines.contains("requesting") && lines.contains("what it means"),
+            "{lines}"
+        );
+    }
+
+    #[test]
     fn a_changed_level_is_in_effect_at_once() {
         let (level, _guard) = thread_log_level("info");
-        assert!(!tracing::enabled!(tracing::Level::DEBUG));
+        assert!(!tracing::enabled!(Level::DEBUG));
         level.set(&"debug".parse().unwrap());
-        assert!(tracing::enabled!(tracing::Level::DEBUG));
+        assert!(tracing::enabled!(Level::DEBUG));
         assert_eq!(level.current(), "debug");
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::admin::{Admin, AdminArgs, BindError};
 use crate::health::Check;
 use crate::log::{AlreadySetUp, LogArgs};
-use crate::{Health, Metrics, Tasks, arenas, client, duration, signals};
+use crate::{Health, Metrics, Tasks, arenas, client, duration, memory, signals};
 
 /// The flags of every long-running process.
 #[derive(clap::Args, Clone, Debug)]
@@ -75,6 +75,7 @@ pub struct Service {
     running: Check,
     // Stops answering when the service is dropped: probes are answered while work winds down.
     _admin: Option<AbortOnDropHandle<()>>,
+    _memory: AbortOnDropHandle<()>,
 }
 
 impl Service {
@@ -115,6 +116,7 @@ impl Service {
             grace: args.grace_period,
             running,
             _admin: admin,
+            _memory: AbortOnDropHandle::new(tokio::spawn(memory::keep_small())),
         })
     }
 

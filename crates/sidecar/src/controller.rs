@@ -15,6 +15,7 @@ use stowage_service::{
     Elections, Health, KubeArgs, LeaseArgs, Metrics, Tasks,
     client::{self, ClientError},
     lease::LeaseError,
+    memory,
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -302,6 +303,8 @@ impl Controller {
             intents = context.journal.all().len(),
             "The cluster is known."
         );
+        // The lists took more than what is kept of them.
+        memory::give_back();
         if resolve_only {
             provision::resolve(context.clone(), stop.clone()).await;
             match context.journal.all().len() {

@@ -33,7 +33,10 @@ use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    create::Provisioner, delete::Deleter, metrics::ProvisionMetrics, plan::Places,
+    create::{Gate, Provisioner},
+    delete::Deleter,
+    metrics::ProvisionMetrics,
+    plan::Places,
     selected_node::jitter,
 };
 use crate::{
@@ -48,9 +51,11 @@ use crate::{
     role::{Context, Role, sanitised},
 };
 
-/// Workers on claims beyond those who may begin something: they finish what was begun when all others wait for room in
-/// the journal.
-const SPARE_WORKERS: usize = 10;
+/// How many claims per worker may have their intents written ahead. One write of the journal serves all that wait for it, and
+/// takes its turn among the volumes that are being written: few and large ones leave no worker idle.
+const AHEAD: usize = 5;
+/// Claims beyond all that wait for the journal and for a worker: they finish what was begun when the journal is full.
+const SPARE: usize = 10;
 
 /// The provisioner's part.
 pub(crate) const ROLE: Role = Role {
@@ -81,7 +86,16 @@ async fn run(context: Context, stop: CancellationToken) {
         context.metrics.with_registry(make)
     };
     let (claims, volumes, originals) = (queue("claims"), queue("volumes"), queue("originals"));
-    let provisioner = provisioner(&context, territory.clone(), metrics.clone(), false, &stop);
+    let workers = context.settings.provision.workers;
+    let ahead = workers * AHEAD;
+    let gate = Gate::new(claims.clone(), ahead);
+    let provisioner = provisioner(
+        &context,
+        territory.clone(),
+        metrics.clone(),
+        Some(gate),
+        &stop,
+    );
     let deleter = Arc::new(Deleter::new(context.clone(), metrics, territory));
 
     // What a predecessor left half done comes first.
@@ -100,8 +114,8 @@ async fn run(context: Context, stop: CancellationToken) {
         }
     });
 
-    let workers = context.settings.provision.workers;
-    let making = claims.run(workers + SPARE_WORKERS, stop.clone(), |uid| {
+    let at_once = ahead + workers + SPARE;
+    let making = claims.run(at_once, stop.clone(), |uid| {
         let provisioner = Arc::clone(&provisioner);
         async move { provisioner.work(&uid).await }
     });
@@ -128,7 +142,7 @@ pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
     let metrics = ProvisionMetrics::register(&context.metrics);
     let make = |registry: &mut _| Queue::new("claims", context.backoff(), registry);
     let claims = context.metrics.with_registry(make);
-    let provisioner = provisioner(&context, territory, metrics, true, &stop);
+    let provisioner = provisioner(&context, territory, metrics, None, &stop);
     for intent in context.journal.all() {
         claims.add(intent.claim.uid);
     }
@@ -153,7 +167,7 @@ fn provisioner(
     context: &Context,
     territory: Territory,
     metrics: ProvisionMetrics,
-    only_intents: bool,
+    gate: Option<Gate>,
     stop: &CancellationToken,
 ) -> Arc<Provisioner> {
     let places = match territory {
@@ -174,7 +188,7 @@ fn provisioner(
         places,
         identity,
         metrics,
-        only_intents,
+        gate,
         stop.clone(),
     ))
 }

@@ -21,6 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use metrics::QueueMetrics;
 
+/// An empty queue keeps room for about so many objects.
+const KEPT_ROOM: usize = 256;
+
 /// The name of an object: a uid, or a name.
 pub type Key = Arc<str>;
 
@@ -238,6 +241,7 @@ impl Shared {
         match again.or(pause.map(|pause| now + pause)) {
             None => {
                 state.entries.remove(&key);
+                state.shrink();
             }
             Some(at) if at <= now => state.make_ready(key),
             Some(at) => state.wait(key, at),
@@ -306,6 +310,13 @@ impl State {
             None => {
                 self.entries.insert(Arc::clone(key), Entry::new(stage));
             }
+        }
+    }
+
+    /// Gives back what a start with thousands of objects took, once all is done.
+    fn shrink(&mut self) {
+        if self.entries.is_empty() && self.entries.capacity() > KEPT_ROOM {
+            *self = Self::default();
         }
     }
 

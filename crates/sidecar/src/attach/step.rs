@@ -188,9 +188,7 @@ fn attach(
         Err(error) => return Step::Wait(Problem::Access(volume.name.clone(), error)),
     };
     let csi = &volume.csi;
-    let fs_type = csi.fs_type.as_deref().filter(|name| !name.is_empty());
-    let fs_type = fs_type.unwrap_or(&rules.default_fs_type);
-    let attributes = csi.volume_attributes.clone().unwrap_or_default();
+    let fs_type = csi.fs_type.as_deref().unwrap_or(&rules.default_fs_type);
     let other_id = known_id(attachment).filter(|id| *id != node.node_id);
     Step::Attach(Box::new(Attach {
         leave: other_id.map(|id| unpublish(volume, id)),
@@ -209,11 +207,11 @@ fn attach(
                 fs_type,
                 &volume.mount_options,
             )),
-            readonly: rules.publishes_read_only && csi.read_only.unwrap_or(false),
+            readonly: rules.publishes_read_only && csi.read_only,
             secrets: BTreeMap::new(),
-            volume_context: attributes,
+            volume_context: csi.attributes(),
         },
-        secret: csi.controller_publish_secret_ref.clone(),
+        secret: csi.controller_publish_secret.as_deref().cloned(),
     }))
 }
 
@@ -258,7 +256,7 @@ fn detach(
     match (volume, node_id) {
         (Some(volume), Some(node_id)) => Step::Detach(Box::new(Detach {
             request: unpublish(volume, node_id),
-            secret: volume.csi.controller_publish_secret_ref.clone(),
+            secret: volume.csi.controller_publish_secret.as_deref().cloned(),
         })),
         // Nothing of ours holds it, and nothing can be done for it.
         _ if !marked => Step::Rest,

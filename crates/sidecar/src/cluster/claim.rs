@@ -5,7 +5,7 @@ use std::fmt;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use super::{
-    store::Cached,
+    store::{Cached, exact},
     wire::{ClaimSpec, WireClaim},
 };
 use crate::quantity;
@@ -109,7 +109,7 @@ impl Claim {
                 .filter(|name| !name.is_empty()),
             modifying: status.modify_volume_status.is_some(),
             volume: spec.volume_name.filter(|name| !name.is_empty()),
-            access_modes: spec.access_modes,
+            access_modes: exact(spec.access_modes),
             block: spec.volume_mode.as_deref() == Some("Block"),
             requested: spec.resources.requests.storage,
             capacity: quantity::bytes(&status.capacity.storage).unwrap_or(0),

@@ -28,6 +28,12 @@ pub trait Cached: Send + Sync + 'static {
     }
 }
 
+/// The same without the room that decoding left for more: there may be thousands of them.
+pub(crate) fn exact<T>(mut list: Vec<T>) -> Vec<T> {
+    list.shrink_to_fit();
+    list
+}
+
 /// What happened to an object.
 #[derive(Debug)]
 pub enum Change<T> {

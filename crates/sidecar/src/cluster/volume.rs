@@ -1,12 +1,18 @@
 //! Volumes of this driver, as far as they are read.
 
-use k8s_openapi::api::core::v1::{
-    CSIPersistentVolumeSource, ObjectReference, SecretReference, VolumeNodeAffinity,
-};
+mod places;
+mod source;
+
+use k8s_openapi::api::core::v1::{ObjectReference, SecretReference};
 
 use serde::{Deserialize, Serialize};
 
-use super::{claim::MIGRATED_TO, store::Cached, wire::WireVolume};
+pub(crate) use self::{places::Places, source::CsiSource};
+use super::{
+    claim::MIGRATED_TO,
+    store::{Cached, exact},
+    wire::WireVolume,
+};
 use crate::quantity;
 
 /// Who made a volume, and therefore deletes it.
@@ -25,7 +31,8 @@ pub(crate) const MODIFY_SECRET_NAMESPACE: &str =
 /// Keeps a volume's object until the volume itself is deleted.
 pub(crate) const DELETION_PROTECTION: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
-/// A PersistentVolume of this driver.
+/// A PersistentVolume of this driver. There may be many thousands: what nobody reads is not in it, and what is rare is on the
+/// heap.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "facts of an object")]
 pub struct Volume {
@@ -39,13 +46,14 @@ pub struct Volume {
     /// It grew, and its filesystem is not known to have grown.
     pub(crate) grew: bool,
     pub(crate) attributes_class: Option<String>,
-    pub(crate) modify_secret: Option<SecretReference>,
-    pub(crate) csi: CSIPersistentVolumeSource,
+    pub(crate) modify_secret: Option<Box<SecretReference>>,
+    pub(crate) csi: CsiSource,
     pub(crate) access_modes: Vec<String>,
     pub(crate) mount_options: Vec<String>,
     pub(crate) block: bool,
     pub(crate) class: Option<String>,
-    pub(crate) node_affinity: Option<VolumeNodeAffinity>,
+    /// Where it can be used; none: everywhere.
+    pub(crate) places: Option<Places>,
     /// This driver provisioned it, and nobody else may delete it.
     pub(crate) provisioned_by_us: bool,
     pub(crate) deletion_secret: DeletionSecret,
@@ -60,7 +68,7 @@ pub(crate) enum DeletionSecret {
     Unknown,
     /// The driver needs none.
     None,
-    Named(SecretReference),
+    Named(Box<SecretReference>),
 }
 
 /// Where a volume is in its life.
@@ -107,17 +115,17 @@ impl Volume {
         let deletion_secret = match annotations.get(DELETION_SECRET_NAME) {
             None => DeletionSecret::Unknown,
             Some(name) if name.is_empty() => DeletionSecret::None,
-            Some(name) => DeletionSecret::Named(SecretReference {
+            Some(name) => DeletionSecret::Named(Box::new(SecretReference {
                 name: Some(name.clone()),
                 namespace: annotations.get(DELETION_SECRET_NAMESPACE).cloned(),
-            }),
+            })),
         };
-        let modify_secret = annotations
-            .get(MODIFY_SECRET_NAME)
-            .map(|name| SecretReference {
+        let modify_secret = annotations.get(MODIFY_SECRET_NAME).map(|name| {
+            Box::new(SecretReference {
                 name: Some(name.clone()),
                 namespace: annotations.get(MODIFY_SECRET_NAMESPACE).cloned(),
-            });
+            })
+        });
         Some(Self {
             name: metadata.name?,
             uid: metadata.uid?,
@@ -143,15 +151,15 @@ impl Volume {
                 .volume_attributes_class_name
                 .filter(|name| !name.is_empty()),
             modify_secret,
-            csi,
-            access_modes: spec.access_modes,
-            mount_options: spec.mount_options,
+            csi: csi.into(),
+            access_modes: exact(spec.access_modes),
+            mount_options: exact(spec.mount_options),
             block: spec.volume_mode.as_deref() == Some("Block"),
             class: spec.storage_class_name.filter(|name| !name.is_empty()),
-            node_affinity: spec.node_affinity,
+            places: spec.node_affinity.and_then(Places::read),
             provisioned_by_us,
             deletion_secret,
-            finalizers: metadata.finalizers.unwrap_or_default(),
+            finalizers: exact(metadata.finalizers.unwrap_or_default()),
             deleting: metadata.deletion_timestamp.is_some(),
         })
     }

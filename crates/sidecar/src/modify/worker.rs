@@ -156,8 +156,8 @@ impl Worker {
                 return Err(Failure::Class(target.to_owned(), error));
             }
         };
-        let secret = volume.modify_secret.as_ref();
-        let secret = secret.or(volume.csi.controller_expand_secret_ref.as_ref());
+        let secret = volume.modify_secret.as_deref();
+        let secret = secret.or(volume.csi.controller_expand_secret.as_deref());
         let mut request = ControllerModifyVolumeRequest {
             volume_id: volume.csi.volume_handle.clone(),
             mutable_parameters: class.parameters,

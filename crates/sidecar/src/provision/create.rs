@@ -3,7 +3,12 @@
 //! The order: decide everything, write it into the journal, call the driver, write the volume's object, drop the
 //! journal's entry. Whoever dies in between leaves an entry that says how to go on.
 
+mod failure;
+mod gate;
+mod save;
 mod undo;
+
+pub(crate) use self::gate::Gate;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -12,23 +17,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeSpec};
-use kube::{Api, api::PostParams};
-use stowage_csi::{
-    client::Connection,
-    proto::csi::{Volume as MadeVolume, controller_client::ControllerClient},
-};
+use k8s_openapi::api::core::v1::ObjectReference;
+use stowage_csi::{client::Connection, proto::csi::controller_client::ControllerClient};
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Status};
 
 use super::{
     metrics::ProvisionMetrics,
     object,
     plan::{Places, Planner, Refusal, volume_name},
     selected_node,
-    source::SourceError,
-    topology::TopologyError,
 };
 use crate::{
     cluster::{
@@ -38,7 +36,7 @@ use crate::{
     driver_call,
     intent::{Intent, Source},
     journal::JournalError,
-    queue::Verdict,
+    queue::{Key, Verdict},
     role::Context,
     secrets,
 };
@@ -55,11 +53,11 @@ pub(crate) struct Provisioner {
     /// Goes into each volume, as upstream's does.
     identity: String,
     metrics: ProvisionMetrics,
-    /// Take up nothing new.
-    only_intents: bool,
-    /// Plan volumes and wait for the journal.
-    beginners: Semaphore,
-    /// Wait for the driver.
+    /// Whoever plans a volume and waits for the journal is inside. None: nothing new is taken up.
+    gate: Option<Gate>,
+    /// Held while a volume is planned: that may take requests of its own.
+    planners: Semaphore,
+    /// Held from the call to the driver to the volume's object.
     callers: Semaphore,
     /// The process is to end: nothing that has not begun begins.
     stop: CancellationToken,
@@ -74,7 +72,7 @@ impl Provisioner {
         places: Places,
         identity: String,
         metrics: ProvisionMetrics,
-        only_intents: bool,
+        gate: Option<Gate>,
         stop: CancellationToken,
     ) -> Self {
         let workers = context.settings.provision.workers;
@@ -88,8 +86,8 @@ impl Provisioner {
             written: Mutex::default(),
             identity,
             metrics,
-            only_intents,
-            beginners: Semaphore::new(workers),
+            gate,
+            planners: Semaphore::new(workers),
             callers: Semaphore::new(workers),
             stop,
         }
@@ -115,24 +113,25 @@ impl Provisioner {
     }
 
     /// Works on one claim. Called twice: the same call to the driver, the same object, no second volume.
-    pub(crate) async fn work(self: Arc<Self>, uid: &str) -> Verdict {
+    pub(crate) async fn work(self: Arc<Self>, uid: &Key) -> Verdict {
         if let Some(intent) = self.context.journal.get(uid) {
+            // Perhaps it was this claim's turn to enter.
+            self.gate.iter().for_each(Gate::next);
             return self.resume(&intent).await;
         }
-        let Some(claim) = self.context.cluster.claims.store().get(uid) else {
+        // Whoever waits for the journal must not keep all workers: those who free it need some.
+        let Some(beginning) = self.gate.as_ref().and_then(|gate| gate.enter(uid)) else {
             return Verdict::Done;
         };
-        if self.only_intents || !self.wants(&claim) || self.written().contains(uid) {
+        let claim = self.context.cluster.claims.store().get(uid);
+        let waits = |claim: &Arc<Claim>| self.wants(claim) && !self.written().contains(&**uid);
+        let Some(claim) = claim.filter(waits) else {
             return Verdict::Done;
-        }
-        // Whoever waits for the journal must not keep all workers: those who free it need some.
-        let Ok(beginning) = self.beginners.try_acquire() else {
-            return Verdict::After(self.context.settings.retry_first, None);
         };
         let begun = self.begin(&claim).await;
         drop(beginning);
         match begun {
-            Ok(Some((intent, secrets))) => self.carry_out(&intent, secrets).await,
+            Ok(Some((intent, secrets))) => self.start(&intent, secrets).await,
             Ok(None) => Verdict::Done,
             Err(refusal) => self.refuse(&claim, refusal).await,
         }
@@ -140,6 +139,24 @@ impl Provisioner {
 
     /// Plans the volume and makes the plan durable. `None`: there is nothing to do yet, or any more.
     async fn begin(&self, claim: &Claim) -> Result<Option<(Intent, SecretContent)>, Refusal> {
+        let planning = self.planners.acquire().await;
+        let Some((intent, secrets)) = self.plan(claim).await? else {
+            return Ok(None);
+        };
+        drop(planning);
+        match self.stop.run_until_cancelled(self.record(&intent)).await {
+            Some(recorded) => recorded
+                .map(|()| Some((intent, secrets)))
+                .map_err(Refusal::from),
+            // A journal that is full, or a server that is away, must not hold up the end of the process.
+            None => {
+                self.context.journal.forget(&claim.uid);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn plan(&self, claim: &Claim) -> Result<Option<(Intent, SecretContent)>, Refusal> {
         let name = volume_name(&self.context.settings, &claim.uid);
         if let Some(known) = self.context.cluster.volumes.store().get(&name) {
             let own = known.claim.as_ref().is_some_and(|of| of.uid == claim.uid);
@@ -162,13 +179,7 @@ impl Provisioner {
         let intent = self.planner.plan(claim, &class).await?;
         // Before it is written down: an intent that was never sent must not need a secret that nobody ever made.
         let secrets = secrets::read(client, intent.secrets.provisioner.as_ref()).await?;
-        match self.stop.run_until_cancelled(self.record(&intent)).await {
-            Some(recorded) => recorded
-                .map(|()| Some((intent, secrets)))
-                .map_err(Refusal::from),
-            // A journal that is full, or a server that is away, must not hold up the end of the process.
-            None => Ok(None),
-        }
+        Ok(Some((intent, secrets)))
     }
 
     /// Makes an intent durable, and says so on the claim if that takes long.
@@ -191,32 +202,6 @@ impl Provisioner {
         class.ok_or_else(|| Refusal::NoClass(name.to_owned()))
     }
 
-    /// Nothing was sent to the driver.
-    async fn refuse(&self, claim: &Claim, refusal: Refusal) -> Verdict {
-        let message = driver_call::chain(&refusal);
-        match &refusal {
-            Refusal::Source(SourceError::Populator(_)) => {
-                let about = claim.reference();
-                self.context.events.normal(about, "Provisioning", message);
-                Verdict::Done
-            }
-            Refusal::Topology(TopologyError::NodeGone(_)) => {
-                self.refused(claim, &message);
-                self.choose_another_node(claim, message).await
-            }
-            _ => {
-                self.refused(claim, &message);
-                Verdict::Retry(message)
-            }
-        }
-    }
-
-    fn refused(&self, claim: &Claim, message: &str) {
-        let class = claim.class.as_deref().unwrap_or_default();
-        self.metrics.made(class, source_label(None), None);
-        self.complain(claim.reference(), message);
-    }
-
     /// Goes on with what was begun, perhaps by another process.
     async fn resume(&self, intent: &Intent) -> Verdict {
         let volumes = self.context.cluster.volumes.store();
@@ -226,6 +211,10 @@ impl Provisioner {
             self.context.journal.forget(&intent.claim.uid);
             return Verdict::Done;
         }
+        // At the end the entry is left to the next process.
+        let Some(_calling) = self.stop.run_until_cancelled(self.callers.acquire()).await else {
+            return Verdict::Done;
+        };
         let secret = intent.secrets.provisioner.as_ref();
         let secrets = if self.is_wanted(intent) {
             secrets::read(&self.context.client, secret).await
@@ -239,12 +228,22 @@ impl Provisioner {
         }
     }
 
+    /// Carries out what was just written down. Until its turn comes nothing is known to the driver, and the entry can
+    /// be dropped again.
+    async fn start(&self, intent: &Intent, secrets: SecretContent) -> Verdict {
+        let calling = self.stop.run_until_cancelled(self.callers.acquire()).await;
+        if calling.is_none() || !self.is_wanted(intent) {
+            self.context.journal.forget(&intent.claim.uid);
+            return Verdict::Done;
+        }
+        self.carry_out(intent, secrets).await
+    }
+
+    /// Makes the call and all that follows from its answer.
     async fn carry_out(&self, intent: &Intent, secrets: SecretContent) -> Verdict {
         let started = Instant::now();
         let request = object::create_request(intent, secrets);
-        let calling = self.callers.acquire().await;
         let answer = self.driver().create_volume(request).await;
-        drop(calling);
         match answer.map(|answer| object::check_answer(intent, answer.into_inner().volume)) {
             Ok(Ok(volume)) if self.is_wanted(intent) => self.save(intent, volume, started).await,
             Ok(Ok(volume)) => self.undo(intent, &volume.volume_id).await,
@@ -261,131 +260,6 @@ impl Provisioner {
                 .volume
                 .as_ref()
                 .is_none_or(|name| *name == intent.volume),
-        }
-    }
-
-    async fn save(&self, intent: &Intent, volume: MadeVolume, started: Instant) -> Verdict {
-        let driver = self.context.driver.name().as_str();
-        let handle = volume.volume_id.clone();
-        let object = object::persistent_volume(intent, volume, driver, &self.identity);
-        let api = Api::<PersistentVolume>::all(self.context.client.clone());
-        // Before the write: the watch may be faster than the answer.
-        self.written().insert(intent.claim.uid.clone());
-        let created = match api.create(&PostParams::default(), &object).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                self.is_same(&api, intent, &handle).await
-            }
-            Err(error) => Err(driver_call::chain(&error)),
-            Ok(_) => Ok(()),
-        };
-        if let Err(error) = created {
-            self.written().remove(&intent.claim.uid);
-            let message = format!("volume `{}` cannot be written: {error}", intent.volume);
-            return self.failed(intent, &message);
-        }
-        self.context.journal.forget(&intent.claim.uid);
-        let took = started.elapsed();
-        self.metrics.made(
-            &intent.class.name,
-            source_label(intent.source.as_ref()),
-            Some(took),
-        );
-        tracing::info!(claim = %shown(intent), volume = intent.volume, handle, milliseconds = took.as_millis(), "Volume provisioned.");
-        self.context.events.normal(
-            reference(intent),
-            "ProvisioningSucceeded",
-            format!("Successfully provisioned volume {}", intent.volume),
-        );
-        Verdict::Done
-    }
-
-    /// An object of this name exists: it is success only if it is this very volume of this very claim.
-    async fn is_same(
-        &self,
-        api: &Api<PersistentVolume>,
-        intent: &Intent,
-        handle: &str,
-    ) -> Result<(), String> {
-        let existing = match api.get(&intent.volume).await {
-            Ok(existing) => existing.spec.unwrap_or_default(),
-            Err(error) => return Err(driver_call::chain(&error)),
-        };
-        let same_handle = self.is_volume(&existing, handle);
-        let claim = existing.claim_ref.and_then(|claim| claim.uid);
-        if same_handle && claim.as_deref() == Some(intent.claim.uid.as_str()) {
-            return Ok(());
-        }
-        Err(format!(
-            "an object of this name exists and is not the volume `{handle}` of this claim: delete or rename it"
-        ))
-    }
-
-    fn is_volume(&self, object: &PersistentVolumeSpec, handle: &str) -> bool {
-        let driver = self.context.driver.name().as_str();
-        let csi = object.csi.as_ref();
-        csi.is_some_and(|csi| csi.volume_handle == handle && csi.driver == driver)
-    }
-
-    /// The driver said no, or nothing.
-    async fn not_made(&self, intent: &Intent, status: &Status) -> Verdict {
-        let message = driver_call::status(status);
-        if driver_call::may_be_running(status.code()) {
-            // The same call again, whatever becomes of the claim: only the driver knows what there is.
-            return self.failed(intent, &message);
-        }
-        self.context.journal.forget(&intent.claim.uid);
-        let claim = self.context.cluster.claims.store().get(&intent.claim.uid);
-        let Some(claim) = claim else {
-            tracing::warn!(claim = %shown(intent), volume = intent.volume, reason = message, "The driver has no volume for a claim that is gone.");
-            return Verdict::Done;
-        };
-        let verdict = self.failed(intent, &message);
-        match status.code() {
-            Code::ResourceExhausted
-                if intent.topology.is_some() && claim.selected_node.is_some() =>
-            {
-                self.choose_another_node(&claim, message).await
-            }
-            // Asking again will not help until somebody changes claim or class.
-            Code::InvalidArgument => {
-                Verdict::After(self.context.settings.retry_longest, Some(message))
-            }
-            _ => verdict,
-        }
-    }
-
-    /// Says what is wrong, on the claim and in the metrics. The intent stays.
-    fn failed(&self, intent: &Intent, message: &str) -> Verdict {
-        let source = source_label(intent.source.as_ref());
-        self.metrics.made(&intent.class.name, source, None);
-        self.complain(reference(intent), message);
-        Verdict::Retry(message.to_owned())
-    }
-
-    fn complain(&self, about: ObjectReference, message: &str) {
-        let claim = about.name.as_deref().unwrap_or_default();
-        let namespace = about.namespace.as_deref().unwrap_or_default();
-        tracing::warn!(
-            namespace,
-            claim,
-            reason = message,
-            "A claim cannot be provisioned; trying again."
-        );
-        let text = format!("failed to provision volume: {message}");
-        self.context
-            .events
-            .warning(about, "ProvisioningFailed", text);
-    }
-
-    /// There is no room where the pod was to run, or no such place any more.
-    async fn choose_another_node(&self, claim: &Claim, why: String) -> Verdict {
-        if let Err(error) = selected_node::take_back(&self.context.client, claim).await {
-            return Verdict::Retry(format!("{why}; {}", driver_call::chain(&error)));
-        }
-        // Where every node has a controller, another one shall have its chance: our own turn comes with the change.
-        match &self.context.settings.own_node {
-            Some(_) => Verdict::Done,
-            None => Verdict::Retry(why),
         }
     }
 

@@ -159,7 +159,7 @@ impl Deleter {
     fn secret(&self, volume: &Volume) -> Result<Option<SecretReference>, String> {
         match &volume.deletion_secret {
             DeletionSecret::None => return Ok(None),
-            DeletionSecret::Named(secret) => return Ok(Some(secret.clone())),
+            DeletionSecret::Named(secret) => return Ok(Some(SecretReference::clone(secret))),
             DeletionSecret::Unknown => {}
         }
         let classes = self.context.cluster.classes.store();
@@ -228,9 +228,8 @@ fn next_step(volume: &Volume, attachments: usize) -> Step {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::CSIPersistentVolumeSource;
-
     use super::*;
+    use crate::cluster::volume::CsiSource;
 
     fn volume(phase: Phase, reclaim: Reclaim, protected: bool, deleting: bool) -> Volume {
         Volume {
@@ -243,12 +242,12 @@ mod tests {
             grew: false,
             attributes_class: None,
             modify_secret: None,
-            csi: CSIPersistentVolumeSource::default(),
+            csi: CsiSource::default(),
             access_modes: Vec::new(),
             mount_options: Vec::new(),
             block: false,
             class: None,
-            node_affinity: None,
+            places: None,
             provisioned_by_us: true,
             deletion_secret: DeletionSecret::None,
             finalizers: if protected {

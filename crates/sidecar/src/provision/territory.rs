@@ -51,20 +51,8 @@ impl Territory {
         let Self::Node(Some(segment)) = self else {
             return true;
         };
-        let affinity = volume.node_affinity.as_ref();
-        let Some(required) = affinity.and_then(|affinity| affinity.required.as_ref()) else {
-            return true;
-        };
-        required.node_selector_terms.iter().any(|term| {
-            let expressions = term.match_expressions.as_deref().unwrap_or_default();
-            expressions.iter().all(|expression| {
-                let values = expression.values.as_deref().unwrap_or_default();
-                expression.operator == "In"
-                    && segment
-                        .get(&expression.key)
-                        .is_some_and(|own| values.contains(own))
-            })
-        })
+        let places = volume.places.as_ref();
+        places.is_none_or(|places| places.include(segment))
     }
 }
 

@@ -142,7 +142,6 @@ pub(super) fn request(
 ) -> Result<ControllerExpandVolumeRequest, AccessError> {
     let mode = access::merged_mode(&volume.access_modes, rules.single_node_multi_writer)?;
     let fs_type = volume.csi.fs_type.as_deref();
-    let fs_type = fs_type.filter(|name| !name.is_empty());
     let capability = access::capability(
         mode,
         volume.block,

@@ -181,7 +181,7 @@ impl Worker {
             return Err(Failure::InUse("pods use it".to_owned()));
         }
         let mut request = step::request(&self.rules, volume, target)?;
-        let secret = volume.csi.controller_expand_secret_ref.as_ref();
+        let secret = volume.csi.controller_expand_secret.as_deref();
         request.secrets = secrets::read(&self.client, secret).await?;
         if let Some(patch) = patch::begun(live, target, self.record()) {
             *live = self.write(claim, &patch).await?;

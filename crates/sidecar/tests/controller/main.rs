@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+mod ahead;
 mod bad_driver;
 mod bad_input;
 mod crash;

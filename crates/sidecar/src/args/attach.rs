@@ -1,0 +1,44 @@
+//! The flags of attaching.
+
+use std::time::Duration;
+
+use stowage_service::duration;
+
+use super::Common;
+
+const HEADING: &str = "Attaching";
+
+/// Flags of attaching.
+#[derive(clap::Args, Clone, Debug)]
+pub struct AttachArgs {
+    /// Like --timeout, to attach only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = HEADING)]
+    pub attacher_timeout: Option<Duration>,
+
+    /// Like --worker-threads, to attach only
+    #[arg(long, value_name = "NUMBER", help_heading = HEADING, value_parser = clap::value_parser!(u16).range(1..))]
+    pub attacher_worker_threads: Option<u16>,
+
+    /// How often to compare attachments with what the driver lists, where it can list them; 0 is never
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1m", help_heading = HEADING)]
+    pub reconcile_sync: Duration,
+}
+
+/// How volumes are attached.
+#[derive(Clone, Debug)]
+pub(crate) struct Attach {
+    pub(crate) workers: usize,
+    pub(crate) timeout: Duration,
+    /// `None`: never.
+    pub(crate) compare_every: Option<Duration>,
+}
+
+impl AttachArgs {
+    pub(super) fn settings(&self, common: Common) -> Attach {
+        Attach {
+            workers: common.workers(self.attacher_worker_threads, 10),
+            timeout: common.timeout(self.attacher_timeout, 15),
+            compare_every: (!self.reconcile_sync.is_zero()).then_some(self.reconcile_sync),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The flags of provisioning.
+
+use std::time::Duration;
+
+use clap::{ArgAction, builder::BoolishValueParser};
+use stowage_service::duration;
+
+use super::{ArgsError, Common, Naming};
+
+const HEADING: &str = "Provisioning";
+
+/// Flags of provisioning.
+#[derive(clap::Args, Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "switches of the command line"
+)]
+pub struct ProvisionArgs {
+    /// First part of the names of volumes
+    #[arg(long, value_name = "PREFIX", default_value = "pvc", help_heading = HEADING)]
+    pub volume_name_prefix: String,
+
+    /// How much of the claim's uid goes into the name of its volume; -1 is all of it
+    #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = HEADING)]
+    pub volume_name_uuid_length: i16,
+
+    /// Tell the driver the names of claim and volume, of snapshot and content
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = HEADING)]
+    pub extra_create_metadata: bool,
+
+    /// Have volumes made exactly where the pod is to run, not only preferably
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = HEADING)]
+    pub strict_topology: bool,
+
+    /// Tell the driver the topology of the cluster also where no pod waits for the volume
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = HEADING)]
+    pub immediate_topology: bool,
+
+    /// Attach volumes read-only whose only access mode is ReadOnlyMany
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = HEADING)]
+    pub controller_publish_readonly: bool,
+
+    /// Refuse to restore a snapshot into the other volume mode
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = HEADING)]
+    pub prevent_volume_mode_conversion: bool,
+
+    /// Like --timeout, to provision only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = HEADING)]
+    pub provisioner_timeout: Option<Duration>,
+
+    /// Like --worker-threads, to provision only
+    #[arg(long, value_name = "NUMBER", help_heading = HEADING, value_parser = clap::value_parser!(u16).range(1..))]
+    pub provisioner_worker_threads: Option<u16>,
+}
+
+/// How volumes are provisioned.
+#[derive(Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "switches of the command line"
+)]
+pub(crate) struct Provision {
+    pub(crate) workers: usize,
+    pub(crate) timeout: Duration,
+    pub(crate) naming: Naming,
+    pub(crate) extra_metadata: bool,
+    pub(crate) strict_topology: bool,
+    pub(crate) immediate_topology: bool,
+    pub(crate) publish_read_only: bool,
+    pub(crate) keep_volume_mode: bool,
+}
+
+impl ProvisionArgs {
+    pub(super) fn settings(&self, common: Common) -> Result<Provision, ArgsError> {
+        Ok(Provision {
+            workers: common.workers(self.provisioner_worker_threads, 100),
+            timeout: common.timeout(self.provisioner_timeout, 10),
+            naming: Naming::new(
+                ["volume-name-prefix", "volume-name-uuid-length"],
+                &self.volume_name_prefix,
+                self.volume_name_uuid_length,
+            )?,
+            extra_metadata: self.extra_create_metadata,
+            strict_topology: self.strict_topology,
+            immediate_topology: self.immediate_topology,
+            publish_read_only: self.controller_publish_readonly,
+            keep_volume_mode: self.prevent_volume_mode_conversion,
+        })
+    }
+}
