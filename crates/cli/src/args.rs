@@ -103,6 +103,28 @@ pub struct OriginalArgs {
 #[derive(Debug, Subcommand)]
 pub enum Driver {
     Hostpath(HostpathArgs),
+    // Boxed: it has by far the most flags.
+    Weka(Box<WekaArgs>),
+}
+
+/// The driver for Weka clusters: volumes are directories of Weka filesystems, with quotas
+///
+/// Needs a Weka client on every node it runs on. Credentials come with the requests, from the secrets that storage classes
+/// name. The sidecar elects a leader among controllers; two that work at once come to the same result.
+#[derive(Debug, clap::Args)]
+#[command(
+    // Pods of a driver often share the host's network: a port is opened where it is asked for.
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    after_help = "\
+Examples:
+  stowage driver weka --endpoint unix:///csi/csi.sock --nodeid $(hostname) --mode node
+  stowage driver weka --endpoint unix:///csi/csi.sock --nodeid $(hostname) --csimode controller --http-endpoint :9090")]
+pub struct WekaArgs {
+    #[command(flatten)]
+    pub driver: stowage_weka::Args,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
 }
 
 /// The embedded driver: volumes are loop files of one node, with every CSI feature and without an array

@@ -63,6 +63,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 .build()?
                 .block_on(driver::hostpath(args))
         }
+        Command::Driver(Driver::Weka(args)) => {
+            stowage_service::arenas::limit();
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(DRIVER_THREADS)
+                .enable_all()
+                .build()?
+                .block_on(driver::weka(*args))
+        }
         Command::Operator(args) => {
             stowage_service::arenas::limit();
             tokio::runtime::Builder::new_multi_thread()
