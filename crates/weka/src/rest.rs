@@ -22,6 +22,8 @@ pub(crate) mod endpoint;
 pub(crate) mod error;
 pub(crate) mod facts;
 mod session;
+#[cfg(test)]
+mod tests;
 pub(crate) mod wire;
 
 pub(crate) use api::Api;
