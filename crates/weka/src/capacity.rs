@@ -70,9 +70,9 @@ impl Range {
     }
 }
 
-/// A quota cannot promise more than the filesystem has.
+/// A quota cannot promise more than the filesystem has, where that is known.
 pub(crate) fn check_fits(filesystem: &str, bytes: u64, total: u64) -> Result<(), SizeError> {
-    if bytes <= total {
+    if bytes <= total || total == 0 {
         return Ok(());
     }
     Err(SizeError::AboveFilesystem {

@@ -88,6 +88,8 @@ pub(crate) enum Error {
     },
     #[error("volume `{id}` is not mounted at `{}`", path.display())]
     NotThere { id: String, path: PathBuf },
+    #[error("volume `{id}` allows one writer and is already published at `{}`", path.display())]
+    SecondWriter { id: String, path: PathBuf },
     #[error("`{}` does not answer", .0.display())]
     DeadTarget(PathBuf),
     #[error("`{}` holds a mount of type {kind}, which is none of this driver's", path.display())]
@@ -165,6 +167,7 @@ impl Error {
             Self::Client(_)
             | Self::Backing(..)
             | Self::NotOurs(_)
+            | Self::SecondWriter { .. }
             | Self::NoQuota(_)
             | Self::NoCredentials
             | Self::ForeignMount { .. } => Code::FailedPrecondition,

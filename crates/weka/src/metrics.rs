@@ -96,7 +96,8 @@ impl Operation {
 #[derive(Clone, Debug)]
 struct OfOperation {
     count: Family<OperationLabels, Counter>,
-    bytes: Family<OperationLabels, Counter>,
+    /// Counts up; a counter's name would end in `_total`.
+    bytes: Family<OperationLabels, Gauge>,
     seconds: Histograms<OperationLabels>,
     under_way: Gauge,
     waited: Histogram,
@@ -297,6 +298,7 @@ impl UnderWay {
             .get_or_create(&labels)
             .observe(self.started.elapsed().as_secs_f64());
         if let Some(bytes) = bytes {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
             self.of.bytes.get_or_create(&labels).inc_by(bytes);
         }
     }
@@ -337,7 +339,7 @@ mod tests {
         encode(&mut text, &registry).unwrap();
         for line in [
             "weka_csi_controller_create_volume_total{csi_driver_name=\"csi.weka.io\",status=\"success\",backing_type=\"DIRECTORY\"} 1",
-            "weka_csi_controller_create_volume_total_capacity_bytes",
+            "weka_csi_controller_create_volume_total_capacity_bytes{csi_driver_name=\"csi.weka.io\",status=\"success\",backing_type=\"DIRECTORY\"} 5",
             "weka_csi_controller_create_volume_duration_seconds_count",
             "weka_csi_controller_concurrency_create_volume{csi_driver_name=\"csi.weka.io\"} 0",
             "weka_csi_api_request_count{csi_driver_name=\"csi.weka.io\",cluster_guid=\"g\",endpoint=\"e:1\",method=\"GET\",url=\"cluster\",status=\"200\"} 1",

@@ -16,6 +16,7 @@ use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use stowage_service::client::{ClientError, connect};
 use stowage_service::{Health, KubeArgs};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
@@ -64,12 +65,39 @@ pub struct Reports {
     pub health: Health,
 }
 
+/// The seams to the machine.
+pub(crate) struct Host {
+    pub(crate) mounter: Arc<dyn Mounter>,
+    pub(crate) stats: Arc<Stats>,
+}
+
+impl Host {
+    /// This machine.
+    pub(crate) fn this() -> Self {
+        let exec: Arc<dyn Exec> = Arc::new(HostExec);
+        let stats = Arc::new(Stats::default());
+        Self {
+            mounter: Arc::new(HostMounter::new(exec, stats.clone())),
+            stats,
+        }
+    }
+}
+
 /// Serves the driver until `shutdown`.
 pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(), StartError> {
+    run_on(Host::this(), args, reports, shutdown).await
+}
+
+pub(crate) async fn run_on(
+    host: Host,
+    args: Args,
+    reports: Reports,
+    shutdown: Shutdown,
+) -> Result<(), StartError> {
     stowage_service::client::install_crypto_provider();
     let kube = args.kube.clone();
     let config = Config::try_from(args)?;
-    let driver = Arc::new(assemble(config, &kube, reports.weka, &shutdown).await?);
+    let driver = Arc::new(assemble(config, host, &kube, reports.weka).await?);
     let socket = Socket::bind(&driver.config.endpoint)?;
     tracing::info!(
         driver = driver.config.driver_name,
@@ -85,14 +113,15 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
     if timeout(FAREWELL, driver.tasks.wait()).await.is_err() {
         tracing::warn!("Work in the background is cut off; the next start continues it.");
     }
+    driver.mounts.let_go().await;
     Ok(served?)
 }
 
 async fn assemble(
     config: Config,
+    host: Host,
     kube: &KubeArgs,
     metrics: Metrics,
-    shutdown: &Shutdown,
 ) -> Result<Driver, StartError> {
     let is_node = config.mode != WekaMode::Controller;
     let wants_kube = is_node && (config.labels || config.overrides);
@@ -106,9 +135,7 @@ async fn assemble(
     } else {
         BTreeMap::new()
     };
-    let exec: Arc<dyn Exec> = Arc::new(HostExec);
-    let stats = Arc::new(Stats::default());
-    let mounter: Arc<dyn Mounter> = Arc::new(HostMounter::new(exec, stats.clone()));
+    let Host { mounter, stats } = host;
     let threads = Threads::default();
     let client = LocalClient {
         modules: config.proc_modules.clone(),
@@ -144,7 +171,7 @@ async fn assemble(
         kube,
         zones,
         tasks: TaskTracker::new(),
-        stop: shutdown.token.child_token(),
+        stop: CancellationToken::new(),
         config,
     })
 }

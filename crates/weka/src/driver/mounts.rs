@@ -17,7 +17,7 @@ use stowage_csi::host::blocking;
 use stowage_csi::host::mount::{FsMount, Mounter, Unmount, ensure_unmounted, remove_mount_point};
 use stowage_csi::host::mountinfo::{Device, Mount};
 use stowage_csi::host::stat::Health;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::client::LocalClient;
@@ -36,6 +36,10 @@ const MOUNT_TIME: Duration = Duration::from_secs(60);
 /// How long a mount stays that nobody uses: calls come in crowds.
 const IDLE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How often and how long apart the last mounts are tried at the end.
+const LAST_ATTEMPTS: usize = 20;
+const LAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether a mount may be one of this driver's: of the client, of its simulation, or by NFS.
 pub(crate) fn is_weka(mount: &Mount<'_>) -> bool {
@@ -230,17 +234,28 @@ impl Mounts {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Unmounts what nobody uses, also what an earlier process left, until `stop`; then everything that is not in use.
+    /// Unmounts what nobody uses, also what an earlier process left, until `stop`.
     pub(crate) async fn tidy(self: Arc<Self>, stop: CancellationToken) {
         let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                () = stop.cancelled() => break,
+                () = stop.cancelled() => return,
                 _ = ticks.tick() => self.unmount_idle(IDLE).await,
             }
         }
-        self.unmount_idle(Duration::ZERO).await;
+    }
+
+    /// Unmounts everything at the end. Work that was told to stop gets a moment to let go; what hangs stays.
+    pub(crate) async fn let_go(&self) {
+        for _ in 0..LAST_ATTEMPTS {
+            self.unmount_idle(Duration::ZERO).await;
+            if self.lock().is_empty() {
+                return;
+            }
+            sleep(LAST_PAUSE).await;
+        }
+        tracing::warn!("Some filesystems stay mounted; the next start uses or unmounts them.");
     }
 
     async fn unmount_idle(&self, idle: Duration) {
@@ -260,8 +275,13 @@ impl Mounts {
         // At the same time: one that hangs is waited for by nobody else.
         let unmounts = points.iter().map(|point| self.unmount(point, idle));
         futures::future::join_all(unmounts).await;
+        let left = self.mounter.table().await;
+        let stays = |point: &Path| match &left {
+            Ok(left) => left.at(point).is_some(),
+            Err(_) => true,
+        };
         self.lock()
-            .retain(|point, slot| slot.users > 0 || points.contains(point));
+            .retain(|point, slot| slot.users > 0 || stays(point));
     }
 
     async fn unmount(&self, point: &Path, idle: Duration) {

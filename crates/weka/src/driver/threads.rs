@@ -144,7 +144,7 @@ mod tests {
     #[tokio::test]
     async fn one_filesystem_has_so_many_threads_and_no_more() {
         let threads = Threads::default();
-        let (release, hang) = std::sync::mpsc::sync_channel::<()>(MOST);
+        let (release, hang) = mpsc::sync_channel::<()>(MOST);
         let hang = Arc::new(Mutex::new(hang));
         let now = Deadline::after(Duration::from_millis(1));
         for _ in 0..MOST {

@@ -10,7 +10,7 @@ use stowage_csi::proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Topolog
 use crate::capacity::{Range, check_fits, signed};
 use crate::driver::Driver;
 use crate::driver::directory;
-use crate::driver::home::Home;
+use crate::driver::home::{Home, Managed};
 use crate::driver::threads::Guard;
 use crate::driver::volume::Existing;
 use crate::error::{Error, chain};
@@ -168,11 +168,7 @@ async fn make(
         enforcement: wanted.parameters.enforcement,
     };
     let recorded = match home.quotas() {
-        Some(managed) => managed
-            .api
-            .set_quota(&managed.filesystem, inode, size)
-            .await
-            .map_err(Error::from),
+        Some(managed) => limit(managed, &wanted.handle, inode, size).await,
         None => {
             driver
                 .record(home, &wanted.handle, bytes, Some(guard), deadline)
@@ -188,6 +184,24 @@ async fn make(
             Err(error)
         }
     }
+}
+
+/// Gives a directory its quota. The cluster says itself by which number it knows the directory, where it can; elsewhere it
+/// is the number that the mount shows.
+async fn limit(managed: &Managed, handle: &Handle, seen: u64, size: Size) -> Result<(), Error> {
+    let told = if managed.facts.resolves_paths() {
+        managed
+            .api
+            .inode(&managed.filesystem, &handle.path())
+            .await?
+    } else {
+        None
+    };
+    let inode = told.unwrap_or(seen);
+    Ok(managed
+        .api
+        .set_quota(&managed.filesystem, inode, size)
+        .await?)
 }
 
 /// What a filesystem without an API has left.

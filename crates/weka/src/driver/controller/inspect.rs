@@ -64,7 +64,7 @@ pub(super) async fn validate(
 }
 
 /// A volume whose filesystem does not exist does not exist either.
-fn missing(error: Error, handle: &Handle) -> Error {
+pub(super) fn missing(error: Error, handle: &Handle) -> Error {
     match error {
         Error::FilesystemMissing(_) => Error::VolumeMissing(handle.to_string()),
         error => error,

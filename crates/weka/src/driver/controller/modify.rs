@@ -22,7 +22,8 @@ pub(super) async fn modify(
     let guard = Arc::new(driver.locks.lock(handle.as_str())?);
     let home = driver
         .home(&request.secrets, handle.filesystem(), deadline)
-        .await?;
+        .await
+        .map_err(|error| super::inspect::missing(error, &handle))?;
     home.check_may_write("set the quota of a directory")?;
     let existing = driver
         .required(&home, &handle, Some(&guard), deadline)

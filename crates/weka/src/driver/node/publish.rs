@@ -32,6 +32,8 @@ struct Publication {
     handle: Handle,
     target: PathBuf,
     read_only: bool,
+    /// The volume may be at one target only.
+    single: bool,
     options: Options,
 }
 
@@ -48,6 +50,7 @@ pub(super) async fn publish(
     if is_published(driver, &wanted).await? {
         return Ok(NodePublishVolumeResponse {});
     }
+    check_single_writer(driver, &wanted).await?;
     let home = driver
         .home(&request.secrets, wanted.handle.filesystem(), deadline)
         .await?;
@@ -109,16 +112,39 @@ async fn understand(
         handle,
         target: PathBuf::from(&request.target_path),
         read_only: request.readonly || asked || reads_only(capability),
+        single: mode(capability) == Some(Mode::SingleNodeSingleWriter),
         options,
+    })
+}
+
+fn mode(capability: &VolumeCapability) -> Option<Mode> {
+    Mode::try_from(capability.access_mode.as_ref()?.mode).ok()
+}
+
+/// A volume for a single writer is at one target only.
+async fn check_single_writer(driver: &Driver, wanted: &Publication) -> Result<(), Error> {
+    if !wanted.single {
+        return Ok(());
+    }
+    let view = driver.mounter.look(&wanted.target).await?;
+    let root = Path::new("/").join(wanted.handle.path());
+    let other = view.table.iter().find(|mount| {
+        let same = mount.source() == wanted.handle.filesystem() && mount.root() == root;
+        same && is_weka(mount) && mount.point() != view.point
+    });
+    other.map_or(Ok(()), |mount| {
+        Err(Error::SecondWriter {
+            id: wanted.handle.to_string(),
+            path: mount.point().to_owned(),
+        })
     })
 }
 
 /// Whether the access mode allows no writing at all.
 fn reads_only(capability: &VolumeCapability) -> bool {
-    let mode = capability.access_mode.as_ref().map_or(0, |mode| mode.mode);
     matches!(
-        Mode::try_from(mode),
-        Ok(Mode::MultiNodeReaderOnly | Mode::SingleNodeReaderOnly)
+        mode(capability),
+        Some(Mode::MultiNodeReaderOnly | Mode::SingleNodeReaderOnly)
     )
 }
 
