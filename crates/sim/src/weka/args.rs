@@ -1,12 +1,13 @@
 //! What can be chosen about a simulated cluster, in a test and on the command line.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
 use stowage_service::duration;
 
+use super::mount_helper::{SOCKETS, SOCKETS_VARIABLE};
 use super::release::Release;
 
 /// A simulated Weka cluster: which ports, which version, how slow.
@@ -82,5 +83,79 @@ impl Options {
             control: free,
             ..defaults
         }
+    }
+}
+
+/// The frontend of a node.
+#[derive(clap::Args, Clone, Debug)]
+pub struct FrontendArgs {
+    /// Name of the node's Weka container
+    #[arg(long, value_name = "NAME", default_value = "client")]
+    pub container: String,
+
+    /// Directory of the sockets that `mount.wekafs` asks
+    #[arg(long, value_name = "DIR", env = SOCKETS_VARIABLE, default_value = SOCKETS)]
+    pub sockets: PathBuf,
+
+    /// Name of the node [default: the host's]
+    #[arg(long, value_name = "NAME")]
+    pub hostname: Option<String>,
+
+    /// Address of the node
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    pub ip: IpAddr,
+
+    /// File that stands in for /proc/modules
+    #[arg(long, value_name = "FILE")]
+    pub proc_modules: Option<PathBuf>,
+
+    /// File that stands in for /proc/wekafs/interface; frontends of one node share it
+    #[arg(long, value_name = "FILE")]
+    pub proc_interface: Option<PathBuf>,
+}
+
+/// A frontend, and the cluster it belongs to.
+#[derive(clap::Args, Clone, Debug)]
+pub struct FrontendOptions {
+    /// The cluster's data directory
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+
+    /// The cluster's control API
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:14100")]
+    pub array: String,
+
+    /// The node
+    #[command(flatten)]
+    pub node: FrontendArgs,
+}
+
+impl FrontendOptions {
+    /// The defaults, for a container of a cluster, with sockets in a directory of the caller's choice.
+    pub fn new(array: &super::Array, container: &str, sockets: impl Into<PathBuf>) -> Self {
+        Self {
+            data: array.data().to_owned(),
+            array: array.control().url().to_owned(),
+            node: FrontendArgs {
+                container: container.to_owned(),
+                sockets: sockets.into(),
+                hostname: None,
+                ip: IpAddr::from([127, 0, 0, 1]),
+                proc_modules: None,
+                proc_interface: None,
+            },
+        }
+    }
+
+    pub(super) fn hostname(&self) -> String {
+        self.node.hostname.clone().unwrap_or_else(|| {
+            let names = rustix::system::uname();
+            names.nodename().to_string_lossy().into_owned()
+        })
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        let name = format!("{}.sock", self.node.container);
+        self.node.sockets.join(name)
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! <data>/filesystems/<uid>/root/                        the files of a filesystem
 //! <data>/filesystems/<uid>/snapshots/<access point>/    those of its snapshots
+//! <data>/filesystems/<uid>/writable/<access point>      marks snapshots that can be written
 //! <data>/filesystems/<uid>/ledgers/                     see the module `ledger`
 //! ```
 //!
@@ -102,6 +103,7 @@ impl Backing {
         filesystem: &str,
         source: Option<&str>,
         access_point: &str,
+        writable: bool,
     ) -> io::Result<()> {
         let snapshots = self.snapshots(filesystem);
         let from = source.map_or_else(|| self.root(filesystem), |source| snapshots.join(source));
@@ -118,12 +120,26 @@ impl Backing {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
             return Err(io::Error::other(text));
         }
+        if writable {
+            std::fs::create_dir_all(self.mark(filesystem, access_point))?;
+        }
         std::fs::rename(unfinished, snapshots.join(access_point))
+    }
+
+    /// Whether a snapshot can be written.
+    pub fn is_writable(&self, filesystem: &str, access_point: &str) -> bool {
+        self.mark(filesystem, access_point).exists()
+    }
+
+    fn mark(&self, filesystem: &str, access_point: &str) -> PathBuf {
+        let writable = self.filesystems.join(filesystem).join("writable");
+        writable.join(access_point)
     }
 
     /// Removes the files of a snapshot. Called twice: they are gone.
     pub fn remove_snapshot(&self, filesystem: &str, access_point: &str) -> io::Result<()> {
-        remove_tree(&self.snapshots(filesystem).join(access_point))
+        remove_tree(&self.snapshots(filesystem).join(access_point))?;
+        remove_tree(&self.mark(filesystem, access_point))
     }
 
     /// The inode of a path; none if there is no such path. Symbolic links are not followed.

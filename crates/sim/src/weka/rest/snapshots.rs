@@ -91,8 +91,9 @@ async fn copy(core: &Core, snapshot: &Snapshot) -> io::Result<()> {
     });
     let backing = core.backing.clone();
     let (filesystem, access_point) = (snapshot.filesystem.clone(), snapshot.access_point.clone());
+    let writable = snapshot.writable;
     tokio::task::spawn_blocking(move || {
-        backing.copy_snapshot(&filesystem, source.as_deref(), &access_point)
+        backing.copy_snapshot(&filesystem, source.as_deref(), &access_point, writable)
     })
     .await
     .map_err(io::Error::other)?

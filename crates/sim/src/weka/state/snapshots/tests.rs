@@ -43,12 +43,13 @@ fn a_source_must_be_there_and_stay() {
         is_writable: true,
         ..request("two", "two-point")
     };
-    let made = |state: &State, source| create(state, &admin(), from(source), &moment());
-    assert!(made(&state, &moment().uid).unwrap().1.writable);
+    let first = moment().uid;
+    let made = |state: &State, source: &str| create(state, &admin(), from(source), &moment());
+    assert!(made(&state, &first).unwrap().1.writable);
     assert_eq!(made(&state, "none").unwrap_err().status(), 404);
-    let changes = delete(&state, &admin(), &moment().uid, &moment()).unwrap();
+    let changes = delete(&state, &admin(), &first, &moment()).unwrap();
     changes.into_iter().for_each(|change| state.apply(change));
-    assert_eq!(made(&state, &moment().uid).unwrap_err().status(), 409);
+    assert_eq!(made(&state, &first).unwrap_err().status(), 409);
 }
 
 #[test]
