@@ -4,7 +4,7 @@ use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::server::Shutdown;
 use stowage_service::Service;
 
-use crate::args::HostpathArgs;
+use crate::args::{HostpathArgs, WekaArgs};
 
 /// Serves the embedded driver until SIGTERM.
 pub async fn hostpath(args: HostpathArgs) -> anyhow::Result<()> {
@@ -15,5 +15,23 @@ pub async fn hostpath(args: HostpathArgs) -> anyhow::Result<()> {
         grace: args.service.grace_period,
     };
     let work = stowage_hostpath::run(args.driver, metrics, shutdown);
+    Ok(service.run(work).await?)
+}
+
+/// Serves the driver for Weka until SIGTERM.
+pub async fn weka(args: WekaArgs) -> anyhow::Result<()> {
+    let service = Service::start(&args.service)?;
+    let name = args.driver.driver_name.clone();
+    let metrics = service.metrics();
+    let reports = stowage_weka::Reports {
+        server: metrics.with_registry(ServerMetrics::register),
+        weka: metrics.with_registry(|registry| stowage_weka::Metrics::register(registry, &name)),
+        health: service.health().clone(),
+    };
+    let shutdown = Shutdown {
+        token: service.shutdown(),
+        grace: args.service.grace_period,
+    };
+    let work = stowage_weka::run(args.driver, reports, shutdown);
     Ok(service.run(work).await?)
 }

@@ -63,6 +63,11 @@ impl Limits {
     }
 }
 
+/// How long the caller of a request waits for its answer, if it said so: what takes longer is work for nobody.
+pub fn of_request<T>(request: &tonic::Request<T>) -> Option<Duration> {
+    read(request.metadata().as_ref())
+}
+
 /// The timeout a caller set. One that cannot be read counts as none: the work is still wanted.
 pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(HEADER)?.to_str().ok()?;

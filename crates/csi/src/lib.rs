@@ -1,6 +1,7 @@
 //! The CSI protocol and what every driver and the sidecar need around it.
 //!
 //! - [`proto`]: messages, clients and server traits, generated from `proto/`.
+//! - [`deadline`]: how long a caller waits.
 //! - [`endpoint`]: where a driver listens.
 //! - [`server`]: serves a driver on its socket; [`layer`] is what happens around every call.
 //! - [`client`]: the caller's end, which outlives restarts of the driver.
@@ -16,7 +17,7 @@
 mod call;
 pub mod check;
 pub mod client;
-mod deadline;
+pub mod deadline;
 pub mod endpoint;
 pub mod host;
 pub mod layer;

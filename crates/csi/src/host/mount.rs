@@ -20,6 +20,7 @@ use super::stat::Health;
 mod ensure;
 mod kernel;
 mod mounter;
+mod secret;
 
 #[cfg(any(test, feature = "testing"))]
 mod fake;
@@ -61,6 +62,14 @@ pub trait Mounter: Send + Sync {
 
     /// Mounts a filesystem by `mount(8)`.
     fn mount<'a>(&'a self, mount: &'a FsMount) -> HostFuture<'a, Result<(), MountError>>;
+
+    /// Mounts a filesystem by `mount(8)` with options that nobody may see, separated by commas. They are on no command
+    /// line but that of the filesystem's own helper, if it has one, and in no error.
+    fn mount_with_secret<'a>(
+        &'a self,
+        mount: &'a FsMount,
+        secret_options: &'a str,
+    ) -> HostFuture<'a, Result<(), MountError>>;
 
     /// Makes the mount at `target` read-only, and no other mount of the same filesystem.
     fn make_read_only<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<(), MountError>>;
@@ -115,7 +124,8 @@ pub struct FsMount {
     pub source: OsString,
     /// The directory to mount it on.
     pub target: PathBuf,
-    /// Options as `mount -o` takes them. Never a secret: the whole machine can read them.
+    /// Options as `mount -o` takes them. Never a secret: the whole machine can read them (but see
+    /// [`Mounter::mount_with_secret`]).
     pub options: Vec<String>,
     /// How long it may take.
     pub timeout: Duration,

@@ -278,6 +278,14 @@ impl Mounter for FakeMounter {
         Box::pin(std::future::ready(done))
     }
 
+    fn mount_with_secret<'a>(
+        &'a self,
+        mount: &'a FsMount,
+        _: &'a str,
+    ) -> HostFuture<'a, Result<(), MountError>> {
+        self.mount(mount)
+    }
+
     fn make_read_only<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<(), MountError>> {
         let done = self.change("remount", target, |state| {
             let mount = state

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::{
     Bind, BindSource, FsMount, MountError, Mounter, Propagation, Shown, Unmount, View, kernel,
+    secret,
 };
 use crate::host::bounded::{Bounded, Stuck};
 use crate::host::exec::{Exec, Invocation, Output, tools};
@@ -247,6 +248,14 @@ impl Mounter for HostMounter {
                 source,
             })
         })
+    }
+
+    fn mount_with_secret<'a>(
+        &'a self,
+        mount: &'a FsMount,
+        secret_options: &'a str,
+    ) -> HostFuture<'a, Result<(), MountError>> {
+        Box::pin(secret::mount(&*self.exec, mount, secret_options))
     }
 
     fn make_read_only<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<(), MountError>> {

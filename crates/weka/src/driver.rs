@@ -1,0 +1,111 @@
+//! The CSI services, and what they share.
+//!
+//! - `home`: the filesystem a call is about; `volume`: what is known of a volume in it.
+//! - `mounts`: filesystems mounted for our own use; `client`: the Weka client that mounts them.
+//! - `directory`: a volume's directory, reached by descriptors only; `threads`: where such work may hang.
+//! - `trash`: removes the data of deleted volumes.
+//! - `turns`: how many calls of a kind are worked on at a time.
+//! - `identity`, `controller`, `node`: the services.
+//!
+//! State is in handles, on the array and in the kernel's table of mounts; nothing here must outlive the process.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stowage_csi::host::mount::Mounter;
+use stowage_csi::host::stat::Stats;
+use stowage_csi::locks::VolumeLocks;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::{Request, Response, Status};
+
+use crate::args::Config;
+use crate::error::Error;
+use crate::handle::{Backing, Handle};
+use crate::metrics::Metrics;
+use crate::rest::{Clusters, Deadline};
+
+pub(crate) mod client;
+pub(crate) mod controller;
+pub(crate) mod directory;
+pub(crate) mod home;
+pub(crate) mod identity;
+pub(crate) mod mounts;
+pub(crate) mod node;
+pub(crate) mod threads;
+pub(crate) mod trash;
+pub(crate) mod turns;
+pub(crate) mod volume;
+
+#[cfg(test)]
+mod tests;
+
+/// How much earlier than its caller a call gives up, so that the caller hears why.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// One process of the driver.
+pub(crate) struct Driver {
+    pub(crate) config: Config,
+    pub(crate) clusters: Arc<Clusters>,
+    pub(crate) mounter: Arc<dyn Mounter>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) mounts: Arc<mounts::Mounts>,
+    pub(crate) client: client::LocalClient,
+    pub(crate) threads: threads::Threads,
+    pub(crate) locks: VolumeLocks,
+    pub(crate) turns: turns::Turns,
+    pub(crate) trash: trash::Trash,
+    pub(crate) metrics: Metrics,
+    /// Access to Kubernetes, where something needs it.
+    pub(crate) kube: Option<kube::Client>,
+    /// Zone and region of this node.
+    pub(crate) zones: BTreeMap<String, String>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Driver {
+    /// When the work for a request must be done.
+    pub(crate) fn deadline<R>(&self, request: &Request<R>) -> Deadline {
+        let asked = stowage_csi::deadline::of_request(request);
+        let asked = asked.map(|time| time.saturating_sub(HEAD_START.min(time / 10)));
+        Deadline::after(
+            asked
+                .unwrap_or(self.config.call_time)
+                .min(self.config.call_time),
+        )
+    }
+}
+
+/// Answers a call within its time.
+pub(crate) async fn answer<T>(
+    deadline: Deadline,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<Response<T>, Status> {
+    // Work that watches the clock itself can say what it waited for; it gets a moment to do so.
+    match timeout(deadline.remaining() + HEAD_START / 2, work).await {
+        Ok(done) => Ok(Response::new(done?)),
+        Err(_) => Err(Error::Late.into()),
+    }
+}
+
+/// The handle of a directory volume; other backings are named.
+pub(crate) fn directory_handle(text: &str) -> Result<Handle, Error> {
+    let handle = Handle::parse(text)?;
+    match handle.backing() {
+        Backing::Directory => Ok(handle),
+        Backing::Filesystem => Err(Error::Backing(text.to_owned(), "a filesystem of its own")),
+        Backing::Snapshot => Err(Error::Backing(text.to_owned(), "backed by a snapshot")),
+    }
+}
+
+/// The handle of a volume that should exist: what cannot be a handle names none.
+pub(crate) fn existing_handle(text: &str) -> Result<Handle, Error> {
+    directory_handle(text).map_err(|error| match error {
+        Error::Handle(_) => Error::VolumeMissing(text.to_owned()),
+        error => error,
+    })
+}

@@ -1,0 +1,206 @@
+//! The Controller service. Each RPC checks its arguments here and does its work in a module of its own.
+//!
+//! Several controllers may run at once: the sidecar elects a leader among its own replicas, and where two drivers are
+//! asked for the same volume all the same, both find what the array has and come to the same result.
+
+use std::sync::Arc;
+
+use stowage_csi::check::{Check, Rules};
+use stowage_csi::proto::csi::controller_server::Controller;
+use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Rpc;
+use stowage_csi::proto::csi::controller_service_capability::{self, Rpc as RpcMessage};
+use stowage_csi::proto::csi::{
+    ControllerExpandVolumeRequest, ControllerExpandVolumeResponse,
+    ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
+    ControllerGetVolumeRequest, ControllerGetVolumeResponse, ControllerModifyVolumeRequest,
+    ControllerModifyVolumeResponse, ControllerServiceCapability, CreateVolumeRequest,
+    CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse, GetCapacityRequest,
+    GetCapacityResponse, ListVolumesRequest, ListVolumesResponse,
+    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
+};
+use tonic::{Request, Response, Status};
+
+use super::turns::cluster_of;
+use super::{Driver, answer};
+use crate::handle;
+use crate::metrics::Operation;
+
+mod create;
+mod delete;
+mod expand;
+mod inspect;
+mod modify;
+
+/// Without credentials of its own the driver knows no volumes but those it is asked about.
+const OF_REQUESTS: &[Rpc] = &[
+    Rpc::CreateDeleteVolume,
+    Rpc::ExpandVolume,
+    Rpc::ModifyVolume,
+    Rpc::SingleNodeMultiWriter,
+];
+
+/// With the legacy secret it can look by itself.
+const OF_LEGACY_SECRET: &[Rpc] = &[
+    Rpc::CreateDeleteVolume,
+    Rpc::ExpandVolume,
+    Rpc::ModifyVolume,
+    Rpc::SingleNodeMultiWriter,
+    Rpc::ListVolumes,
+    Rpc::GetVolume,
+    Rpc::GetCapacity,
+    Rpc::VolumeCondition,
+];
+
+pub(crate) struct ControllerService(pub(crate) Arc<Driver>);
+
+impl ControllerService {
+    fn capabilities(&self) -> &'static [Rpc] {
+        if self.0.clusters.expects_legacy_secret() {
+            OF_LEGACY_SECRET
+        } else {
+            OF_REQUESTS
+        }
+    }
+
+    /// The request, if it is complete.
+    fn checked<R: Check>(&self, request: Request<R>) -> Result<R, Status> {
+        let request = request.into_inner();
+        request.check(&Rules {
+            id_bytes: handle::LONGEST,
+            ..Rules::new(self.capabilities(), &[])
+        })?;
+        Ok(request)
+    }
+
+    /// What is not advertised is not there.
+    fn needs(&self, rpc: Rpc) -> Result<(), Status> {
+        if self.capabilities().contains(&rpc) {
+            return Ok(());
+        }
+        Err(Status::unimplemented(
+            "without the legacy secret no cluster is known to this call",
+        ))
+    }
+}
+
+#[tonic::async_trait]
+impl Controller for ControllerService {
+    /// Called twice: the same answer.
+    async fn controller_get_capabilities(
+        &self,
+        _: Request<ControllerGetCapabilitiesRequest>,
+    ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
+        let capability = |rpc: &Rpc| ControllerServiceCapability {
+            r#type: Some(controller_service_capability::Type::Rpc(RpcMessage {
+                r#type: (*rpc).into(),
+            })),
+        };
+        Ok(Response::new(ControllerGetCapabilitiesResponse {
+            capabilities: self.capabilities().iter().map(capability).collect(),
+        }))
+    }
+
+    /// Called twice: the volume that the first call made, if it is what the second asks for, else `ALREADY_EXISTS`; a
+    /// volume that the first call left half-made is completed.
+    async fn create_volume(
+        &self,
+        request: Request<CreateVolumeRequest>,
+    ) -> Result<Response<CreateVolumeResponse>, Status> {
+        let (driver, deadline) = (&self.0, self.0.deadline(&request));
+        let request = self.checked(request)?;
+        let cluster = cluster_of(&request.secrets).to_owned();
+        let bytes = |done: &CreateVolumeResponse| {
+            let volume = done.volume.as_ref()?;
+            u64::try_from(volume.capacity_bytes).ok()
+        };
+        let work = create::create(driver, request, deadline);
+        let work = driver
+            .turns
+            .take(Operation::CreateVolume, &cluster, deadline, bytes, work);
+        answer(deadline, work).await
+    }
+
+    /// Called twice: the second call finds nothing to delete, which is success.
+    async fn delete_volume(
+        &self,
+        request: Request<DeleteVolumeRequest>,
+    ) -> Result<Response<DeleteVolumeResponse>, Status> {
+        let (driver, deadline) = (&self.0, self.0.deadline(&request));
+        let request = self.checked(request)?;
+        let cluster = cluster_of(&request.secrets).to_owned();
+        let work = delete::delete(driver, request, deadline);
+        let work = driver
+            .turns
+            .take(Operation::DeleteVolume, &cluster, deadline, |_| None, work);
+        answer(deadline, work).await
+    }
+
+    /// Called twice: it is large enough already.
+    async fn controller_expand_volume(
+        &self,
+        request: Request<ControllerExpandVolumeRequest>,
+    ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
+        let (driver, deadline) = (&self.0, self.0.deadline(&request));
+        let request = self.checked(request)?;
+        let cluster = cluster_of(&request.secrets).to_owned();
+        let bytes = |done: &ControllerExpandVolumeResponse| u64::try_from(done.capacity_bytes).ok();
+        let work = expand::expand(driver, request, deadline);
+        let work = driver
+            .turns
+            .take(Operation::ExpandVolume, &cluster, deadline, bytes, work);
+        answer(deadline, work).await
+    }
+
+    /// Called twice: it is as asked for already.
+    async fn controller_modify_volume(
+        &self,
+        request: Request<ControllerModifyVolumeRequest>,
+    ) -> Result<Response<ControllerModifyVolumeResponse>, Status> {
+        let deadline = self.0.deadline(&request);
+        let request = self.checked(request)?;
+        answer(deadline, modify::modify(&self.0, request, deadline)).await
+    }
+
+    /// Called twice: the same answer.
+    async fn validate_volume_capabilities(
+        &self,
+        request: Request<ValidateVolumeCapabilitiesRequest>,
+    ) -> Result<Response<ValidateVolumeCapabilitiesResponse>, Status> {
+        let deadline = self.0.deadline(&request);
+        let request = self.checked(request)?;
+        answer(deadline, inspect::validate(&self.0, request, deadline)).await
+    }
+
+    /// Called twice: the same page, but for what came and went.
+    async fn list_volumes(
+        &self,
+        request: Request<ListVolumesRequest>,
+    ) -> Result<Response<ListVolumesResponse>, Status> {
+        self.needs(Rpc::ListVolumes)?;
+        let deadline = self.0.deadline(&request);
+        let request = self.checked(request)?;
+        answer(deadline, inspect::list(&self.0, request, deadline)).await
+    }
+
+    /// Called twice: the same answer.
+    async fn controller_get_volume(
+        &self,
+        request: Request<ControllerGetVolumeRequest>,
+    ) -> Result<Response<ControllerGetVolumeResponse>, Status> {
+        self.needs(Rpc::GetVolume)?;
+        let deadline = self.0.deadline(&request);
+        let request = self.checked(request)?;
+        answer(deadline, inspect::get(&self.0, request, deadline)).await
+    }
+
+    /// Called twice: what is left by then.
+    async fn get_capacity(
+        &self,
+        request: Request<GetCapacityRequest>,
+    ) -> Result<Response<GetCapacityResponse>, Status> {
+        self.needs(Rpc::GetCapacity)?;
+        let deadline = self.0.deadline(&request);
+        let request = self.checked(request)?;
+        answer(deadline, inspect::capacity(&self.0, request, deadline)).await
+    }
+}

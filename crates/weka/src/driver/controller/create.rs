@@ -1,0 +1,221 @@
+//! `CreateVolume`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustix::fs::fstatvfs;
+use stowage_csi::host::beneath::Root;
+use stowage_csi::proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Topology, Volume};
+
+use crate::capacity::{Range, check_fits, signed};
+use crate::driver::Driver;
+use crate::driver::directory;
+use crate::driver::home::{Home, Managed};
+use crate::driver::threads::Guard;
+use crate::driver::volume::Existing;
+use crate::error::{Error, chain};
+use crate::handle::Handle;
+use crate::options::Options;
+use crate::parameters::Parameters;
+use crate::quota::{Enforcement, Size};
+use crate::rest::Deadline;
+use crate::topology;
+
+/// What was asked for, understood.
+struct Wanted {
+    handle: Handle,
+    name: String,
+    range: Range,
+    parameters: Parameters,
+    context: BTreeMap<String, String>,
+    topology: Vec<Topology>,
+}
+
+/// Makes a directory, gives it to its owner, and then its size: what has a size is complete.
+pub(super) async fn create(
+    driver: &Arc<Driver>,
+    request: CreateVolumeRequest,
+    deadline: Deadline,
+) -> Result<CreateVolumeResponse, Error> {
+    let wanted = understand(driver, &request)?;
+    let guard = Arc::new(driver.locks.lock(wanted.handle.as_str())?);
+    let home = driver
+        .home(&request.secrets, wanted.handle.filesystem(), deadline)
+        .await?;
+    check(&home, &wanted)?;
+    driver.sweep_once(&home);
+    let existing = driver
+        .existing(&home, &wanted.handle, Some(&guard), deadline)
+        .await?;
+    let bytes = match existing {
+        Some(existing) if existing.size().is_some() => {
+            let size = compare(&existing, &home, &wanted)?;
+            if let Some(managed) = home.quotas()
+                && existing.is_pending()
+            {
+                managed
+                    .api
+                    .await_quota(&managed.filesystem, existing.inode)
+                    .await?;
+            }
+            size.bytes
+        }
+        _ => make(driver, &home, &wanted, &guard, deadline).await?,
+    };
+    Ok(CreateVolumeResponse {
+        volume: Some(Volume {
+            capacity_bytes: signed(bytes),
+            volume_id: wanted.handle.to_string(),
+            volume_context: wanted.context,
+            content_source: None,
+            accessible_topology: wanted.topology,
+        }),
+    })
+}
+
+fn understand(driver: &Driver, request: &CreateVolumeRequest) -> Result<Wanted, Error> {
+    let config = &driver.config;
+    super::inspect::check_mounts(&request.volume_capabilities)?;
+    let parameters = Parameters::parse(
+        &request.parameters,
+        &request.mutable_parameters,
+        &config.vocabulary,
+    )?;
+    let mut context = request.parameters.clone();
+    context.insert("mountOptions".to_owned(), remembered(driver, &parameters));
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    context.insert("provisionedByCsiVersion".to_owned(), version);
+    Ok(Wanted {
+        handle: Handle::directory(&parameters.filesystem, &config.dynamic_path, &request.name),
+        name: request.name.clone(),
+        range: request.capacity_range.as_ref().into(),
+        parameters,
+        context,
+        topology: topology::of_volume(
+            &config.driver_name,
+            request.accessibility_requirements.as_ref(),
+        ),
+    })
+}
+
+/// The mount options that a volume keeps. What depends on the cluster or the node is decided when it is mounted.
+fn remembered(driver: &Driver, parameters: &Parameters) -> String {
+    let mut options = Options::parse("writecache");
+    options.merge(&parameters.mount_options, &driver.config.vocabulary);
+    options.prune();
+    options.remove("sync_on_close");
+    options.to_string()
+}
+
+/// What can be refused before anything is made.
+fn check(home: &Home, wanted: &Wanted) -> Result<(), Error> {
+    home.check_may_write("set the quota of a directory")?;
+    if let Some(managed) = &home.managed {
+        check_fits(
+            &home.filesystem,
+            wanted.range.choose(),
+            managed.filesystem.total_budget,
+        )?;
+        if wanted.parameters.encrypted && !managed.filesystem.is_encrypted {
+            return Err(Error::NotEncrypted(home.filesystem.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the volume of this name is what is wanted now.
+fn compare(existing: &Existing, home: &Home, wanted: &Wanted) -> Result<Size, Error> {
+    let size = existing.size().unwrap_or(Size {
+        bytes: 0,
+        enforcement: Enforcement::Hard,
+    });
+    let difference = if !wanted.range.contains(size.bytes) {
+        format!("{} bytes", size.bytes)
+    } else if home.quotas().is_some()
+        && existing.is_enforceable()
+        && size.enforcement != wanted.parameters.enforcement
+    {
+        format!("capacityEnforcement {}", size.enforcement)
+    } else {
+        return Ok(size);
+    };
+    Err(Error::Incompatible {
+        name: wanted.name.clone(),
+        difference,
+    })
+}
+
+async fn make(
+    driver: &Driver,
+    home: &Home,
+    wanted: &Wanted,
+    guard: &Guard,
+    deadline: Deadline,
+) -> Result<u64, Error> {
+    let bytes = wanted.range.choose();
+    let (path, owner) = (wanted.handle.path(), wanted.parameters.owner);
+    let (filesystem, measured) = (home.filesystem.clone(), home.managed.is_none());
+    let work = move |root: &Root| {
+        if measured {
+            check_fits(&filesystem, bytes, available(root)?)?;
+        }
+        let (directory, new) = directory::make(root, &path, owner)?;
+        Ok((directory.inode, new))
+    };
+    let (inode, new) = driver.within(home, Some(guard), deadline, work).await?;
+    let size = Size {
+        bytes,
+        enforcement: wanted.parameters.enforcement,
+    };
+    let recorded = match home.quotas() {
+        Some(managed) => limit(managed, &wanted.handle, inode, size).await,
+        None => {
+            driver
+                .record(home, &wanted.handle, bytes, Some(guard), deadline)
+                .await
+        }
+    };
+    match recorded {
+        Ok(()) => Ok(bytes),
+        Err(error) => {
+            if new && error.is_final() {
+                give_up(driver, home, wanted, guard, deadline).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Gives a directory its quota. The cluster says itself by which number it knows the directory, where it can; elsewhere it
+/// is the number that the mount shows.
+async fn limit(managed: &Managed, handle: &Handle, seen: u64, size: Size) -> Result<(), Error> {
+    let told = if managed.facts.resolves_paths() {
+        managed
+            .api
+            .inode(&managed.filesystem, &handle.path())
+            .await?
+    } else {
+        None
+    };
+    let inode = told.unwrap_or(seen);
+    Ok(managed
+        .api
+        .set_quota(&managed.filesystem, inode, size)
+        .await?)
+}
+
+/// What a filesystem without an API has left.
+fn available(root: &Root) -> Result<u64, Error> {
+    let stat = fstatvfs(root).map_err(Error::io("examining", "the filesystem"))?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Takes away what could not be completed. If even that fails, the repeated call finds it.
+async fn give_up(driver: &Driver, home: &Home, wanted: &Wanted, guard: &Guard, deadline: Deadline) {
+    let path = wanted.handle.path();
+    let discard = move |root: &Root| directory::discard(root, &path);
+    if let Err(error) = driver.within(home, Some(guard), deadline, discard).await {
+        let error = chain(&error);
+        tracing::warn!(error, volume_id = %wanted.handle, "A half-made volume stays.");
+    }
+}

@@ -1,0 +1,53 @@
+//! `DeleteVolume`.
+
+use std::sync::Arc;
+
+use stowage_csi::host::beneath::Root;
+use stowage_csi::proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
+
+use crate::driver::directory;
+use crate::driver::{Driver, directory_handle};
+use crate::error::Error;
+use crate::handle::Origin;
+use crate::rest::Deadline;
+
+/// Moves the volume into the trash, which is quick; its data is removed in the background.
+pub(super) async fn delete(
+    driver: &Arc<Driver>,
+    request: DeleteVolumeRequest,
+    deadline: Deadline,
+) -> Result<DeleteVolumeResponse, Error> {
+    let handle = match directory_handle(&request.volume_id) {
+        Ok(handle) => handle,
+        // Nobody ever made a volume with such an id.
+        Err(Error::Handle(_)) => return Ok(DeleteVolumeResponse {}),
+        Err(error) => return Err(error),
+    };
+    if handle.origin(&driver.config.dynamic_path) != Origin::Dynamic {
+        return Err(Error::NotOurs(request.volume_id));
+    }
+    let guard = Arc::new(driver.locks.lock(handle.as_str())?);
+    let home = match driver
+        .home(&request.secrets, handle.filesystem(), deadline)
+        .await
+    {
+        Ok(home) => home,
+        Err(Error::FilesystemMissing(filesystem)) => {
+            tracing::warn!(
+                filesystem,
+                "The filesystem of a deleted volume is gone, and the volume with it."
+            );
+            return Ok(DeleteVolumeResponse {});
+        }
+        Err(error) => return Err(error),
+    };
+    let path = handle.path();
+    let work = move |root: &Root| directory::move_to_trash(root, &path);
+    let moved = driver.within(&home, Some(&guard), deadline, work).await?;
+    if moved {
+        driver.empty_trash(&home);
+    } else {
+        driver.sweep_once(&home);
+    }
+    Ok(DeleteVolumeResponse {})
+}

@@ -1,0 +1,72 @@
+//! `ControllerExpandVolume`.
+
+use std::sync::Arc;
+
+use stowage_csi::proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
+
+use crate::capacity::{Range, check_fits, signed};
+use crate::driver::volume::Recorded;
+use crate::driver::{Driver, existing_handle};
+use crate::error::Error;
+use crate::handle::Origin;
+use crate::quota::Size;
+use crate::rest::Deadline;
+
+/// Makes a volume larger. Who is refused at its end and who is not stays as it is.
+pub(super) async fn expand(
+    driver: &Driver,
+    request: ControllerExpandVolumeRequest,
+    deadline: Deadline,
+) -> Result<ControllerExpandVolumeResponse, Error> {
+    let range: Range = request.capacity_range.as_ref().into();
+    super::inspect::check_mounts(request.volume_capability.as_slice())?;
+    let handle = existing_handle(&request.volume_id)?;
+    let guard = Arc::new(driver.locks.lock(handle.as_str())?);
+    let home = driver
+        .home(&request.secrets, handle.filesystem(), deadline)
+        .await
+        .map_err(|error| super::inspect::missing(error, &handle))?;
+    home.check_may_write("set the quota of a directory")?;
+    let existing = driver
+        .required(&home, &handle, Some(&guard), deadline)
+        .await?;
+    let bytes = match existing.size() {
+        Some(size) => range.grow(size.bytes)?,
+        None => range.choose(),
+    };
+    if let Some(managed) = &home.managed {
+        check_fits(&home.filesystem, bytes, managed.filesystem.total_budget)?;
+    }
+    match (&existing.recorded, home.quotas()) {
+        (Recorded::Quota(quota), Some(managed)) => {
+            let size = Size::from(quota.limits());
+            if size.bytes == bytes {
+                managed
+                    .api
+                    .await_quota(&managed.filesystem, existing.inode)
+                    .await?;
+            } else {
+                let size = Size { bytes, ..size };
+                managed
+                    .api
+                    .set_quota(&managed.filesystem, existing.inode, size)
+                    .await?;
+            }
+        }
+        (Recorded::Attribute(_) | Recorded::Quota(_), _) => {
+            driver
+                .record(&home, &handle, bytes, Some(&guard), deadline)
+                .await?;
+        }
+        (Recorded::Nowhere, _) => {
+            // What a person made has no size, here or on the array; what we made half-way has none to grow from.
+            if handle.origin(&driver.config.dynamic_path) == Origin::Dynamic {
+                return Err(Error::NoQuota(request.volume_id));
+            }
+        }
+    }
+    Ok(ControllerExpandVolumeResponse {
+        capacity_bytes: signed(bytes),
+        node_expansion_required: false,
+    })
+}

@@ -1,0 +1,281 @@
+//! The directory of a volume. Everything is reached from the filesystem's root by descriptors that no `..` and no
+//! planted link can lead elsewhere. All functions block, and hang with the filesystem: call them on a thread that can be
+//! left.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    FileType, Gid, Mode, Uid, XattrFlags, fchmod, fchown, fgetxattr, fsetxattr, fstat,
+};
+use rustix::io::Errno;
+use stowage_csi::host::Outcome;
+use stowage_csi::host::beneath::{BeneathError, Links, Root};
+
+use crate::error::Error;
+use crate::handle::{Handle, Origin};
+use crate::parameters::Owner;
+
+/// The size of a volume, in decimal, where there are no quotas.
+const CAPACITY: &str = "user.weka_capacity";
+/// The inner path of a volume.
+const VOLUME_NAME: &str = "user.weka_k8s_volname";
+
+/// Directories above volumes.
+const PARENT_MODE: u32 = 0o750;
+
+/// Where deleted volumes wait for their removal.
+pub(crate) const TRASH: &str = ".__internal__wekafs-async-delete";
+
+/// How many volumes of one name may wait in the trash.
+const MOST_NAMESAKES: u32 = 1000;
+
+/// A directory, opened.
+pub(crate) struct Directory {
+    root: Root,
+    path: PathBuf,
+    pub(crate) inode: u64,
+}
+
+/// Where a volume is, and how much its path is trusted.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    pub(crate) links: Links,
+}
+
+impl Place {
+    /// We made the way to a dynamic volume ourselves, so a link on it was planted. A person who chose a path may have put
+    /// links on it, which stay within the filesystem.
+    pub(crate) fn of(handle: &Handle, dynamic_path: &str) -> Self {
+        let links = match handle.origin(dynamic_path) {
+            Origin::Dynamic => Links::Refused,
+            Origin::Static => Links::Confined,
+        };
+        Self {
+            path: handle.path(),
+            links,
+        }
+    }
+}
+
+/// The directory at a place, if there is one.
+pub(crate) fn find(root: &Root, place: &Place) -> Result<Option<Directory>, Error> {
+    match root.open_directory(&place.path, place.links) {
+        Ok(directory) => Directory::new(directory, &place.path).map(Some),
+        Err(error) if error.is_missing() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What to bind to show a directory to a pod.
+pub(crate) fn to_bind(root: &Root, place: &Place) -> Result<Option<OwnedFd>, Error> {
+    let found = match root.find(&place.path, place.links) {
+        Ok(found) => found,
+        Err(error) if error.is_missing() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let stat = fstat(&found).map_err(Error::io("examining", &place.path))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Err(BeneathError::Kind {
+            path: place.path.clone(),
+            wanted: "directory",
+        }
+        .into());
+    }
+    Ok(Some(found))
+}
+
+/// Makes the directory of a volume and gives it to its owner. Tells whether it was new.
+///
+/// Called twice: the second call finds what the first one made and sets the owner again.
+pub(crate) fn make(root: &Root, path: &Path, owner: Owner) -> Result<(Directory, bool), Error> {
+    let (directory, outcome) = root.create_directories(path, PARENT_MODE)?;
+    let set = |errno: Errno| Error::io("setting owner and permissions of", path)(errno);
+    if owner.uid.is_some() || owner.gid.is_some() {
+        fchown(
+            &directory,
+            owner.uid.map(Uid::from_raw),
+            owner.gid.map(Gid::from_raw),
+        )
+        .map_err(set)?;
+    }
+    // Afterwards: a change of owner takes the set-id bits away.
+    fchmod(&directory, Mode::from_raw_mode(owner.permissions)).map_err(set)?;
+    Ok((Directory::new(directory, path)?, outcome == Outcome::Done))
+}
+
+/// Takes away a directory that nobody has used; one with something in it stays.
+pub(crate) fn discard(root: &Root, path: &Path) -> Result<(), Error> {
+    root.remove(path)?;
+    Ok(())
+}
+
+/// Moves the directory of a volume into the trash. Tells whether there was one.
+///
+/// Called twice: the second call finds nothing to move.
+pub(crate) fn move_to_trash(root: &Root, path: &Path) -> Result<bool, Error> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return Err(BeneathError::Nameless {
+            path: path.to_owned(),
+        }
+        .into());
+    };
+    // What is no directory is no volume.
+    match root.open_directory(path, Links::Refused) {
+        Ok(_) => {}
+        Err(error) if error.is_missing() => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    let trash = Path::new(TRASH);
+    root.create_directory(trash, PARENT_MODE)?;
+    for namesake in 0..MOST_NAMESAKES {
+        let name = match namesake {
+            0 => name.to_owned(),
+            number => format!("{name}.{number}"),
+        };
+        match root.rename(path, &trash.join(name)) {
+            Ok(()) => return Ok(true),
+            Err(error) if error.is_missing() => return Ok(false),
+            // A volume of the same name was deleted before and still lies there.
+            Err(BeneathError::Refusal { source, .. })
+                if matches!(
+                    Errno::from_io_error(&source),
+                    Some(Errno::NOTEMPTY | Errno::EXIST)
+                ) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::io("moving to the trash", path)(Errno::EXIST))
+}
+
+impl Directory {
+    fn new(root: Root, path: &Path) -> Result<Self, Error> {
+        let stat = fstat(&root).map_err(Error::io("examining", path))?;
+        Ok(Self {
+            root,
+            path: path.to_owned(),
+            inode: stat.st_ino,
+        })
+    }
+
+    /// The size that is written at the directory, if any.
+    pub(crate) fn recorded_bytes(&self) -> Result<Option<u64>, Error> {
+        let mut buffer = [0_u8; 64];
+        match fgetxattr(self.root.as_fd(), CAPACITY, &mut buffer[..]) {
+            Ok(length) => {
+                let text = str::from_utf8(&buffer[..length]).unwrap_or_default();
+                Ok(text.trim().parse().ok())
+            }
+            Err(Errno::NODATA | Errno::NOTSUP | Errno::RANGE) => Ok(None),
+            Err(errno) => Err(Error::io("reading the capacity of", &self.path)(errno)),
+        }
+    }
+
+    /// Writes the size at the directory. It comes last: what has a size is complete.
+    pub(crate) fn record(&self, handle: &Handle, bytes: u64) -> Result<(), Error> {
+        let write = |name: &str, value: &str| {
+            let written = fsetxattr(
+                self.root.as_fd(),
+                name,
+                value.as_bytes(),
+                XattrFlags::empty(),
+            );
+            written.map_err(Error::io("writing the capacity of", &self.path))
+        };
+        write(VOLUME_NAME, handle.inner())?;
+        write(CAPACITY, &bytes.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+
+    const OWNER: Owner = Owner {
+        permissions: 0o2770,
+        uid: Some(1001),
+        gid: Some(1002),
+    };
+
+    fn root() -> (tempfile::TempDir, Root) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::open(directory.path()).unwrap();
+        (directory, root)
+    }
+
+    #[test]
+    fn a_directory_gets_mode_and_owner_whatever_the_umask() {
+        let (temp, root) = root();
+        let path = Path::new("csi-volumes/a");
+        let (made, new) = make(&root, path, OWNER).unwrap();
+        let (again, second) = make(&root, path, OWNER).unwrap();
+        assert!(new && !second);
+        assert_eq!(made.inode, again.inode);
+        let metadata = std::fs::metadata(temp.path().join(path)).unwrap();
+        assert_eq!(metadata.mode() & 0o7777, 0o2770);
+        assert_eq!((metadata.uid(), metadata.gid()), (1001, 1002));
+        assert_eq!(metadata.ino(), made.inode);
+        let parent = std::fs::metadata(temp.path().join("csi-volumes")).unwrap();
+        assert_eq!(parent.mode() & 0o7777, 0o750);
+    }
+
+    #[test]
+    fn the_trash_takes_namesakes_and_nothing_twice() {
+        let (temp, root) = root();
+        let path = Path::new("csi-volumes/a");
+        for content in ["one", "two", "three"] {
+            make(&root, path, OWNER).unwrap();
+            std::fs::write(temp.path().join(path).join(content), "").unwrap();
+            assert!(move_to_trash(&root, path).unwrap());
+            assert!(!move_to_trash(&root, path).unwrap());
+        }
+        let trash = temp.path().join(TRASH);
+        assert!(
+            trash.join("a/one").exists()
+                && trash.join("a.1/two").exists()
+                && trash.join("a.2/three").exists()
+        );
+    }
+
+    #[test]
+    fn planted_links_lead_nowhere() {
+        let (temp, root) = root();
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::create_dir(temp.path().join("csi-volumes")).unwrap();
+        symlink(outside.path(), temp.path().join("csi-volumes/evil")).unwrap();
+        symlink(outside.path(), temp.path().join("static")).unwrap();
+        let dynamic = Place {
+            path: "csi-volumes/evil".into(),
+            links: Links::Refused,
+        };
+        assert!(find(&root, &dynamic).is_err());
+        assert!(to_bind(&root, &dynamic).is_err());
+        assert!(move_to_trash(&root, &dynamic.path).is_err());
+        assert!(make(&root, &dynamic.path.join("x"), OWNER).is_err());
+        let chosen = Place {
+            path: "static".into(),
+            links: Links::Confined,
+        };
+        assert!(
+            to_bind(&root, &chosen).unwrap().is_none(),
+            "the link ends within the filesystem, where nothing is"
+        );
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_is_no_volume() {
+        let (temp, root) = root();
+        std::fs::write(temp.path().join("file"), "data").unwrap();
+        let place = Place {
+            path: "file".into(),
+            links: Links::Refused,
+        };
+        assert!(to_bind(&root, &place).is_err());
+        assert!(move_to_trash(&root, &place.path).is_err());
+        assert!(temp.path().join("file").exists());
+    }
+}

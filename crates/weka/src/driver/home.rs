@@ -1,0 +1,101 @@
+//! The filesystem that a call is about, on a cluster that is asked over its API or, in the old model, not asked at all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Driver;
+use crate::error::Error;
+use crate::rest::facts::Facts;
+use crate::rest::wire::Filesystem;
+use crate::rest::{Api, ApiError, Deadline};
+use crate::version::Capability;
+
+/// What stands for the cluster of a filesystem that is used without an API.
+const NO_CLUSTER: &str = "local";
+
+/// A filesystem that holds volumes.
+#[derive(Clone)]
+pub(crate) struct Home {
+    pub(crate) filesystem: String,
+    pub(crate) managed: Option<Managed>,
+}
+
+/// A filesystem of a cluster that can be asked.
+#[derive(Clone)]
+pub(crate) struct Managed {
+    pub(crate) api: Api,
+    pub(crate) facts: Arc<Facts>,
+    pub(crate) filesystem: Filesystem,
+}
+
+impl Home {
+    /// Tells clusters apart.
+    pub(crate) fn cluster(&self) -> &str {
+        self.managed
+            .as_ref()
+            .map_or(NO_CLUSTER, |managed| &managed.facts.guid)
+    }
+
+    /// Tells filesystems of one cluster apart: one that was deleted and made again is another.
+    pub(crate) fn uid(&self) -> &str {
+        self.managed
+            .as_ref()
+            .map_or(&self.filesystem, |managed| &managed.filesystem.uid)
+    }
+
+    /// The cluster, if it keeps sizes as quotas.
+    pub(crate) fn quotas(&self) -> Option<&Managed> {
+        self.managed
+            .as_ref()
+            .filter(|managed| managed.facts.has(Capability::DirectoryQuota))
+    }
+
+    /// Refuses a user who could not finish what is about to begin.
+    pub(crate) fn check_may_write(&self, doing: &'static str) -> Result<(), ApiError> {
+        self.quotas()
+            .map_or(Ok(()), |managed| managed.facts.check_may_write(doing))
+    }
+
+    /// The same filesystem with other time.
+    pub(crate) fn until(&self, deadline: Deadline) -> Self {
+        let mut home = self.clone();
+        if let Some(managed) = &mut home.managed {
+            managed.api = managed.api.until(deadline);
+        }
+        home
+    }
+}
+
+impl Driver {
+    /// The filesystem of this name on the cluster of a request.
+    pub(crate) async fn home(
+        &self,
+        secrets: &BTreeMap<String, String>,
+        filesystem: &str,
+        deadline: Deadline,
+    ) -> Result<Home, Error> {
+        let api = self.clusters.of_request(secrets, deadline)?;
+        self.home_by(api, filesystem).await
+    }
+
+    /// The filesystem of this name on a cluster.
+    pub(crate) async fn home_by(&self, api: Option<Api>, filesystem: &str) -> Result<Home, Error> {
+        let managed = match api {
+            None => None,
+            Some(api) => {
+                let facts = api.facts().await?;
+                let found = api.filesystem(filesystem).await?;
+                let found = found.ok_or_else(|| Error::FilesystemMissing(filesystem.to_owned()))?;
+                Some(Managed {
+                    api,
+                    facts,
+                    filesystem: found,
+                })
+            }
+        };
+        Ok(Home {
+            filesystem: filesystem.to_owned(),
+            managed,
+        })
+    }
+}

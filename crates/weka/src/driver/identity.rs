@@ -1,0 +1,67 @@
+//! The Identity service.
+
+use std::sync::Arc;
+
+use stowage_csi::proto::csi::identity_server::Identity;
+use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
+use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
+use stowage_csi::proto::csi::plugin_capability::{
+    self, Service as ServiceMessage, VolumeExpansion,
+};
+use stowage_csi::proto::csi::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
+    GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
+};
+use tonic::{Request, Response, Status};
+
+use super::Driver;
+
+pub(crate) struct IdentityService(pub(crate) Arc<Driver>);
+
+#[tonic::async_trait]
+impl Identity for IdentityService {
+    /// Called twice: the same answer.
+    async fn get_plugin_info(
+        &self,
+        _: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        Ok(Response::new(GetPluginInfoResponse {
+            name: self.0.config.driver_name.clone(),
+            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..GetPluginInfoResponse::default()
+        }))
+    }
+
+    /// Called twice: the same answer.
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        let service = |service: Service| {
+            plugin_capability::Type::Service(ServiceMessage {
+                r#type: service.into(),
+            })
+        };
+        let capabilities = [
+            service(Service::ControllerService),
+            service(Service::VolumeAccessibilityConstraints),
+            plugin_capability::Type::VolumeExpansion(VolumeExpansion {
+                r#type: Expansion::Online.into(),
+            }),
+        ];
+        let capabilities = capabilities.into_iter().map(|capability| PluginCapability {
+            r#type: Some(capability),
+        });
+        Ok(Response::new(GetPluginCapabilitiesResponse {
+            capabilities: capabilities.collect(),
+        }))
+    }
+
+    /// Answers for the process: a node whose Weka client is down is not helped by a restart of this pod. Whether the
+    /// client is there is told by `/readyz`, by the node's labels and by every call that needs it.
+    ///
+    /// Called twice: the same answer.
+    async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        Ok(Response::new(ProbeResponse { ready: Some(true) }))
+    }
+}

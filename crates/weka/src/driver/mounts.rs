@@ -1,0 +1,346 @@
+//! Filesystems mounted for the driver's own use, one mount per cluster, filesystem and options.
+//!
+//! What is mounted is known from the kernel's table: mounts that an earlier process left are used on. This process only
+//! counts its users, so that what nobody uses any more is unmounted after a while. A volume that was published from such
+//! a mount does not need it: a bind keeps its filesystem.
+
+use std::collections::HashMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::fstat;
+use secrecy::ExposeSecret;
+use stowage_csi::host::beneath::Root;
+use stowage_csi::host::blocking;
+use stowage_csi::host::mount::{FsMount, Mounter, Unmount, ensure_unmounted, remove_mount_point};
+use stowage_csi::host::mountinfo::{Device, Mount};
+use stowage_csi::host::stat::Health;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::client::LocalClient;
+use super::home::Home;
+use crate::error::{Error, chain};
+use crate::name;
+use crate::options::{Options, Vocabulary};
+use crate::rest::Deadline;
+
+/// What `mount(8)` calls the filesystem.
+const KIND: &str = "wekafs";
+
+/// How long a mount may take; it goes on when its first caller has given up.
+const MOUNT_TIME: Duration = Duration::from_secs(60);
+
+/// How long a mount stays that nobody uses: calls come in crowds.
+const IDLE: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How often and how long apart the last mounts are tried at the end.
+const LAST_ATTEMPTS: usize = 20;
+const LAST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether a mount may be one of this driver's: of the client, of its simulation, or by NFS.
+pub(crate) fn is_weka(mount: &Mount<'_>) -> bool {
+    is_wekafs(mount) || mount.kind() == "nfs" || mount.kind() == "nfs4"
+}
+
+fn is_wekafs(mount: &Mount<'_>) -> bool {
+    mount.kind() == KIND || mount.kind() == "fuse.wekafs"
+}
+
+/// All mounts of the process.
+pub(crate) struct Mounts {
+    base: PathBuf,
+    mounter: Arc<dyn Mounter>,
+    client: LocalClient,
+    vocabulary: Vocabulary,
+    slots: Mutex<HashMap<PathBuf, Slot>>,
+}
+
+struct Slot {
+    users: usize,
+    idle_since: Instant,
+    /// Held while something is mounted or unmounted there.
+    gate: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// A filesystem that stays mounted as long as this lives.
+pub(crate) struct Mounted {
+    point: PathBuf,
+    device: Device,
+    filesystem: String,
+    _user: User,
+}
+
+impl Mounted {
+    /// Opens the root of the filesystem. Blocks, and may hang with the filesystem.
+    ///
+    /// Somebody may have unmounted it: then the directory below would be taken for the filesystem.
+    pub(crate) fn root(&self) -> Result<Root, Error> {
+        let root = Root::open(&self.point)?;
+        let stat = fstat(&root).map_err(Error::io("examining", &self.point))?;
+        let device = Device {
+            major: rustix::fs::major(stat.st_dev),
+            minor: rustix::fs::minor(stat.st_dev),
+        };
+        if device == self.device {
+            Ok(root)
+        } else {
+            Err(Error::MountLost(self.filesystem.clone()))
+        }
+    }
+}
+
+impl Mounts {
+    pub(crate) fn new(
+        base: PathBuf,
+        mounter: Arc<dyn Mounter>,
+        client: LocalClient,
+        vocabulary: Vocabulary,
+    ) -> Self {
+        Self {
+            base,
+            mounter,
+            client,
+            vocabulary,
+            slots: Mutex::default(),
+        }
+    }
+
+    /// Makes sure that the filesystem is mounted with these options.
+    ///
+    /// Called twice: both get the same mount.
+    pub(crate) async fn ensure(
+        self: &Arc<Self>,
+        home: &Home,
+        options: &Options,
+        deadline: Deadline,
+    ) -> Result<Mounted, Error> {
+        let container = self.client.container(home, deadline).await?;
+        let mut options = options.clone();
+        let mut directory = name::mount_point(&home.filesystem, &options.to_string());
+        if let Some(container) = &container {
+            options.add(&format!("container_name={container}"), &self.vocabulary);
+            directory = format!("{directory}-{}", container.replace('/', "_"));
+        }
+        let point = self.base.join(home.cluster()).join(directory);
+        let user = self.enter(&point);
+        let gate = timeout(deadline.remaining(), user.gate.clone().lock_owned()).await;
+        let gate = gate.map_err(|_| Error::DeadTarget(point.clone()))?;
+        let device = match self.look(&point, &home.filesystem).await? {
+            Some(device) => device,
+            None => {
+                self.mount(home, &options, &point, &user, gate, deadline)
+                    .await?;
+                let found = self.look(&point, &home.filesystem).await?;
+                found.ok_or_else(|| Error::MountLost(home.filesystem.clone()))?
+            }
+        };
+        Ok(Mounted {
+            point,
+            device,
+            filesystem: home.filesystem.clone(),
+            _user: user,
+        })
+    }
+
+    /// What is mounted there already. A mount whose client is gone for good is taken away.
+    async fn look(&self, point: &Path, filesystem: &str) -> Result<Option<Device>, Error> {
+        let view = self.mounter.look(point).await?;
+        let Some(mount) = view.mount() else {
+            return Ok(None);
+        };
+        if !is_wekafs(&mount) || mount.source() != filesystem {
+            return Err(Error::ForeignMount {
+                path: point.to_owned(),
+                kind: mount.kind().to_string_lossy().into_owned(),
+            });
+        }
+        match self.mounter.health(&view.point).await {
+            Health::Alive => Ok(Some(mount.device())),
+            Health::Hung => Err(Error::DeadTarget(point.to_owned())),
+            Health::Corrupted(_) | Health::Missing => {
+                ensure_unmounted(&*self.mounter, point, Unmount::Lazy).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Mounts in a task of its own: a caller's deadline must not kill a mount half-way, and the next one joins it.
+    async fn mount(
+        self: &Arc<Self>,
+        home: &Home,
+        options: &Options,
+        point: &Path,
+        user: &User,
+        gate: tokio::sync::OwnedMutexGuard<()>,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let token = match &home.managed {
+            None => None,
+            Some(managed) => managed.api.mount_token(&managed.filesystem).await?,
+        };
+        let mount = FsMount {
+            kind: KIND.to_owned(),
+            source: home.filesystem.clone().into(),
+            target: point.to_owned(),
+            options: options.to_words(),
+            timeout: MOUNT_TIME,
+        };
+        let (mounter, user) = (self.mounter.clone(), user.clone());
+        let task = tokio::spawn(async move {
+            let place = mount.target.clone();
+            blocking(move || {
+                std::fs::DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o750)
+                    .create(&place)
+            })
+            .await
+            .map_err(Error::io("making", mount.target.clone()))?;
+            match token {
+                Some(token) => {
+                    let secret = format!("token={}", token.expose_secret());
+                    mounter.mount_with_secret(&mount, &secret).await?;
+                }
+                None => mounter.mount(&mount).await?,
+            }
+            drop((gate, user));
+            Ok::<_, Error>(())
+        });
+        match timeout(deadline.remaining(), task).await {
+            Ok(Ok(mounted)) => mounted,
+            Ok(Err(_)) => Err(Error::MountLost(home.filesystem.clone())),
+            Err(_) => Err(Error::Late),
+        }
+    }
+
+    fn enter(self: &Arc<Self>, point: &Path) -> User {
+        let mut slots = self.lock();
+        let slot = slots.entry(point.to_owned()).or_insert_with(Slot::unused);
+        slot.users += 1;
+        let gate = slot.gate.clone();
+        drop(slots);
+        User {
+            mounts: self.clone(),
+            point: point.to_owned(),
+            gate,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Unmounts what nobody uses, also what an earlier process left, until `stop`.
+    pub(crate) async fn tidy(self: Arc<Self>, stop: CancellationToken) {
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = ticks.tick() => self.unmount_idle(IDLE).await,
+            }
+        }
+    }
+
+    /// Unmounts everything at the end. Work that was told to stop gets a moment to let go; what hangs stays.
+    pub(crate) async fn let_go(&self) {
+        for _ in 0..LAST_ATTEMPTS {
+            self.unmount_idle(Duration::ZERO).await;
+            if self.lock().is_empty() {
+                return;
+            }
+            sleep(LAST_PAUSE).await;
+        }
+        tracing::warn!("Some filesystems stay mounted; the next start uses or unmounts them.");
+    }
+
+    async fn unmount_idle(&self, idle: Duration) {
+        let table = match self.mounter.table().await {
+            Ok(table) => table,
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "The table of mounts cannot be read.");
+                return;
+            }
+        };
+        let mut points: Vec<_> = table
+            .under(&self.base)
+            .filter(is_wekafs)
+            .map(|mount| mount.point().to_owned())
+            .collect();
+        points.dedup();
+        // At the same time: one that hangs is waited for by nobody else.
+        let unmounts = points.iter().map(|point| self.unmount(point, idle));
+        futures::future::join_all(unmounts).await;
+        let left = self.mounter.table().await;
+        let stays = |point: &Path| match &left {
+            Ok(left) => left.at(point).is_some(),
+            Err(_) => true,
+        };
+        self.lock()
+            .retain(|point, slot| slot.users > 0 || stays(point));
+    }
+
+    async fn unmount(&self, point: &Path, idle: Duration) {
+        let gate = {
+            let mut slots = self.lock();
+            let slot = slots.entry(point.to_owned()).or_insert_with(Slot::unused);
+            if slot.users > 0 || slot.idle_since.elapsed() < idle {
+                return;
+            }
+            slot.gate.clone()
+        };
+        let Ok(_gate) = gate.try_lock() else {
+            return;
+        };
+        // Somebody may have come before the gate was closed.
+        if self.lock().get(point).is_some_and(|slot| slot.users > 0) {
+            return;
+        }
+        let unmounted = ensure_unmounted(&*self.mounter, point, Unmount::Normal).await;
+        match unmounted {
+            Ok(_) => {
+                // A directory that stays is used again by the next mount.
+                let _ = remove_mount_point(point).await;
+            }
+            Err(error) => {
+                tracing::warn!(point = %point.display(), error = chain(&error), "A mount that nobody uses cannot be unmounted; it is tried again.");
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn unused() -> Self {
+        Self {
+            users: 0,
+            idle_since: Instant::now(),
+            gate: Arc::default(),
+        }
+    }
+}
+
+/// Somebody who needs a mount.
+struct User {
+    mounts: Arc<Mounts>,
+    point: PathBuf,
+    gate: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Clone for User {
+    fn clone(&self) -> Self {
+        self.mounts.enter(&self.point)
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if let Some(slot) = self.mounts.lock().get_mut(&self.point) {
+            slot.users -= 1;
+            slot.idle_since = Instant::now();
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The Node service: volumes on this node. Each RPC checks its arguments here and does its work in a module of its own.
+//!
+//! What is published is known from the kernel's table of mounts and from nowhere else.
+
+use std::sync::Arc;
+
+use stowage_csi::check::{Check, Rules};
+use stowage_csi::proto::csi::node_server::Node;
+use stowage_csi::proto::csi::node_service_capability::rpc::Type as Rpc;
+use stowage_csi::proto::csi::node_service_capability::{self, Rpc as RpcMessage};
+use stowage_csi::proto::csi::{
+    NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeGetInfoRequest,
+    NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeServiceCapability,
+    NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
+};
+use tonic::{Request, Response, Status};
+
+use super::turns::cluster_of;
+use super::{Driver, answer};
+use crate::handle;
+use crate::metrics::Operation;
+use crate::topology;
+
+mod annotations;
+pub(crate) mod labels;
+mod publish;
+mod stats;
+mod unpublish;
+
+/// Nothing is staged: a bind from the filesystem's own mount is all there is to a volume.
+const CAPABILITIES: &[Rpc] = &[
+    Rpc::GetVolumeStats,
+    Rpc::VolumeCondition,
+    Rpc::SingleNodeMultiWriter,
+];
+
+const RULES: Rules = Rules {
+    id_bytes: handle::LONGEST,
+    ..Rules::new(&[], CAPABILITIES)
+};
+
+pub(crate) struct NodeService(pub(crate) Arc<Driver>);
+
+fn checked<R: Check>(request: Request<R>) -> Result<R, Status> {
+    let request = request.into_inner();
+    request.check(&RULES)?;
+    Ok(request)
+}
+
+#[tonic::async_trait]
+impl Node for NodeService {
+    /// Called twice: the same answer.
+    async fn node_get_capabilities(
+        &self,
+        _: Request<NodeGetCapabilitiesRequest>,
+    ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
+        let capability = |rpc: &Rpc| NodeServiceCapability {
+            r#type: Some(node_service_capability::Type::Rpc(RpcMessage {
+                r#type: (*rpc).into(),
+            })),
+        };
+        Ok(Response::new(NodeGetCapabilitiesResponse {
+            capabilities: CAPABILITIES.iter().map(capability).collect(),
+        }))
+    }
+
+    /// Called twice: the same answer.
+    async fn node_get_info(
+        &self,
+        _: Request<NodeGetInfoRequest>,
+    ) -> Result<Response<NodeGetInfoResponse>, Status> {
+        let config = &self.0.config;
+        Ok(Response::new(NodeGetInfoResponse {
+            node_id: config.node.clone(),
+            max_volumes_per_node: config.max_volumes.into(),
+            accessible_topology: Some(topology::of_node(
+                &config.driver_name,
+                &config.node,
+                &self.0.zones,
+            )),
+        }))
+    }
+
+    /// Called twice: it is published already; `ALREADY_EXISTS` if it is so in another way.
+    async fn node_publish_volume(
+        &self,
+        request: Request<NodePublishVolumeRequest>,
+    ) -> Result<Response<NodePublishVolumeResponse>, Status> {
+        let (driver, deadline) = (&self.0, self.0.deadline(&request));
+        let request = checked(request)?;
+        let filesystem = handle::Handle::parse(&request.volume_id);
+        let filesystem = filesystem
+            .map(|handle| handle.filesystem().to_owned())
+            .unwrap_or_default();
+        let turn = format!("{}/{filesystem}", cluster_of(&request.secrets));
+        let work = publish::publish(driver, request, deadline);
+        let work = driver
+            .turns
+            .take(Operation::PublishVolume, &turn, deadline, |_| None, work);
+        answer(deadline, work).await
+    }
+
+    /// Called twice: it is not published any more, and the target is gone.
+    async fn node_unpublish_volume(
+        &self,
+        request: Request<NodeUnpublishVolumeRequest>,
+    ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
+        let (driver, deadline) = (&self.0, self.0.deadline(&request));
+        let request = checked(request)?;
+        let work = unpublish::unpublish(driver, request);
+        let work = driver
+            .turns
+            .take(Operation::UnpublishVolume, "", deadline, |_| None, work);
+        answer(deadline, work).await
+    }
+
+    /// Called twice: the figures of that moment.
+    async fn node_get_volume_stats(
+        &self,
+        request: Request<NodeGetVolumeStatsRequest>,
+    ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
+        let (driver, deadline) = (&self.0, self.0.deadline(&request));
+        let request = checked(request)?;
+        let work = stats::stats(driver, request);
+        let work = driver
+            .turns
+            .take(Operation::GetVolumeStats, "", deadline, |_| None, work);
+        answer(deadline, work).await
+    }
+}

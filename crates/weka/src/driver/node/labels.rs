@@ -1,0 +1,197 @@
+//! Readiness of this node: as a check of the process, and as labels of the Node object.
+//!
+//! Labels decide where pods may go, so they do not follow every hiccup: they appear when the client is there and go when
+//! it has been away for a while. They are written when they change and at no other time, and stay when the driver is
+//! restarted: pods do not need it to go on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Map, Value, json};
+use stowage_service::health::Check;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::driver::Driver;
+use crate::error::{Error, chain};
+use crate::rest::Deadline;
+use crate::topology;
+
+/// How often the client is looked at, and how long it may take to answer.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+const LOOK_TIME: Duration = Duration::from_secs(5);
+
+/// How long the client must be away before its node is not recommended any more.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often the labels are compared with what they should be, although nothing has happened.
+const COMPARE_EVERY: Duration = Duration::from_secs(600);
+
+/// Whether a node counts as usable, after some thought.
+#[derive(Debug, Default)]
+struct Steady {
+    usable: Option<bool>,
+    away_since: Option<Instant>,
+}
+
+impl Steady {
+    /// Takes note of what was seen; tells what is to be believed, once there is anything to believe.
+    fn observe(&mut self, ready: bool, now: Instant) -> Option<bool> {
+        if ready {
+            self.away_since = None;
+            self.usable = Some(true);
+        } else {
+            let since = *self.away_since.get_or_insert(now);
+            if now.duration_since(since) >= PATIENCE {
+                self.usable = Some(false);
+            }
+        }
+        self.usable
+    }
+}
+
+/// Watches the client for as long as the process runs.
+pub(crate) async fn watch(driver: Arc<Driver>, check: Check) {
+    let mut ticks = interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut steady = Steady::default();
+    let mut written: Option<(bool, Instant)> = None;
+    loop {
+        tokio::select! {
+            () = driver.stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        let ready = look(&driver, &check).await;
+        let Some(usable) = steady.observe(ready, Instant::now()) else {
+            continue;
+        };
+        let current =
+            written.is_some_and(|(value, at)| value == usable && at.elapsed() < COMPARE_EVERY);
+        if current || !driver.config.labels {
+            continue;
+        }
+        match write(&driver, usable).await {
+            Ok(()) => written = Some((usable, Instant::now())),
+            Err(error) => {
+                tracing::warn!(%error, "The node's labels cannot be written; it is tried again.")
+            }
+        }
+    }
+}
+
+async fn look(driver: &Driver, check: &Check) -> bool {
+    let seen = driver.client.frontends(Deadline::after(LOOK_TIME)).await;
+    let seen = seen.and_then(|frontends| frontends.check().map_err(Error::from));
+    match seen {
+        Ok(()) => {
+            check.ready();
+            true
+        }
+        Err(error) => {
+            check.not_ready(chain(&error));
+            false
+        }
+    }
+}
+
+async fn write(driver: &Driver, usable: bool) -> Result<(), kube::Error> {
+    let Some(client) = &driver.kube else {
+        return Ok(());
+    };
+    let config = &driver.config;
+    let api = Api::<Node>::all(client.clone());
+    let node = api.get(&config.node).await?;
+    let wanted = topology::labels(&config.driver_name, &config.node);
+    let Some(patch) = difference(node.labels(), &wanted, usable) else {
+        return Ok(());
+    };
+    api.patch(&config.node, &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
+    tracing::info!(
+        node = config.node,
+        usable,
+        "The node's labels were changed."
+    );
+    Ok(())
+}
+
+/// What to send so that the labels are all there or all gone; none if they are.
+fn difference(
+    live: &BTreeMap<String, String>,
+    wanted: &BTreeMap<String, String>,
+    usable: bool,
+) -> Option<Value> {
+    let mut changes = Map::new();
+    for (key, value) in wanted {
+        match (live.get(key), usable) {
+            (Some(held), true) if held == value => {}
+            (_, true) => {
+                changes.insert(key.clone(), json!(value));
+            }
+            (Some(_), false) => {
+                changes.insert(key.clone(), Value::Null);
+            }
+            (None, false) => {}
+        }
+    }
+    (!changes.is_empty()).then(|| json!({ "metadata": { "labels": changes } }))
+}
+
+/// Zone and region of a node, from its Node object.
+pub(crate) async fn zones(client: Option<&kube::Client>, node: &str) -> BTreeMap<String, String> {
+    let Some(client) = client else {
+        return BTreeMap::new();
+    };
+    match Api::<Node>::all(client.clone()).get(node).await {
+        Ok(node) => {
+            let labels = node.labels().clone().into_iter();
+            labels
+                .filter(|(key, _)| topology::ZONES.contains(&key.as_str()))
+                .collect()
+        }
+        Err(error) => {
+            tracing::warn!(%error, node, "The node's zone is not known; volumes are not bound to zones here.");
+            BTreeMap::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_do_not_follow_every_hiccup() {
+        let mut steady = Steady::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(steady.observe(false, at(0)), None, "nothing is known yet");
+        assert_eq!(steady.observe(true, at(10)), Some(true));
+        assert_eq!(steady.observe(false, at(20)), Some(true));
+        assert_eq!(steady.observe(true, at(30)), Some(true));
+        assert_eq!(steady.observe(false, at(40)), Some(true));
+        assert_eq!(steady.observe(false, at(99)), Some(true));
+        assert_eq!(steady.observe(false, at(100)), Some(false));
+        assert_eq!(steady.observe(true, at(110)), Some(true));
+    }
+
+    #[test]
+    fn only_what_differs_is_written() {
+        let wanted = topology::labels("csi.weka.io", "n1");
+        let patch = difference(&BTreeMap::new(), &wanted, true).unwrap();
+        assert_eq!(patch["metadata"]["labels"].as_object().unwrap().len(), 4);
+        assert_eq!(difference(&wanted, &wanted, true), None);
+        assert_eq!(difference(&BTreeMap::new(), &wanted, false), None);
+        let mut live = wanted.clone();
+        live.insert("foreign".to_owned(), "stays".to_owned());
+        let patch = difference(&live, &wanted, false).unwrap();
+        assert_eq!(
+            patch["metadata"]["labels"]["topology.csi.weka.io/accessible"],
+            Value::Null
+        );
+        assert_eq!(patch["metadata"]["labels"].as_object().unwrap().len(), 4);
+    }
+}

@@ -1,0 +1,224 @@
+//! `NodePublishVolume`.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stowage_csi::host::beneath::Root;
+use stowage_csi::host::blocking;
+use stowage_csi::host::mount::{Bind, BindSource, ensure_bind};
+use stowage_csi::host::stat::Health;
+use stowage_csi::proto::csi::volume_capability::AccessType;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::{
+    NodePublishVolumeRequest, NodePublishVolumeResponse, VolumeCapability,
+};
+
+use super::annotations;
+use crate::driver::directory::{self, Place};
+use crate::driver::home::Home;
+use crate::driver::mounts::is_weka;
+use crate::driver::{Driver, directory_handle};
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::options::Options;
+use crate::rest::Deadline;
+use crate::version::Capability;
+
+const SYNC_ON_CLOSE: &str = "sync_on_close";
+
+/// What a pod is to get, and where.
+struct Publication {
+    handle: Handle,
+    target: PathBuf,
+    read_only: bool,
+    /// The volume may be at one target only.
+    single: bool,
+    options: Options,
+}
+
+/// Shows the volume's directory at the target of one pod. What is bound is the directory that was opened below the
+/// filesystem's root, not its path once more.
+pub(super) async fn publish(
+    driver: &Driver,
+    request: NodePublishVolumeRequest,
+    deadline: Deadline,
+) -> Result<NodePublishVolumeResponse, Error> {
+    let handle = directory_handle(&request.volume_id)?;
+    let guard = Arc::new(driver.locks.lock(handle.as_str())?);
+    let wanted = understand(driver, &request, handle).await?;
+    if is_published(driver, &wanted).await? {
+        return Ok(NodePublishVolumeResponse {});
+    }
+    check_single_writer(driver, &wanted).await?;
+    let home = driver
+        .home(&request.secrets, wanted.handle.filesystem(), deadline)
+        .await?;
+    let options = for_cluster(&wanted.options, &home, driver);
+    let place = Place::of(&wanted.handle, &driver.config.dynamic_path);
+    let work = {
+        let place = place.clone();
+        move |root: &Root| directory::to_bind(root, &place)
+    };
+    let found = driver
+        .within_as(&home, &options, Some(&guard), deadline, work)
+        .await?;
+    let found = found.ok_or_else(|| Error::PathMissing {
+        filesystem: home.filesystem.clone(),
+        path: place.path,
+    })?;
+    make_parent(&wanted.target).await?;
+    let bind = Bind {
+        source: BindSource::from(found),
+        target: wanted.target,
+        read_only: wanted.read_only,
+    };
+    ensure_bind(&*driver.mounter, &bind).await?;
+    Ok(NodePublishVolumeResponse {})
+}
+
+async fn understand(
+    driver: &Driver,
+    request: &NodePublishVolumeRequest,
+    handle: Handle,
+) -> Result<Publication, Error> {
+    let config = &driver.config;
+    let none = VolumeCapability::default();
+    let capability = request.volume_capability.as_ref().unwrap_or(&none);
+    let flags = match &capability.access_type {
+        Some(AccessType::Block(_)) => return Err(Error::Block),
+        Some(AccessType::Mount(mount)) => mount.mount_flags.join(","),
+        None => String::new(),
+    };
+    let mut options = Options::parse("writecache,sync_on_close");
+    let context = request.volume_context.get("mountOptions");
+    for list in [context.map(String::as_str).unwrap_or_default(), &flags] {
+        let more = Options::parse(list);
+        more.check(&config.vocabulary)?;
+        options.merge(&more, &config.vocabulary);
+    }
+    if config.overrides {
+        let changes = annotations::changes(driver, &request.volume_context).await?;
+        for change in changes {
+            change.apply(&mut options, &config.vocabulary)?;
+        }
+    }
+    options.prune();
+    // Read-only is a matter of the pod's mount: the filesystem's own is shared.
+    let asked = options.remove("ro");
+    options.remove("rw");
+    options.remove("defaults");
+    Ok(Publication {
+        handle,
+        target: PathBuf::from(&request.target_path),
+        read_only: request.readonly || asked || reads_only(capability),
+        single: mode(capability) == Some(Mode::SingleNodeSingleWriter),
+        options,
+    })
+}
+
+fn mode(capability: &VolumeCapability) -> Option<Mode> {
+    Mode::try_from(capability.access_mode.as_ref()?.mode).ok()
+}
+
+/// A volume for a single writer is at one target only.
+async fn check_single_writer(driver: &Driver, wanted: &Publication) -> Result<(), Error> {
+    if !wanted.single {
+        return Ok(());
+    }
+    let view = driver.mounter.look(&wanted.target).await?;
+    let root = Path::new("/").join(wanted.handle.path());
+    let other = view.table.iter().find(|mount| {
+        let same = mount.source() == wanted.handle.filesystem() && mount.root() == root;
+        same && is_weka(mount) && mount.point() != view.point
+    });
+    other.map_or(Ok(()), |mount| {
+        Err(Error::SecondWriter {
+            id: wanted.handle.to_string(),
+            path: mount.point().to_owned(),
+        })
+    })
+}
+
+/// Whether the access mode allows no writing at all.
+fn reads_only(capability: &VolumeCapability) -> bool {
+    matches!(
+        mode(capability),
+        Some(Mode::MultiNodeReaderOnly | Mode::SingleNodeReaderOnly)
+    )
+}
+
+/// The options that this cluster understands.
+fn for_cluster(options: &Options, home: &Home, driver: &Driver) -> Options {
+    let mut options = options.clone();
+    let modern = home
+        .managed
+        .as_ref()
+        .is_some_and(|managed| managed.facts.has(Capability::SyncOnClose));
+    if !modern && options.has(SYNC_ON_CLOSE) {
+        options.remove(SYNC_ON_CLOSE);
+        tracing::debug!(
+            driver = driver.config.driver_name,
+            "This cluster does not know sync_on_close."
+        );
+    }
+    options
+}
+
+/// Whether it is there already; an error if it is so in another way. A dead mount is as good as none: it is replaced.
+async fn is_published(driver: &Driver, wanted: &Publication) -> Result<bool, Error> {
+    let view = driver.mounter.look(&wanted.target).await?;
+    let Some(mount) = view.mount() else {
+        return Ok(false);
+    };
+    if !is_weka(&mount) {
+        return Err(Error::ForeignMount {
+            path: wanted.target.clone(),
+            kind: mount.kind().to_string_lossy().into_owned(),
+        });
+    }
+    match driver.mounter.health(&view.point).await {
+        Health::Alive => {}
+        Health::Corrupted(_) | Health::Missing => return Ok(false),
+        Health::Hung => return Err(Error::DeadTarget(wanted.target.clone())),
+    }
+    let otherwise = |difference| Error::OtherwiseThere {
+        id: wanted.handle.to_string(),
+        path: wanted.target.clone(),
+        difference,
+    };
+    let root = Path::new("/").join(wanted.handle.path());
+    if mount.source() != wanted.handle.filesystem() {
+        return Err(otherwise("it shows another filesystem"));
+    }
+    // A static path may have links on it: only the opened directory tells.
+    let same_root = mount.root() == root;
+    let is_static =
+        wanted.handle.origin(&driver.config.dynamic_path) == crate::handle::Origin::Static;
+    if !same_root {
+        return if is_static {
+            Ok(false)
+        } else {
+            Err(otherwise("it shows another directory"))
+        };
+    }
+    if mount.has_option("ro") != wanted.read_only {
+        return Err(otherwise("one of the two is read-only"));
+    }
+    Ok(!mount.root_deleted())
+}
+
+/// The kubelet makes it as a rule; older ones did not.
+async fn make_parent(target: &Path) -> Result<(), Error> {
+    let Some(parent) = target.parent().map(Path::to_owned) else {
+        return Ok(());
+    };
+    let place = parent.clone();
+    let made = blocking(move || {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o750)
+            .create(&place)
+    });
+    made.await.map_err(Error::io("making", parent))
+}

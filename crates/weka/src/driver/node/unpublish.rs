@@ -1,0 +1,47 @@
+//! `NodeUnpublishVolume`.
+
+use std::path::Path;
+
+use stowage_csi::host::mount::{Unmount, ensure_unmounted, remove_mount_point};
+use stowage_csi::proto::csi::{NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse};
+
+use crate::driver::Driver;
+use crate::driver::mounts::is_weka;
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::metrics::VolumeLabels;
+
+/// Takes the volume away from one pod. Neither the handle nor the cluster is looked at: whatever mount of Weka is at the
+/// target was put there for this pod, also by another driver. The mount itself is not touched: it may hang.
+pub(super) async fn unpublish(
+    driver: &Driver,
+    request: NodeUnpublishVolumeRequest,
+) -> Result<NodeUnpublishVolumeResponse, Error> {
+    let target = Path::new(&request.target_path);
+    let _guard = driver.locks.lock(&request.volume_id)?;
+    let view = driver.mounter.look(target).await?;
+    if let Some(mount) = view.mount() {
+        if !is_weka(&mount) {
+            return Err(Error::ForeignMount {
+                path: target.to_owned(),
+                kind: mount.kind().to_string_lossy().into_owned(),
+            });
+        }
+        ensure_unmounted(&*driver.mounter, target, Unmount::Normal).await?;
+    }
+    remove_mount_point(target).await?;
+    if let Some(labels) = labels(&request.volume_id) {
+        driver.metrics.forget_volume(&labels);
+    }
+    Ok(NodeUnpublishVolumeResponse {})
+}
+
+/// What a volume's figures are kept under.
+pub(super) fn labels(volume_id: &str) -> Option<VolumeLabels> {
+    let handle = Handle::parse(volume_id).ok()?;
+    Some(VolumeLabels {
+        filesystem_name: handle.filesystem().to_owned(),
+        volume_type: "dir",
+        volume_handle: volume_id.to_owned(),
+    })
+}

@@ -1,0 +1,109 @@
+//! The conformance suite: nothing may fail, and what is skipped is counted.
+
+use std::path::Path;
+
+use clap::Parser;
+use stowage_conformance::{ConformanceArgs, Options, Outcome, conformance};
+use stowage_csi::isolated;
+use tokio_util::sync::CancellationToken;
+
+use super::rig::{Cluster, Rig};
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    args: ConformanceArgs,
+}
+
+/// Runs all cases and tells how many passed and were skipped.
+async fn run(directory: &Path, rig: &Rig) -> (usize, usize) {
+    std::fs::create_dir_all(directory.join("target")).unwrap();
+    let file = |name: &str, text: String| {
+        let path = directory.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let yaml = |map: &super::rig::Map| {
+        map.iter()
+            .map(|(key, value)| format!("  {key}: \"{value}\"\n"))
+            .collect::<String>()
+    };
+    let calls = [
+        "CreateVolumeSecret",
+        "DeleteVolumeSecret",
+        "ControllerValidateVolumeCapabilitiesSecret",
+        "NodePublishVolumeSecret",
+        "ControllerExpandVolumeSecret",
+        "ControllerModifyVolumeSecret",
+    ];
+    let secrets: String = calls
+        .iter()
+        .map(|call| format!("{call}:\n{}", yaml(&rig.secret)))
+        .collect();
+    let mut words = vec![
+        "conformance".to_owned(),
+        format!("--endpoint={}", directory.join("csi.sock").display()),
+        format!("--target-dir={}", directory.join("target").display()),
+        format!(
+            "--volume-parameters={}",
+            file(
+                "parameters.yaml",
+                "volumeType: dir/v1\nfilesystemName: default\n".to_owned()
+            )
+        ),
+    ];
+    if !rig.secret.is_empty() {
+        words.push(format!(
+            "--mutable-parameters={}",
+            file("mutable.yaml", "capacityEnforcement: SOFT\n".to_owned())
+        ));
+        words.push(format!("--secrets={}", file("secrets.yaml", secrets)));
+    }
+    let options = Options::try_from(&Command::parse_from(words).args).unwrap();
+    let report = conformance(options, CancellationToken::new(), |_| {})
+        .await
+        .unwrap();
+    let (mut passed, mut skipped) = (0, 0);
+    for case in &report.cases {
+        match &case.outcome {
+            Outcome::Passed => passed += 1,
+            Outcome::Skipped { .. } => skipped += 1,
+            Outcome::Failed { failures } => panic!("{} {}: {failures:#?}", case.group, case.name),
+        }
+    }
+    (passed, skipped)
+}
+
+isolated! {
+    async fn the_suite_passes_over_the_api(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let (passed, skipped) = run(directory, &rig).await;
+        println!("{passed} passed, {skipped} skipped");
+        assert!(passed >= 30, "{passed}");
+        rig.stop().await;
+    }
+
+    async fn the_suite_passes_without_the_api(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]).legacy();
+        let (passed, skipped) = run(directory, &rig).await;
+        println!("{passed} passed, {skipped} skipped");
+        assert!(passed >= 30, "{passed}");
+        rig.stop().await;
+    }
+
+    async fn the_suite_passes_with_the_legacy_secret(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let legacy = directory.join("legacy");
+        std::fs::create_dir(&legacy).unwrap();
+        for (key, value) in cluster.secret() {
+            std::fs::write(legacy.join(key), value).unwrap();
+        }
+        let rig = Rig::start(directory, &cluster, &[]).legacy();
+        let (passed, skipped) = run(directory, &rig).await;
+        println!("{passed} passed, {skipped} skipped");
+        assert!(passed >= 40, "{passed}");
+        rig.stop().await;
+    }
+}

@@ -1,0 +1,154 @@
+//! A volume from its creation to its removal, over the API and without.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use stowage_csi::isolated;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use tonic::Code;
+
+use super::rig::{Cluster, GIB, Rig, eventually};
+use crate::quota::{Enforcement, Size};
+use crate::rest::wire::Quota;
+
+const NAME: &str = "pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380";
+const DIRECTORY: &str =
+    "pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380-a1659c8a7ded3c3c05d6facffd69cbf79b95604c";
+
+/// The size of a volume as the array has it.
+async fn size(rig: &Rig, id: &str) -> Size {
+    let clusters = crate::rest::Clusters::new(
+        crate::rest::client::ClientOptions {
+            insecure: false,
+            timeout: std::time::Duration::from_secs(10),
+        },
+        crate::rest::clusters::LegacySecret {
+            directory: "/none".into(),
+            name: None,
+        },
+        crate::metrics::Metrics::default(),
+    );
+    let deadline = crate::rest::Deadline::after(std::time::Duration::from_secs(20));
+    let api = clusters.of_request(&rig.secret, deadline).unwrap().unwrap();
+    let handle = crate::handle::Handle::parse(id).unwrap();
+    let filesystem = api.filesystem(handle.filesystem()).await.unwrap().unwrap();
+    let inode = api
+        .inode(&filesystem, &handle.path())
+        .await
+        .unwrap()
+        .unwrap();
+    let quota: Quota = api.quota(&filesystem, inode).await.unwrap().unwrap();
+    quota.limits().into()
+}
+
+isolated! {
+    async fn a_volume_lives_over_the_api(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let owner = [("permissions", "2770"), ("ownerUid", "1001"), ("ownerGid", "1002"), ("mountOptions", "forcedirect,acl")];
+        let volume = rig.create(NAME, GIB, &owner).await.unwrap();
+        assert_eq!(volume.volume_id, format!("dir/v1/default/csi-volumes/{DIRECTORY}"));
+        assert_eq!(volume.capacity_bytes, 1 << 30);
+        assert_eq!(volume.volume_context["mountOptions"], "acl,forcedirect");
+        assert!(volume.volume_context.contains_key("provisionedByCsiVersion"));
+        assert_eq!(volume.accessible_topology[0].segments["topology.csi.weka.io/global"], "true");
+        assert_eq!(cluster.volumes(), [DIRECTORY]);
+        let metadata = std::fs::metadata(cluster.files.join("csi-volumes").join(DIRECTORY)).unwrap();
+        assert_eq!(metadata.mode() & 0o7777, 0o2770);
+        assert_eq!((metadata.uid(), metadata.gid()), (1001, 1002));
+        assert_eq!(size(&rig, &volume.volume_id).await, Size { bytes: GIB, enforcement: Enforcement::Hard });
+        assert_eq!(rig.create(NAME, GIB, &owner).await.unwrap(), volume, "called twice");
+        assert_eq!(rig.create(NAME, 2 * GIB, &owner).await.unwrap_err().code(), Code::AlreadyExists);
+
+        let id = &volume.volume_id;
+        let target = rig.publish(id, "pod", Mode::MultiNodeMultiWriter).await.unwrap();
+        rig.publish(id, "pod", Mode::MultiNodeMultiWriter).await.unwrap();
+        std::fs::write(target.join("file"), "data").unwrap();
+        assert_eq!(rig.publish(id, "pod", Mode::MultiNodeReaderOnly).await.unwrap_err().code(), Code::AlreadyExists);
+        let read_only = rig.publish(id, "reader", Mode::MultiNodeReaderOnly).await.unwrap();
+        assert_eq!(std::fs::read_to_string(read_only.join("file")).unwrap(), "data");
+        assert!(std::fs::write(read_only.join("other"), "").is_err(), "it is read-only");
+
+        assert_eq!(rig.expand(id, 3 * GIB).await.unwrap(), 3 << 30);
+        assert_eq!(rig.expand(id, GIB).await.unwrap(), 3 << 30, "it is large enough");
+        rig.modify(id, &[("capacityEnforcement", "SOFT")]).await.unwrap();
+        assert_eq!(rig.expand(id, 4 * GIB).await.unwrap(), 4 << 30);
+        assert_eq!(size(&rig, id).await, Size { bytes: 4 * GIB, enforcement: Enforcement::Soft }, "soft stays soft");
+        assert_eq!(rig.modify(id, &[("permissions", "0777")]).await.unwrap_err().code(), Code::InvalidArgument);
+
+        for pod in ["pod", "reader"] {
+            rig.unpublish(id, pod).await.unwrap();
+            rig.unpublish(id, pod).await.unwrap();
+            assert!(!rig.target(pod).exists());
+        }
+        rig.delete(id).await.unwrap();
+        rig.delete(id).await.unwrap();
+        assert_eq!(cluster.volumes(), Vec::<String>::new());
+        eventually("the removal of the data", || cluster.trash().is_empty()).await;
+        rig.stop().await;
+    }
+
+    async fn a_volume_lives_without_the_api(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]).legacy();
+        let volume = rig.create(NAME, GIB, &[]).await.unwrap();
+        let place = cluster.files.join("csi-volumes").join(DIRECTORY);
+        let attribute = |name: &str| {
+            let mut buffer = [0; 256];
+            let length = rustix::fs::getxattr(&place, name, &mut buffer[..]).unwrap();
+            String::from_utf8(buffer[..length].to_vec()).unwrap()
+        };
+        assert_eq!(attribute("user.weka_capacity"), "1073741824");
+        assert_eq!(attribute("user.weka_k8s_volname"), format!("csi-volumes/{DIRECTORY}"));
+        assert_eq!(std::fs::metadata(&place).unwrap().permissions().mode() & 0o7777, 0o750);
+        assert_eq!(rig.create(NAME, GIB, &[]).await.unwrap(), volume);
+        assert_eq!(rig.create(NAME, 2 * GIB, &[]).await.unwrap_err().code(), Code::AlreadyExists);
+        assert_eq!(rig.expand(&volume.volume_id, 2 * GIB).await.unwrap(), 2 << 30);
+        assert_eq!(attribute("user.weka_capacity"), "2147483648");
+        assert_eq!(rig.modify(&volume.volume_id, &[("capacityEnforcement", "HARD")]).await.unwrap_err().code(), Code::FailedPrecondition);
+        rig.publish(&volume.volume_id, "pod", Mode::SingleNodeWriter).await.unwrap();
+        rig.unpublish(&volume.volume_id, "pod").await.unwrap();
+        rig.delete(&volume.volume_id).await.unwrap();
+        eventually("the removal of the data", || cluster.trash().is_empty()).await;
+        rig.stop().await;
+    }
+
+    async fn a_static_volume_is_shown_and_never_deleted(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        std::fs::create_dir_all(cluster.files.join("data/set")).unwrap();
+        std::fs::write(cluster.files.join("data/set/file"), "kept").unwrap();
+        for id in ["weka/v2/default/data/set", "dir/v1/default/data/set"] {
+            let target = rig.publish(id, "pod", Mode::MultiNodeMultiWriter).await.unwrap();
+            assert_eq!(std::fs::read_to_string(target.join("file")).unwrap(), "kept");
+            rig.publish(id, "pod", Mode::MultiNodeMultiWriter).await.unwrap();
+            rig.unpublish(id, "pod").await.unwrap();
+            assert_eq!(rig.expand(id, GIB).await.unwrap(), 1 << 30, "its capacity is advice only");
+            let refused = rig.delete(id).await.unwrap_err();
+            assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        }
+        let missing = rig.publish("weka/v2/default/no/such", "pod", Mode::MultiNodeMultiWriter).await.unwrap_err();
+        assert_eq!(missing.code(), Code::NotFound);
+        assert!(missing.message().contains("`/no/such`"), "{missing}");
+        for id in ["weka/v2/default", "weka/v2/default:snap", "weka/v2/default:snap//csi-volumes/x"] {
+            let refused = rig.publish(id, "pod", Mode::MultiNodeMultiWriter).await.unwrap_err();
+            assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+            assert_eq!(rig.delete(id).await.unwrap_err().code(), Code::FailedPrecondition);
+        }
+        rig.stop().await;
+    }
+
+    async fn a_trash_is_swept_after_a_restart(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &["--skipgarbagecollection"]);
+        let volume = rig.create("left", GIB, &[]).await.unwrap();
+        rig.delete(&volume.volume_id).await.unwrap();
+        assert_eq!(cluster.trash().len(), 1);
+        rig.stop().await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        rig.create("other", GIB, &[]).await.unwrap();
+        eventually("the sweep", || cluster.trash().is_empty()).await;
+        assert_eq!(cluster.volumes().len(), 1);
+        rig.stop().await;
+    }
+}

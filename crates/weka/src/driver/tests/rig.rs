@@ -1,0 +1,352 @@
+//! A driver under test with its array and its clients, and verbs for what a cluster does.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser;
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::node_client::NodeClient;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::volume_capability::{
+    AccessMode, AccessType, BlockVolume, MountVolume,
+};
+use stowage_csi::proto::csi::{
+    CapacityRange, ControllerExpandVolumeRequest, ControllerModifyVolumeRequest,
+    CreateVolumeRequest, DeleteVolumeRequest, NodePublishVolumeRequest, NodeUnpublishVolumeRequest,
+    Volume, VolumeCapability,
+};
+use stowage_csi::server::Shutdown;
+use stowage_service::Health;
+use stowage_sim::weka::control::{Fault, Trouble};
+use stowage_sim::weka::{Array, Options};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use super::local::LocalMounter;
+use crate::args::Args;
+use crate::driver::directory::TRASH;
+use crate::metrics::Metrics;
+use crate::start::{Reports, StartError, run_on};
+
+pub const GIB: u64 = 1 << 30;
+
+#[derive(Parser)]
+pub struct Command {
+    #[command(flatten)]
+    pub args: Args,
+}
+
+pub type Map = BTreeMap<String, String>;
+
+/// A simulated array.
+pub struct Cluster {
+    pub array: Array,
+    /// The files of its filesystem `default`.
+    pub files: PathBuf,
+}
+
+impl Cluster {
+    pub async fn start(directory: &Path, change: impl FnOnce(&mut Options)) -> Self {
+        stowage_service::client::install_crypto_provider();
+        let data = directory.join("array");
+        let mut options = Options::new(&data);
+        change(&mut options);
+        let array = Array::start(options).await.unwrap();
+        let uid = array
+            .control()
+            .filesystem_uid("default")
+            .await
+            .unwrap()
+            .unwrap();
+        let files = data.join("filesystems").join(uid).join("root");
+        Self { array, files }
+    }
+
+    pub fn secret(&self) -> Map {
+        map(&[
+            ("username", "admin"),
+            ("password", "admin"),
+            ("organization", "Root"),
+            ("endpoints", &self.array.endpoints().join(",")),
+            ("scheme", self.array.scheme()),
+        ])
+    }
+
+    pub async fn fault(&self, method: &str, path: &str, times: u32, trouble: Trouble) {
+        let fault = Fault {
+            method: Some(method.to_owned()),
+            path: Some(path.to_owned()),
+            times: Some(times),
+            trouble,
+            ..Fault::default()
+        };
+        self.array.control().add_fault(fault).await.unwrap();
+    }
+
+    /// The directories of volumes.
+    pub fn volumes(&self) -> Vec<String> {
+        names(&self.files.join("csi-volumes"))
+    }
+
+    /// What waits for its removal.
+    pub fn trash(&self) -> Vec<String> {
+        names(&self.files.join(TRASH))
+    }
+}
+
+pub fn names(directory: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The flags of a driver whose files are all below `directory`.
+pub fn flags(directory: &Path, more: &[&str]) -> Vec<String> {
+    std::fs::write(directory.join("modules"), "wekafsgw 1 0 - Live 0x0\n").unwrap();
+    std::fs::write(
+        directory.join("interface"),
+        "Container=client FE 0: Connected frontend pid 1\n",
+    )
+    .unwrap();
+    let place = |flag: &str, name: &str| format!("--{flag}={}", directory.join(name).display());
+    let mut flags = vec![
+        "weka".to_owned(),
+        "--nodeid=node-1".to_owned(),
+        place("endpoint", "csi.sock"),
+        place("mount-base", "mounts"),
+        place("legacy-volume-access", "legacy"),
+        place("proc-modules", "modules"),
+        place("proc-wekafs-interface", "interface"),
+    ];
+    flags.extend(more.iter().map(|flag| (*flag).to_owned()));
+    flags
+}
+
+/// Runs a driver until it is stopped.
+pub async fn drive(
+    flags: Vec<String>,
+    files: PathBuf,
+    stop: CancellationToken,
+) -> Result<(), StartError> {
+    let reports = Reports {
+        server: ServerMetrics::default(),
+        weka: Metrics::default(),
+        health: Health::default(),
+    };
+    let shutdown = Shutdown {
+        token: stop,
+        grace: Duration::from_secs(5),
+    };
+    let host = LocalMounter::host(vec![("default".to_owned(), files)]);
+    run_on(host, Command::parse_from(flags).args, reports, shutdown).await
+}
+
+pub struct Rig {
+    pub directory: PathBuf,
+    pub secret: Map,
+    pub controller: ControllerClient<Connection>,
+    pub node: NodeClient<Connection>,
+    stop: CancellationToken,
+    served: JoinHandle<Result<(), StartError>>,
+}
+
+impl Rig {
+    pub fn start(directory: &Path, cluster: &Cluster, more: &[&str]) -> Self {
+        let stop = CancellationToken::new();
+        let served = tokio::spawn(drive(
+            flags(directory, more),
+            cluster.files.clone(),
+            stop.clone(),
+        ));
+        let mut rig = Self::of_process(directory, cluster);
+        rig.stop = stop;
+        rig.served = served;
+        rig
+    }
+
+    /// Clients of a driver that runs elsewhere.
+    pub fn of_process(directory: &Path, cluster: &Cluster) -> Self {
+        let endpoint = Endpoint::try_from(directory.join("csi.sock").as_path()).unwrap();
+        let options = ClientOptions {
+            timeout: Duration::from_secs(20),
+            patience: Duration::from_secs(10),
+            metrics: ClientMetrics::default(),
+        };
+        let connection = Connection::new(&endpoint, options);
+        Self {
+            directory: directory.to_owned(),
+            secret: cluster.secret(),
+            controller: ControllerClient::new(connection.clone()),
+            node: NodeClient::new(connection),
+            stop: CancellationToken::new(),
+            served: tokio::spawn(async { Ok(()) }),
+        }
+    }
+
+    /// Without secrets: the model without API.
+    pub fn legacy(mut self) -> Self {
+        self.secret.clear();
+        self
+    }
+
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        (&mut self.served).await.unwrap().unwrap();
+        assert_eq!(
+            self.mounts("mounts"),
+            Vec::<String>::new(),
+            "nothing stays mounted"
+        );
+    }
+
+    /// What is mounted below a directory of the test.
+    pub fn mounts(&self, below: &str) -> Vec<String> {
+        let below = self.directory.join(below);
+        let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let points = text
+            .lines()
+            .map(|line| line.split(' ').nth(4).unwrap().to_owned());
+        points
+            .filter(|point| Path::new(point).starts_with(&below))
+            .collect()
+    }
+
+    pub fn request(&self, name: &str, bytes: u64, more: &[(&str, &str)]) -> CreateVolumeRequest {
+        let mut parameters = map(&[("volumeType", "dir/v1"), ("filesystemName", "default")]);
+        parameters.extend(map(more));
+        parameters.retain(|_, value| value != "-");
+        CreateVolumeRequest {
+            name: name.to_owned(),
+            capacity_range: range(bytes),
+            volume_capabilities: vec![capability(Mode::MultiNodeMultiWriter)],
+            parameters,
+            secrets: self.secret.clone(),
+            ..CreateVolumeRequest::default()
+        }
+    }
+
+    pub async fn send(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
+        let answer = self.controller.clone().create_volume(request).await?;
+        Ok(answer.into_inner().volume.unwrap())
+    }
+
+    pub async fn create(
+        &self,
+        name: &str,
+        bytes: u64,
+        more: &[(&str, &str)],
+    ) -> Result<Volume, Status> {
+        self.send(self.request(name, bytes, more)).await
+    }
+
+    pub async fn delete(&self, id: &str) -> Result<(), Status> {
+        let request = DeleteVolumeRequest {
+            volume_id: id.to_owned(),
+            secrets: self.secret.clone(),
+        };
+        self.controller.clone().delete_volume(request).await?;
+        Ok(())
+    }
+
+    pub async fn expand(&self, id: &str, bytes: u64) -> Result<i64, Status> {
+        let request = ControllerExpandVolumeRequest {
+            volume_id: id.to_owned(),
+            capacity_range: range(bytes),
+            secrets: self.secret.clone(),
+            ..ControllerExpandVolumeRequest::default()
+        };
+        let answer = self
+            .controller
+            .clone()
+            .controller_expand_volume(request)
+            .await?;
+        Ok(answer.into_inner().capacity_bytes)
+    }
+
+    pub async fn modify(&self, id: &str, parameters: &[(&str, &str)]) -> Result<(), Status> {
+        let request = ControllerModifyVolumeRequest {
+            volume_id: id.to_owned(),
+            mutable_parameters: map(parameters),
+            secrets: self.secret.clone(),
+        };
+        self.controller
+            .clone()
+            .controller_modify_volume(request)
+            .await?;
+        Ok(())
+    }
+
+    /// Where a pod has its volume.
+    pub fn target(&self, pod: &str) -> PathBuf {
+        self.directory.join("pods").join(pod).join("mount")
+    }
+
+    pub async fn publish(&self, id: &str, pod: &str, mode: Mode) -> Result<PathBuf, Status> {
+        let target = self.target(pod);
+        let request = NodePublishVolumeRequest {
+            volume_id: id.to_owned(),
+            target_path: target.to_str().unwrap().to_owned(),
+            volume_capability: Some(capability(mode)),
+            secrets: self.secret.clone(),
+            ..NodePublishVolumeRequest::default()
+        };
+        self.node.clone().node_publish_volume(request).await?;
+        Ok(target)
+    }
+
+    pub async fn unpublish(&self, id: &str, pod: &str) -> Result<(), Status> {
+        let request = NodeUnpublishVolumeRequest {
+            volume_id: id.to_owned(),
+            target_path: self.target(pod).to_str().unwrap().to_owned(),
+        };
+        self.node.clone().node_unpublish_volume(request).await?;
+        Ok(())
+    }
+}
+
+pub fn map(entries: &[(&str, &str)]) -> Map {
+    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    entries.iter().map(owned).collect()
+}
+
+pub fn range(bytes: u64) -> Option<CapacityRange> {
+    (bytes > 0).then(|| CapacityRange {
+        required_bytes: bytes.try_into().unwrap(),
+        limit_bytes: 0,
+    })
+}
+
+pub fn capability(mode: Mode) -> VolumeCapability {
+    VolumeCapability {
+        access_mode: Some(AccessMode { mode: mode.into() }),
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+    }
+}
+
+pub fn block() -> VolumeCapability {
+    VolumeCapability {
+        access_type: Some(AccessType::Block(BlockVolume {})),
+        ..capability(Mode::SingleNodeWriter)
+    }
+}
+
+/// Waits for something that happens in the background.
+pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{what} does not come");
+}

@@ -1,0 +1,167 @@
+//! An array in trouble, and requests that make no sense.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use stowage_csi::isolated;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_sim::weka::control::Trouble;
+use stowage_sim::weka::state::access::Role;
+use tonic::Code;
+
+use super::rig::{Cluster, GIB, Rig, block, map};
+
+const QUOTA: &str = "fileSystems/*/quota/*";
+
+isolated! {
+    async fn a_volume_is_made_through_every_trouble_that_passes(directory: &Path) {
+        let cluster = Cluster::start(directory, |options| options.listen = vec![options.listen[0]; 3]).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let control = cluster.array.control();
+        for (number, (method, path, trouble)) in [
+            ("POST", "login", Trouble::Refuse(503)),
+            ("GET", "fileSystems", Trouble::Refuse(503)),
+            ("GET", "fileSystems", Trouble::Drop),
+            ("GET", "fileSystems/*/mountToken", Trouble::Refuse(401)),
+            ("PUT", QUOTA, Trouble::Refuse(503)),
+            ("PUT", QUOTA, Trouble::Refuse(401)),
+            ("PUT", QUOTA, Trouble::Drop),
+            ("PUT", QUOTA, Trouble::DoneButDropped),
+            ("PUT", QUOTA, Trouble::DoneButRefused(503)),
+            ("GET", QUOTA, Trouble::Refuse(503)),
+        ].into_iter().enumerate() {
+            cluster.fault(method, path, 1, trouble.clone()).await;
+            let name = format!("pvc-{number}");
+            rig.create(&name, GIB, &[]).await.unwrap_or_else(|error| panic!("{method} {path} {trouble:?}: {error}"));
+            control.clear_faults().await.unwrap();
+        }
+        for stopped in 0..2 {
+            control.stop_endpoint(stopped).await.unwrap();
+            rig.create(&format!("stopped-{stopped}"), GIB, &[]).await.unwrap();
+        }
+        control.start_endpoint(0).await.unwrap();
+        control.revoke_tokens(true).await.unwrap();
+        let storm = (0..8).map(|number| {
+            let rig = &rig;
+            async move { rig.create(&format!("storm-{number}"), GIB, &[]).await }
+        });
+        for made in futures::future::join_all(storm).await {
+            made.unwrap();
+        }
+        let restart = control.restart(Duration::from_secs(1));
+        let (restarted, made) = tokio::join!(restart, rig.create("restart", GIB, &[]));
+        restarted.unwrap();
+        made.unwrap();
+        assert_eq!(cluster.volumes().len(), 10 + 2 + 8 + 1);
+        rig.stop().await;
+    }
+
+    async fn a_slow_quota_is_waited_for_and_found_again(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &["--grpcrequesttimeoutseconds=3"]);
+        let control = cluster.array.control();
+        control.turn(|knobs| knobs.quota_delay = 1500).await.unwrap();
+        rig.create("slow", GIB, &[]).await.unwrap();
+        control.turn(|knobs| knobs.quota_delay = 5000).await.unwrap();
+        let begun = Instant::now();
+        let late = rig.create("slower", GIB, &[]).await.unwrap_err();
+        assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+        assert!(late.message().contains("still being added"), "{late}");
+        assert!(begun.elapsed() < Duration::from_secs(6));
+        while let Err(error) = rig.create("slower", GIB, &[]).await {
+            assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+            assert!(begun.elapsed() < Duration::from_secs(30));
+        }
+        assert_eq!(cluster.volumes().len(), 2);
+        rig.stop().await;
+    }
+
+    async fn what_cannot_be_made_is_refused_by_name_and_leaves_nothing(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let control = cluster.array.control();
+        control.add_user(0, "reader", "reader", Role::ReadOnly).await.unwrap();
+        for (parameters, code, words) in [
+            (vec![("filesystemName", "no-such")], Code::InvalidArgument, "`no-such`"),
+            (vec![("filesystemName", "-")], Code::InvalidArgument, "`filesystemName`"),
+            (vec![("volumeType", "-")], Code::InvalidArgument, "`volumeType`"),
+            (vec![("volumeType", "weka/v2")], Code::InvalidArgument, "`volumeType`"),
+            (vec![("permissions", "abc")], Code::InvalidArgument, "`permissions`"),
+            (vec![("ownerUid", "4294967296")], Code::InvalidArgument, "`ownerUid`"),
+            (vec![("ownerGid", "-1")], Code::InvalidArgument, "`ownerGid`"),
+            (vec![("capacityEnforcement", "MAYBE")], Code::InvalidArgument, "`capacityEnforcement`"),
+            (vec![("mountOptions", "writecash")], Code::InvalidArgument, "`writecash`"),
+            (vec![("encryptionEnabled", "true")], Code::InvalidArgument, "`encryptionEnabled`"),
+        ] {
+            let refused = rig.create("bad", GIB, &parameters).await.unwrap_err();
+            assert_eq!(refused.code(), code, "{parameters:?}: {refused}");
+            assert!(refused.message().contains(words), "{parameters:?}: {refused}");
+        }
+        let huge = rig.create("huge", 1 << 50, &[]).await.unwrap_err();
+        assert_eq!(huge.code(), Code::OutOfRange, "{huge}");
+        let mut request = rig.request("block", GIB, &[]);
+        request.volume_capabilities = vec![block()];
+        assert_eq!(rig.send(request).await.unwrap_err().code(), Code::InvalidArgument);
+        for (change, code, words) in [
+            (vec![("password", "")], Code::InvalidArgument, "`password`"),
+            (vec![("endpoints", "")], Code::InvalidArgument, "`endpoints`"),
+            (vec![("scheme", "ftp")], Code::InvalidArgument, "`scheme`"),
+            (vec![("password", "wrong")], Code::Unauthenticated, "`password`"),
+            (vec![("organization", "nobody")], Code::Unauthenticated, "`nobody`"),
+            (vec![("caCertificate", "nonsense")], Code::InvalidArgument, "`caCertificate`"),
+            (vec![("username", "reader"), ("password", "reader")], Code::PermissionDenied, "may not set the quota"),
+        ] {
+            let mut request = rig.request("bad", GIB, &[]);
+            request.secrets.extend(map(&change));
+            let refused = rig.send(request).await.unwrap_err();
+            assert_eq!(refused.code(), code, "{change:?}: {refused}");
+            assert!(refused.message().contains(words), "{change:?}: {refused}");
+            assert!(!refused.message().contains("reader "), "{refused}");
+        }
+        assert_eq!(cluster.volumes(), Vec::<String>::new());
+        // Refused half-way for good: what was begun is taken back.
+        cluster.fault("PUT", QUOTA, 1, Trouble::Refuse(403)).await;
+        let refused = rig.create("forbidden", GIB, &[]).await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+        assert_eq!(cluster.volumes(), Vec::<String>::new());
+        rig.stop().await;
+    }
+
+    async fn a_node_without_client_says_so(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let volume = rig.create("volume", GIB, &[]).await.unwrap().volume_id;
+        for (modules, interface, words) in [
+            ("", "", "`wekafsgw` is not loaded"),
+            ("wekafsgw 1 0 - Live 0x0\n", "", "no container that is connected"),
+            ("wekafsgw 1 0 - Live 0x0\n", "Container=c FE 0: Frontend is not connected\n", "c are not"),
+            ("wekafsgw 1 0 - Live 0x0\n", "Container=a FE 0: Connected frontend pid 1\nContainer=b FE 0: Connected frontend pid 2\n", "`localContainerName`"),
+        ] {
+            std::fs::write(directory.join("modules"), modules).unwrap();
+            std::fs::write(directory.join("interface"), interface).unwrap();
+            let refused = rig.publish(&volume, "pod", Mode::MultiNodeMultiWriter).await.unwrap_err();
+            assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+            assert!(refused.message().contains(words), "{refused}");
+        }
+        rig.stop().await;
+    }
+
+    async fn a_legacy_secret_is_missed_by_name_and_found_when_it_comes(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &["--legacyvolumesecretname=weka-legacy"]);
+        let secret = rig.secret.clone();
+        let rig = rig.legacy();
+        let refused = rig.create("volume", GIB, &[]).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains("`weka-legacy`"), "{refused}");
+        std::fs::create_dir(directory.join("legacy")).unwrap();
+        for (key, value) in secret {
+            std::fs::write(directory.join("legacy").join(key), value).unwrap();
+        }
+        let volume = rig.create("volume", GIB, &[]).await.unwrap().volume_id;
+        let listed = rig.controller.clone().list_volumes(stowage_csi::proto::csi::ListVolumesRequest::default()).await.unwrap();
+        let listed: Vec<_> = listed.into_inner().entries.into_iter().map(|entry| entry.volume.unwrap().volume_id).collect();
+        assert_eq!(listed, [volume]);
+        rig.stop().await;
+    }
+}

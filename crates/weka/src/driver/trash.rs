@@ -1,0 +1,316 @@
+//! Removes the data of deleted volumes in the background.
+//!
+//! Deleted volumes lie in the trash directory of their filesystem, where any process finds them again: one that dies in
+//! the middle is continued by the next. Each filesystem is worked on by itself, told apart by cluster and uid; a trash is
+//! looked into when a volume is deleted, and once after start as soon as its filesystem is named by a call (credentials
+//! are not known before) or by the legacy secret.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use rustix::fs::Dir;
+use stowage_csi::host::beneath::{Links, Root};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::Driver;
+use super::directory::TRASH;
+use super::home::Home;
+use crate::error::{Error, chain};
+use crate::options::Options;
+use crate::rest::Deadline;
+
+/// How many threads remove at a time, for one filesystem.
+const WORKERS: usize = 8;
+
+/// How long one filesystem may take to be mounted and listed.
+const PREPARATION: Duration = Duration::from_secs(60);
+
+/// How long it may be busy before it is looked at again.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// How long a failure is left alone.
+const PAUSE: Duration = Duration::from_secs(60);
+
+type Key = (String, String);
+
+/// The filesystems whose trash is being emptied.
+#[derive(Default)]
+pub(crate) struct Trash {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    under_way: HashMap<Key, Arc<Notify>>,
+    swept: HashSet<Key>,
+}
+
+impl Driver {
+    /// Looks into the trash of a filesystem that this process has not seen before.
+    pub(crate) fn sweep_once(self: &Arc<Self>, home: &Home) {
+        let key = key(home);
+        let fresh = self.trash.lock().swept.insert(key);
+        if fresh {
+            self.empty_trash(home);
+        }
+    }
+
+    /// Empties the trash of a filesystem, once more if that is under way.
+    pub(crate) fn empty_trash(self: &Arc<Self>, home: &Home) {
+        if self.config.keep_trash || self.stop.is_cancelled() {
+            return;
+        }
+        let key = key(home);
+        let again = Arc::new(Notify::new());
+        {
+            let mut state = self.trash.lock();
+            state.swept.insert(key.clone());
+            if let Some(under_way) = state.under_way.get(&key) {
+                under_way.notify_one();
+                return;
+            }
+            state.under_way.insert(key.clone(), again.clone());
+        }
+        let (driver, home) = (self.clone(), home.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = driver.stop.cancelled() => {}
+                () = driver.keep_emptying(&key, &home, &again) => {}
+            }
+        });
+    }
+
+    async fn keep_emptying(&self, key: &Key, home: &Home, again: &Notify) {
+        loop {
+            let pause = match self.empty(home).await {
+                Ok(0) => Duration::ZERO,
+                Ok(_) => PAUSE,
+                Err(error) => {
+                    self.metrics.trash_failure(&home.filesystem);
+                    let error = chain(&error);
+                    tracing::warn!(
+                        filesystem = home.filesystem,
+                        error,
+                        "The trash cannot be emptied; it is tried again."
+                    );
+                    PAUSE
+                }
+            };
+            if pause.is_zero() {
+                let mut state = self.trash.lock();
+                // Whoever asks from now on begins anew; whoever asked before is served by another round.
+                if again.notified().now_or_never().is_none() {
+                    state.under_way.remove(key);
+                    return;
+                }
+            } else {
+                // A volume that is deleted meanwhile does not shorten the pause: the filesystem may be down.
+                sleep(pause).await;
+            }
+        }
+    }
+
+    /// Removes what is in the trash now. Tells how much is left.
+    async fn empty(&self, home: &Home) -> Result<usize, Error> {
+        let deadline = Deadline::after(PREPARATION);
+        let home = home.until(deadline);
+        // Not with the options of other mounts: what happens here must not be waited for by them.
+        let mounted = self
+            .mounts
+            .ensure(&home, &Options::default(), deadline)
+            .await?;
+        let mounted = Arc::new(mounted);
+        let list = {
+            let mounted = mounted.clone();
+            move || entries(&mounted.root()?, Path::new(TRASH))
+        };
+        let thread_key = format!("trash of {}/{}", home.cluster(), home.filesystem);
+        let hung = |source| Error::Hung {
+            filesystem: home.filesystem.clone(),
+            source,
+        };
+        let found = self
+            .threads
+            .run(&thread_key, None, deadline, list)
+            .await
+            .map_err(hung)??;
+        self.metrics.trash(&home.filesystem, found.len());
+        if found.is_empty() {
+            return Ok(0);
+        }
+        let count = found.len();
+        let removed = Arc::new(AtomicU64::new(0));
+        let work = {
+            let (mounted, stop, removed) = (mounted.clone(), self.stop.clone(), removed.clone());
+            move || remove_all(&mounted.root()?, found, &stop, &removed)
+        };
+        let outcome = self
+            .threads
+            .run(&thread_key, None, Deadline::after(LONGEST), work)
+            .await;
+        self.metrics
+            .trash_removed(&home.filesystem, removed.load(Ordering::Relaxed));
+        let left = outcome.map_err(hung)??;
+        self.metrics.trash(&home.filesystem, left);
+        tracing::info!(
+            filesystem = home.filesystem,
+            volumes = count - left,
+            left,
+            "Data of deleted volumes was removed."
+        );
+        Ok(left)
+    }
+
+    /// Looks into all trashes that the legacy secret leads to.
+    pub(crate) async fn sweep_by_legacy_secret(self: Arc<Self>) {
+        let deadline = Deadline::after(PREPARATION);
+        let homes = async {
+            let Some(api) = self.clusters.of_legacy_secret(deadline)? else {
+                return Ok(Vec::new());
+            };
+            let mut homes = Vec::new();
+            for filesystem in api.filesystems().await? {
+                homes.push(self.home_by(Some(api.clone()), &filesystem.name).await?);
+            }
+            Ok::<_, Error>(homes)
+        };
+        match homes.await {
+            Ok(homes) => homes.iter().for_each(|home| self.sweep_once(home)),
+            Err(error) => {
+                let error = chain(&error);
+                tracing::warn!(
+                    error,
+                    "Trashes are looked into when volumes are made or deleted, not now."
+                );
+            }
+        }
+    }
+}
+
+impl Trash {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(home: &Home) -> Key {
+    (home.cluster().to_owned(), home.uid().to_owned())
+}
+
+/// The names in a directory; none if there is no directory.
+fn entries(root: &Root, path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let directory = match root.open_directory(path, Links::Refused) {
+        Ok(directory) => directory,
+        Err(error) if error.is_missing() => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut found = Vec::new();
+    for entry in Dir::read_from(&directory).map_err(Error::io("reading", path))? {
+        let entry = entry.map_err(Error::io("reading", path))?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            found.push(path.join(std::ffi::OsStr::from_bytes(name)));
+        }
+    }
+    Ok(found)
+}
+
+/// Removes all of these. Volumes are taken apart by their first level, so that a large one occupies all threads.
+fn remove_all(
+    root: &Root,
+    found: Vec<PathBuf>,
+    stop: &CancellationToken,
+    removed: &AtomicU64,
+) -> Result<usize, Error> {
+    let mut parts = Vec::new();
+    for path in &found {
+        // What is no directory has no parts.
+        parts.extend(entries(root, path).unwrap_or_default());
+    }
+    remove_in_parallel(root, parts, stop, removed);
+    remove_in_parallel(root, found, stop, removed);
+    Ok(entries(root, Path::new(TRASH))?.len())
+}
+
+fn remove_in_parallel(
+    root: &Root,
+    paths: Vec<PathBuf>,
+    stop: &CancellationToken,
+    removed: &AtomicU64,
+) {
+    let queue = Mutex::new(paths);
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let work = || {
+        while let Some(path) = next() {
+            let mut counted = 0;
+            let proceed = |count: u64| {
+                removed.fetch_add(count - counted, Ordering::Relaxed);
+                counted = count;
+                if stop.is_cancelled() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            };
+            if let Err(error) = root.remove_tree(&path, proceed) {
+                let error = chain(&error);
+                tracing::debug!(path = %path.display(), error, "Something stays in the trash for now.");
+            }
+            if stop.is_cancelled() {
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(work);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_in_the_trash_goes_and_nothing_else() {
+        let temp = tempfile::tempdir().unwrap();
+        let trash = temp.path().join(TRASH);
+        for volume in ["a", "b"] {
+            for directory in ["x/y", "z"] {
+                std::fs::create_dir_all(trash.join(volume).join(directory)).unwrap();
+                for file in 0..20 {
+                    std::fs::write(
+                        trash.join(volume).join(directory).join(file.to_string()),
+                        "data",
+                    )
+                    .unwrap();
+                }
+            }
+        }
+        std::fs::create_dir(temp.path().join("csi-volumes")).unwrap();
+        std::os::unix::fs::symlink(temp.path().join("csi-volumes"), trash.join("a/link")).unwrap();
+        std::fs::write(trash.join("stray"), "file").unwrap();
+        let root = Root::open(temp.path()).unwrap();
+        let (stop, removed) = (CancellationToken::new(), AtomicU64::new(0));
+        let found = entries(&root, Path::new(TRASH)).unwrap();
+        assert_eq!(found.len(), 3);
+        stop.cancel();
+        assert!(
+            remove_all(&root, found.clone(), &stop, &removed).unwrap() > 0,
+            "it was stopped"
+        );
+        let (stop, removed) = (CancellationToken::new(), AtomicU64::new(0));
+        assert_eq!(remove_all(&root, found, &stop, &removed).unwrap(), 0);
+        assert!(removed.load(Ordering::Relaxed) > 60);
+        assert!(temp.path().join("csi-volumes").exists());
+    }
+}

@@ -1,0 +1,274 @@
+//! Why a call fails, and the one place where that becomes a gRPC code.
+
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+use stowage_csi::host::beneath::BeneathError;
+use stowage_csi::host::exec::ExecError;
+use stowage_csi::host::mount::MountError;
+use stowage_csi::locks::VolumeBusy;
+use tonic::{Code, Status};
+
+use crate::capacity::SizeError;
+use crate::driver::threads::Stuck;
+use crate::handle::HandleError;
+use crate::options::OptionError;
+use crate::parameters::ParameterError;
+use crate::procfs::ClientError;
+use crate::rest::ApiError;
+use crate::rest::error::AccessError;
+
+/// Why a call fails.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Busy(#[from] VolumeBusy),
+    #[error(transparent)]
+    Handle(#[from] HandleError),
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    #[error(transparent)]
+    Beneath(#[from] BeneathError),
+    #[error("filesystem `{filesystem}` of this machine")]
+    Hung {
+        filesystem: String,
+        #[source]
+        source: Stuck,
+    },
+
+    #[error(
+        "raw block volumes are not supported: a Weka volume is a directory; use volumeMode Filesystem"
+    )]
+    Block,
+    #[error(
+        "volume `{0}` is {1}, which this driver does not support; it serves directories (`dir/v1/FILESYSTEM/PATH`, `weka/v2/FILESYSTEM/PATH`)"
+    )]
+    Backing(String, &'static str),
+    #[error("volume `{0}` does not exist")]
+    VolumeMissing(String),
+    #[error("path `/{}` does not exist on filesystem `{filesystem}`: create the directory, or correct the volume handle", path.display())]
+    PathMissing { filesystem: String, path: PathBuf },
+    #[error(
+        "filesystem `{0}` does not exist on the Weka cluster, or not in the organization of the secret: create it, or correct parameter `filesystemName`"
+    )]
+    FilesystemMissing(String),
+    #[error("filesystem `{0}` is not encrypted, and parameter `encryptionEnabled` asks for that")]
+    NotEncrypted(String),
+    #[error(
+        "volume `{0}` was not made by this driver, so it is not deleted: remove its directory by hand and use the reclaim policy Retain"
+    )]
+    NotOurs(String),
+    #[error("`{name}` exists already with {difference}")]
+    Incompatible { name: String, difference: String },
+    #[error(
+        "volume `{0}` has no quota, so there is nothing to enforce: its capacity is advice only"
+    )]
+    NoQuota(String),
+    #[error("the legacy secret is not configured, and without it no cluster is known to this call")]
+    NoCredentials,
+    #[error("the paging token is not one of ours")]
+    BadToken,
+    #[error("volume `{id}` is already at `{}`, but {difference}", path.display())]
+    OtherwiseThere {
+        id: String,
+        path: PathBuf,
+        difference: &'static str,
+    },
+    #[error("volume `{id}` is not mounted at `{}`", path.display())]
+    NotThere { id: String, path: PathBuf },
+    #[error("volume `{id}` allows one writer and is already published at `{}`", path.display())]
+    SecondWriter { id: String, path: PathBuf },
+    #[error("`{}` does not answer", .0.display())]
+    DeadTarget(PathBuf),
+    #[error("`{}` holds a mount of type {kind}, which is none of this driver's", path.display())]
+    ForeignMount { path: PathBuf, kind: String },
+    #[error(
+        "the mount of filesystem `{0}` went away while it was used; the call is to be repeated"
+    )]
+    MountLost(String),
+    #[error("too many calls of this kind are under way for this cluster; try again")]
+    Crowded,
+    #[error("the call took longer than it may; what it began is found by the next one")]
+    Late,
+    #[error("the annotations of {what} cannot be read: {reason}")]
+    Annotations { what: String, reason: String },
+    #[error("{doing} `{}`", path.display())]
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl From<ApiError> for Error {
+    fn from(error: ApiError) -> Self {
+        Self::Access(error.into())
+    }
+}
+
+impl Error {
+    pub(crate) fn io<E: Into<io::Error>>(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            doing,
+            path,
+            source: source.into(),
+        }
+    }
+
+    /// Whether the same call can never succeed: then nothing half-made should stay.
+    pub(crate) fn is_final(&self) -> bool {
+        let Self::Access(AccessError::Api(error)) = self else {
+            return false;
+        };
+        match error {
+            ApiError::Forbidden { .. }
+            | ApiError::TooOld { .. }
+            | ApiError::Missing { .. }
+            | ApiError::Refused { .. } => true,
+            ApiError::Unreachable { .. }
+            | ApiError::Deadline { .. }
+            | ApiError::Untrusted { .. }
+            | ApiError::CaCertificate(_)
+            | ApiError::Client(_)
+            | ApiError::Login { .. }
+            | ApiError::Malformed { .. }
+            | ApiError::Ambiguous(_) => false,
+        }
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Self::Busy(_) | Self::BadToken => Code::Aborted,
+            Self::Handle(_)
+            | Self::Parameter(_)
+            | Self::Option(_)
+            | Self::Block
+            | Self::NotEncrypted(_) => Code::InvalidArgument,
+            Self::FilesystemMissing(_) => Code::InvalidArgument,
+            Self::Size(_) => Code::OutOfRange,
+            Self::Access(error) => access_code(error),
+            Self::Client(_)
+            | Self::Backing(..)
+            | Self::NotOurs(_)
+            | Self::SecondWriter { .. }
+            | Self::NoQuota(_)
+            | Self::NoCredentials
+            | Self::ForeignMount { .. } => Code::FailedPrecondition,
+            Self::VolumeMissing(_) | Self::PathMissing { .. } | Self::NotThere { .. } => {
+                Code::NotFound
+            }
+            Self::Incompatible { .. } | Self::OtherwiseThere { .. } => Code::AlreadyExists,
+            Self::Hung { .. }
+            | Self::DeadTarget(_)
+            | Self::MountLost(_)
+            | Self::Crowded
+            | Self::Annotations { .. } => Code::Unavailable,
+            Self::Late => Code::DeadlineExceeded,
+            Self::Mount(error) => mount_code(error),
+            Self::Beneath(error) => beneath_code(error),
+            Self::Io { source, .. } => io_code(source),
+        }
+    }
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        Self::new(error.code(), chain(&error))
+    }
+}
+
+/// An error with all its causes. `transparent` variants tell their cause's text already.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.ends_with(&said) {
+            text += ": ";
+            text += &said;
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn access_code(error: &AccessError) -> Code {
+    match error {
+        AccessError::Secret(_) => Code::InvalidArgument,
+        AccessError::Legacy { .. } => Code::FailedPrecondition,
+        AccessError::Api(error) => api_code(error),
+    }
+}
+
+fn api_code(error: &ApiError) -> Code {
+    match error {
+        ApiError::Unreachable { .. } => Code::Unavailable,
+        ApiError::Deadline { .. } => Code::DeadlineExceeded,
+        ApiError::Untrusted { .. } | ApiError::TooOld { .. } | ApiError::Ambiguous(_) => {
+            Code::FailedPrecondition
+        }
+        ApiError::CaCertificate(_) => Code::InvalidArgument,
+        ApiError::Login { .. } => Code::Unauthenticated,
+        ApiError::Forbidden { .. } => Code::PermissionDenied,
+        ApiError::Missing { .. } => Code::NotFound,
+        ApiError::Refused { .. } | ApiError::Malformed { .. } | ApiError::Client(_) => {
+            Code::Internal
+        }
+    }
+}
+
+/// What the filesystem says when it is full is for the caller to know.
+fn io_code(error: &io::Error) -> Code {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => Code::ResourceExhausted,
+        Some(Errno::NOTCONN | Errno::STALE | Errno::HOSTDOWN | Errno::TIMEDOUT) => {
+            Code::Unavailable
+        }
+        _ => Code::Internal,
+    }
+}
+
+fn beneath_code(error: &BeneathError) -> Code {
+    match error {
+        BeneathError::Escape { .. } | BeneathError::Link { .. } | BeneathError::Nameless { .. } => {
+            Code::InvalidArgument
+        }
+        BeneathError::Kind { .. } | BeneathError::Mounted { .. } => Code::FailedPrecondition,
+        BeneathError::Stopped { .. } => Code::Aborted,
+        BeneathError::Refusal { source, .. } => io_code(source),
+    }
+}
+
+fn mount_code(error: &MountError) -> Code {
+    match error {
+        MountError::Occupied { .. } | MountError::MountPoint { .. } => Code::AlreadyExists,
+        MountError::Busy { .. } => Code::FailedPrecondition,
+        MountError::Hung { .. } => Code::Unavailable,
+        MountError::Helper { source, .. } => match source {
+            ExecError::ToolMissing { .. } => Code::FailedPrecondition,
+            ExecError::Timeout { .. } => Code::DeadlineExceeded,
+            ExecError::Start { .. } | ExecError::Pipe { .. } | ExecError::Failure { .. } => {
+                Code::Internal
+            }
+        },
+        MountError::Refusal { source, .. } => io_code(source),
+        MountError::Table(_) | MountError::Unidentified { .. } => Code::Internal,
+    }
+}

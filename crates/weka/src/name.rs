@@ -1,0 +1,156 @@
+//! Names on the array that are derived from names of Kubernetes.
+//!
+//! Volumes of earlier drivers are found by these names: not one byte may change. SHA-1 is part of them and protects
+//! nothing.
+
+use sha1::{Digest, Sha1};
+
+/// How much of a name is readable in the name of a directory.
+const DIRECTORY_CHARACTERS: usize = 64;
+
+/// Characters of a SHA-1 in hexadecimal.
+const HEX_CHARACTERS: usize = 40;
+
+/// RFC 4648.
+const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/// The characters of a name that the array takes, up to `longest` of them. `:` is one of them by an old mistake.
+fn readable(name: &str, longest: usize) -> String {
+    name.chars()
+        .filter(|&c| is_readable(c))
+        .take(longest)
+        .collect()
+}
+
+fn is_readable(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '_')
+}
+
+/// The directory of the volume with this name.
+pub(crate) fn directory(name: &str) -> String {
+    let hash = hex(&Sha1::digest(name));
+    format!("{}-{hash}", readable(name, DIRECTORY_CHARACTERS))
+}
+
+/// Whether a directory is called as [`directory`] calls them: the only mark that volumes have.
+///
+/// Where nothing of the name can have been left out, the hash must be that of the name.
+pub(crate) fn is_directory(text: &str) -> bool {
+    let Some((name, hash)) = text.rsplit_once('-') else {
+        return false;
+    };
+    let is_hash = hash.len() == HEX_CHARACTERS
+        && hash
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
+    let is_name = name.len() <= DIRECTORY_CHARACTERS && name.chars().all(is_readable);
+    if !is_hash || !is_name {
+        return false;
+    }
+    // The provisioner's own names are never shortened or filtered.
+    !is_claim_name(name) || directory(name) == text
+}
+
+/// `pvc-` and a UUID: what the provisioner calls volumes.
+fn is_claim_name(name: &str) -> bool {
+    let Some(uuid) = name.strip_prefix("pvc-") else {
+        return false;
+    };
+    let groups: Vec<_> = uuid.split('-').collect();
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+        && groups
+            .iter()
+            .all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// The directory in which a filesystem with these options is mounted for our own use.
+pub(crate) fn mount_point(filesystem: &str, options: &str) -> String {
+    let hash = base32(&Sha1::digest(format!("{filesystem}:{options}")));
+    format!("{}-{hash}", readable(filesystem, DIRECTORY_CHARACTERS))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Base 32 of as many bytes as need no padding, such as the 20 of a SHA-1.
+fn base32(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for group in bytes.chunks(5) {
+        let number = group
+            .iter()
+            .fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
+        let number = number << (8 * (5 - group.len()));
+        for digit in 0..8 {
+            let index = usize::try_from(number >> (35 - 5 * digit) & 31).unwrap_or_default();
+            text.push(char::from(BASE32[index]));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &str = "pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380";
+
+    #[test]
+    fn a_directory_is_called_as_it_always_was() {
+        assert_eq!(
+            directory(NAME),
+            "pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380-a1659c8a7ded3c3c05d6facffd69cbf79b95604c"
+        );
+    }
+
+    #[test]
+    fn base_32_is_that_of_the_published_names() {
+        // The Weka snapshot names of the other backings are cut from the same text.
+        assert!(base32(&Sha1::digest(NAME)).starts_with("UFSZZCT55U6D"));
+        assert!(base32(&Sha1::digest("default")).starts_with("OUC5MSSU4BQ3"));
+    }
+
+    #[test]
+    fn mount_points_are_called_as_they_always_were() {
+        assert_eq!(
+            mount_point("default", "sync_on_close,writecache"),
+            "default-5O7LKAXFYWBCOH5LEWVEJO6ANMWBVDIK"
+        );
+        assert_eq!(
+            mount_point("default", "acl,writecache"),
+            "default-IVPDZUXJDW3Q7AYI6FZ63EIWXEEHSFSH"
+        );
+    }
+
+    #[test]
+    fn only_plain_characters_stay_readable() {
+        assert_eq!(readable("имя:тест a/b", 64), ":ab");
+        assert_eq!(readable("a+b_c.d-e", 64), "ab_c.d-e");
+        assert_eq!(readable(&"x".repeat(100), 64).len(), 64);
+    }
+
+    #[test]
+    fn what_was_derived_is_recognised() {
+        for name in [NAME, "x", "имя:тест a/b", &"long".repeat(40), "", "a-b"] {
+            assert!(is_directory(&directory(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_derived_is_not_ours() {
+        let other_hash = directory("another");
+        let (_, hash) = other_hash.rsplit_once('-').unwrap();
+        for text in [
+            "",
+            "data",
+            "home-of-somebody",
+            "x-a1659c8a7ded3c3c05d6facffd69cbf79b95604",
+            "x-A1659C8A7DED3C3C05D6FACFFD69CBF79B95604C",
+            "a/b-a1659c8a7ded3c3c05d6facffd69cbf79b95604c",
+            &format!("{NAME}-{hash}"),
+            &format!("{}-{hash}", "x".repeat(65)),
+        ] {
+            assert!(!is_directory(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The REST client of a Weka cluster.
+//!
+//! - [`endpoint`]: addresses, and moving on from one that fails.
+//! - [`client`]: one client per secret; sends calls, repeats them elsewhere when an endpoint fails.
+//! - [`session`]: logs in once for many callers.
+//! - [`facts`]: release, role and identity of the cluster, kept current in the background.
+//! - [`api`]: the calls that the driver makes, one function each.
+//! - [`wire`]: their answers as the array spells them.
+//! - [`clusters`]: all clients of the process, by secret.
+//! - [`error`]: why a call fails.
+//!
+//! Clients share nothing: a cluster that does not answer slows down nobody who asks another one. No error, log line
+//! or metric holds a value of a secret.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+pub(crate) mod api;
+pub(crate) mod client;
+pub(crate) mod clusters;
+pub(crate) mod endpoint;
+pub(crate) mod error;
+pub(crate) mod facts;
+mod session;
+#[cfg(test)]
+mod tests;
+pub(crate) mod wire;
+
+pub(crate) use api::Api;
+pub(crate) use clusters::Clusters;
+pub(crate) use error::ApiError;
+
+/// The moment at which a caller gives up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline(pub(crate) Instant);
+
+impl Deadline {
+    pub(crate) fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    pub(crate) fn remaining(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+}
+
+/// A number below `limit` by chance; 0 if there is none.
+pub(crate) fn chance(limit: usize) -> usize {
+    let limit = u64::try_from(limit).unwrap_or(u64::MAX).max(1);
+    usize::try_from(RandomState::new().hash_one(()) % limit).unwrap_or(0)
+}

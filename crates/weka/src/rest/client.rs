@@ -1,0 +1,420 @@
+//! One client of one cluster under one secret: sends calls, and repeats them elsewhere when an endpoint fails.
+
+use std::error::Error as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use reqwest::{Certificate, Method, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use super::endpoint::{Endpoint, Endpoints};
+use super::facts::Facts;
+use super::session::Sessions;
+use super::wire::Envelope;
+use super::{ApiError, Deadline, chance};
+use crate::metrics::{ApiLabels, Metrics};
+use crate::secret::{Credentials, Scheme};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often all endpoints are tried before a call fails, and how long the first pause between is.
+const ROUNDS: usize = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// No endpoint gets less than this, however many there are.
+const SHORTEST_ATTEMPT: Duration = Duration::from_secs(2);
+
+/// More pages than any list has.
+const MOST_PAGES: usize = 10_000;
+
+/// How calls are made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientOptions {
+    /// Certificates are not looked at.
+    pub(crate) insecure: bool,
+    /// How long one answer may take.
+    pub(crate) timeout: Duration,
+}
+
+/// One call.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    /// For metrics: the path with names in place of values.
+    pub(crate) route: &'static str,
+    pub(crate) path: String,
+    pub(crate) query: Vec<(&'static str, String)>,
+    /// For messages: "may not ...", "refuses to ...".
+    pub(crate) doing: &'static str,
+}
+
+impl Call {
+    pub(crate) fn get(route: &'static str, path: impl Into<String>, doing: &'static str) -> Self {
+        Self {
+            method: Method::GET,
+            route,
+            path: path.into(),
+            query: Vec::new(),
+            doing,
+        }
+    }
+
+    pub(crate) fn with(
+        method: Method,
+        route: &'static str,
+        path: impl Into<String>,
+        doing: &'static str,
+    ) -> Self {
+        Self {
+            method,
+            ..Self::get(route, path, doing)
+        }
+    }
+
+    pub(crate) fn query(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.query.push((name, value.into()));
+        self
+    }
+}
+
+/// A client of one cluster.
+pub(crate) struct Client {
+    pub(crate) credentials: Credentials,
+    pub(super) endpoints: Endpoints,
+    pub(super) sessions: Sessions,
+    facts: RwLock<Option<Arc<Facts>>>,
+    http: reqwest::Client,
+    options: ClientOptions,
+    metrics: Metrics,
+    born: Instant,
+    /// Milliseconds after birth.
+    used: AtomicU64,
+}
+
+/// An answer of the array that is no success.
+pub(super) enum Failure {
+    /// The token is not valid any more.
+    Unauthorized(String),
+    Api(ApiError),
+}
+
+impl Client {
+    /// Makes a client; nothing is sent yet.
+    pub(crate) fn new(
+        credentials: Credentials,
+        options: ClientOptions,
+        metrics: Metrics,
+    ) -> Result<Self, ApiError> {
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .tls_danger_accept_invalid_certs(options.insecure);
+        if let Some(pem) = &credentials.ca_certificate {
+            let certificates = Certificate::from_pem_bundle(pem.as_bytes());
+            let certificates =
+                certificates.map_err(|error| ApiError::CaCertificate(causes(&error)))?;
+            if certificates.is_empty() {
+                return Err(ApiError::CaCertificate("it is empty".to_owned()));
+            }
+            builder = builder.tls_certs_merge(certificates);
+        } else if credentials.scheme == Scheme::Http {
+            // Images without any certificates are fine for those who need none.
+            builder = builder.tls_certs_only(std::iter::empty());
+        }
+        let http = builder
+            .build()
+            .map_err(|error| ApiError::Client(causes(&error)))?;
+        Ok(Self {
+            endpoints: Endpoints::new(credentials.endpoints.clone()),
+            credentials,
+            sessions: Sessions::default(),
+            facts: RwLock::default(),
+            http,
+            options,
+            metrics,
+            born: Instant::now(),
+            used: AtomicU64::new(0),
+        })
+    }
+
+    /// How long nobody has used it.
+    pub(crate) fn idle(&self) -> Duration {
+        let used = Duration::from_millis(self.used.load(Ordering::Relaxed));
+        self.born.elapsed().saturating_sub(used)
+    }
+
+    pub(super) fn touch(&self) {
+        let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.used.store(now, Ordering::Relaxed);
+    }
+
+    /// What is known of the cluster, if anybody has logged in yet.
+    pub(crate) fn known(&self) -> Option<Arc<Facts>> {
+        self.facts
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn learn(&self, facts: Facts) {
+        if let Some(old) = self.known()
+            && old.release != facts.release
+        {
+            tracing::info!(cluster = facts.name, from = %old.release, to = %facts.release, "The Weka cluster has another release now.");
+        }
+        *self.facts.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(facts));
+    }
+
+    /// What is known of the cluster, after a login if need be.
+    pub(crate) async fn facts(&self, deadline: Deadline) -> Result<Arc<Facts>, ApiError> {
+        self.sessions.token(self, deadline).await?;
+        self.known().ok_or(ApiError::Malformed {
+            doing: "learn about the cluster",
+            reason: "the login told nothing".to_owned(),
+        })
+    }
+
+    /// Makes a call and returns its `data`. A token that is refused is replaced once.
+    pub(crate) async fn call(
+        &self,
+        call: &Call,
+        body: Option<&Value>,
+        deadline: Deadline,
+    ) -> Result<Envelope, ApiError> {
+        let mut renewed = false;
+        loop {
+            let token = self.sessions.token(self, deadline).await?;
+            match self.send(call, body, Some(&token), deadline).await {
+                Ok(envelope) => return Ok(envelope),
+                Err(Failure::Api(error)) => return Err(error),
+                Err(Failure::Unauthorized(_)) if !renewed => {
+                    self.sessions.discard(&token).await;
+                    renewed = true;
+                }
+                Err(Failure::Unauthorized(message)) => {
+                    let organization = self.credentials.organization.clone();
+                    return Err(ApiError::Login {
+                        organization,
+                        message,
+                    });
+                }
+            }
+        }
+    }
+
+    /// All pages of a list.
+    pub(crate) async fn list(
+        &self,
+        call: &Call,
+        deadline: Deadline,
+    ) -> Result<Vec<Value>, ApiError> {
+        let malformed = |reason: &str| ApiError::Malformed {
+            doing: call.doing,
+            reason: reason.to_owned(),
+        };
+        let mut all = Vec::new();
+        let mut next: Option<String> = None;
+        for _ in 0..MOST_PAGES {
+            let mut page = call.clone();
+            if let Some(token) = &next {
+                page = page.query("next_token", token);
+            }
+            let envelope = self.call(&page, None, deadline).await?;
+            match envelope.data {
+                Value::Array(entries) => all.extend(entries),
+                Value::Null => {}
+                _ => return Err(malformed("a list was expected")),
+            }
+            match envelope.next_token.filter(|token| !token.is_empty()) {
+                None => return Ok(all),
+                token if token == next => return Err(malformed("its pages have no end")),
+                token => next = token,
+            }
+        }
+        Err(malformed("its pages have no end"))
+    }
+
+    /// Sends a call to one endpoint after the other until one answers.
+    pub(super) async fn send(
+        &self,
+        call: &Call,
+        body: Option<&Value>,
+        token: Option<&SecretString>,
+        deadline: Deadline,
+    ) -> Result<Envelope, Failure> {
+        let mut pause = FIRST_PAUSE;
+        let mut reason = "the time was over before the first attempt".to_owned();
+        for round in 0..ROUNDS {
+            let endpoints = self.endpoints.len();
+            for attempt in 0..endpoints {
+                let Some(endpoint) = self.endpoints.current() else {
+                    break;
+                };
+                let left = u32::try_from(endpoints - attempt).unwrap_or(1);
+                let share = (deadline.remaining() / left).max(SHORTEST_ATTEMPT);
+                let time = share.min(deadline.remaining()).min(self.options.timeout);
+                if time.is_zero() {
+                    return Err(Failure::Api(ApiError::Deadline {
+                        doing: call.doing,
+                        reason,
+                    }));
+                }
+                match timeout(time, self.attempt(&endpoint, call, body, token)).await {
+                    Ok(Ok(envelope)) => return Ok(envelope),
+                    Ok(Err(Attempt::Final(failure))) => return Err(failure),
+                    Ok(Err(Attempt::Transient(why))) => reason = why,
+                    Err(_) => {
+                        reason = format!("{endpoint} has not answered for {} ms", time.as_millis())
+                    }
+                }
+                tracing::debug!(%endpoint, reason, "An endpoint is left for the next one.");
+                self.endpoints.leave(&endpoint);
+            }
+            if round + 1 < ROUNDS {
+                let jitter = Duration::from_millis(u64::try_from(chance(100)).unwrap_or(0));
+                sleep((pause + jitter).min(deadline.remaining())).await;
+                pause *= 2;
+            }
+        }
+        let endpoints = self.endpoints.len();
+        Err(Failure::Api(ApiError::Unreachable { endpoints, reason }))
+    }
+
+    async fn attempt(
+        &self,
+        endpoint: &Endpoint,
+        call: &Call,
+        body: Option<&Value>,
+        token: Option<&SecretString>,
+    ) -> Result<Envelope, Attempt> {
+        let url = format!(
+            "{}://{endpoint}/api/v2/{}",
+            self.credentials.scheme.as_str(),
+            call.path
+        );
+        let mut request = self
+            .http
+            .request(call.method.clone(), url)
+            .query(&call.query);
+        if let Some(token) = token {
+            request = request.bearer_auth(token.expose_secret());
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let started = Instant::now();
+        let answered = request.send().await;
+        let status = answered
+            .as_ref()
+            .map_or(0, |response| response.status().as_u16());
+        self.count(endpoint, call, status, started.elapsed());
+        let response = answered.map_err(|error| transport(&error.without_url()))?;
+        let status = response.status();
+        let text = response
+            .bytes()
+            .await
+            .map_err(|error| transport(&error.without_url()))?;
+        self.judge(call, status, &text)
+    }
+
+    fn count(&self, endpoint: &Endpoint, call: &Call, status: u16, time: Duration) {
+        let labels = ApiLabels {
+            cluster_guid: self
+                .known()
+                .map(|facts| facts.guid.clone())
+                .unwrap_or_default(),
+            endpoint: endpoint.to_string(),
+            method: call.method.to_string(),
+            url: call.route,
+            status,
+        };
+        self.metrics.api_call(labels, time);
+    }
+
+    /// What an answer means. 503 and its likes come from an endpoint that is on its way up or down.
+    fn judge(&self, call: &Call, status: StatusCode, text: &[u8]) -> Result<Envelope, Attempt> {
+        let doing = call.doing;
+        let parsed = serde_json::from_slice::<Envelope>(text);
+        if status.is_success() {
+            return parsed.map_err(|error| {
+                let reason = error.to_string();
+                Attempt::Final(Failure::Api(ApiError::Malformed { doing, reason }))
+            });
+        }
+        let message = parsed.map_or_else(|_| shortened(text), |envelope| said(&envelope, text));
+        let error = match status {
+            StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::GATEWAY_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS => {
+                return Err(Attempt::Transient(format!(
+                    "status {}: {message}",
+                    status.as_u16()
+                )));
+            }
+            StatusCode::UNAUTHORIZED => {
+                return Err(Attempt::Final(Failure::Unauthorized(message)));
+            }
+            StatusCode::FORBIDDEN => ApiError::Forbidden {
+                doing,
+                role: self.known().and_then(|facts| facts.role.clone()),
+                message,
+            },
+            StatusCode::NOT_FOUND => ApiError::Missing { doing, message },
+            status => ApiError::Refused {
+                doing,
+                status: status.as_u16(),
+                message,
+            },
+        };
+        Err(Attempt::Final(Failure::Api(error)))
+    }
+}
+
+/// How one attempt failed.
+enum Attempt {
+    /// Another endpoint, or the same one later, may do better.
+    Transient(String),
+    Final(Failure),
+}
+
+/// A request that was not answered. A certificate that is not trusted is not a matter of time.
+fn transport(error: &reqwest::Error) -> Attempt {
+    let reason = causes(error);
+    if reason.contains("certificate") {
+        return Attempt::Final(Failure::Api(ApiError::Untrusted { reason }));
+    }
+    Attempt::Transient(reason)
+}
+
+fn causes(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// What the array said: its message, and the rest of the answer where that names the error.
+fn said(envelope: &Envelope, text: &[u8]) -> String {
+    let mut said = envelope.message.clone().unwrap_or_default();
+    if !envelope.data.is_null() || said.is_empty() {
+        let rest = if envelope.data.is_null() {
+            shortened(text)
+        } else {
+            shortened(envelope.data.to_string().as_bytes())
+        };
+        said = format!("{said} {rest}");
+    }
+    said.trim().to_owned()
+}
+
+fn shortened(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).chars().take(300).collect()
+}

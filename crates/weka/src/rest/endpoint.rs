@@ -1,0 +1,214 @@
+//! Addresses of a Weka cluster, and which of them is used.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+
+/// Where the API is unless an address says otherwise.
+const DEFAULT_PORT: u16 = 14000;
+
+/// Host and port of one API server.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Endpoint {
+    /// As a URL has it: IPv6 in brackets.
+    host: String,
+    port: u16,
+}
+
+/// Not an address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is no address: write `host`, `host:port`, an IPv4 or an IPv6 address", .0.chars().flat_map(char::escape_debug).take(80).collect::<String>())]
+pub(crate) struct EndpointError(String);
+
+impl Endpoint {
+    /// An address that the cluster told.
+    pub(crate) fn of_address(address: IpAddr, port: u16) -> Self {
+        let host = match address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
+        Self { host, port }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let wrong = || EndpointError(text.to_owned());
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self::of_address(address, DEFAULT_PORT));
+        }
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (address, port) = rest.split_once(']').ok_or_else(wrong)?;
+                let address: Ipv6Addr = address.parse().map_err(|_| wrong())?;
+                let port = match port {
+                    "" => None,
+                    port => Some(port.strip_prefix(':').ok_or_else(wrong)?),
+                };
+                (format!("[{address}]"), port)
+            }
+            None => match text.split_once(':') {
+                Some((host, port)) => (host.to_owned(), Some(port)),
+                None => (text.to_owned(), None),
+            },
+        };
+        if !host.starts_with('[') && !is_host_name(&host) {
+            return Err(wrong());
+        }
+        let port = match port {
+            None => DEFAULT_PORT,
+            Some(port) => port
+                .parse()
+                .ok()
+                .filter(|&port| port != 0)
+                .ok_or_else(wrong)?,
+        };
+        Ok(Self { host, port })
+    }
+}
+
+fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// All addresses of a cluster. One is used until it fails.
+#[derive(Debug)]
+pub(crate) struct Endpoints {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    all: Vec<Endpoint>,
+    current: usize,
+}
+
+impl Endpoints {
+    /// Begins with one by chance, so that many nodes do not all ask the same one.
+    pub(crate) fn new(all: Vec<Endpoint>) -> Self {
+        let current = crate::rest::chance(all.len());
+        Self {
+            state: Mutex::new(State { all, current }),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The one in use.
+    pub(crate) fn current(&self) -> Option<Endpoint> {
+        let state = self.lock();
+        state.all.get(state.current).cloned()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().all.len()
+    }
+
+    /// Moves on from one that failed, unless another caller did so before.
+    pub(crate) fn leave(&self, failed: &Endpoint) {
+        let mut state = self.lock();
+        if state.all.get(state.current) == Some(failed) {
+            state.current = (state.current + 1) % state.all.len();
+        }
+    }
+
+    /// Takes over what the cluster says its addresses are; nothing is no news.
+    pub(crate) fn replace(&self, all: Vec<Endpoint>) {
+        let mut state = self.lock();
+        if all.is_empty() || all == state.all {
+            return;
+        }
+        let used = state.all.get(state.current).cloned();
+        let kept = all.iter().position(|one| Some(one) == used.as_ref());
+        state.current = kept.unwrap_or_else(|| crate::rest::chance(all.len()));
+        state.all = all;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_every_kind_are_read() {
+        for (text, shown) in [
+            ("10.0.0.1", "10.0.0.1:14000"),
+            ("10.0.0.1:80", "10.0.0.1:80"),
+            ("weka-1.example.com", "weka-1.example.com:14000"),
+            ("weka:443", "weka:443"),
+            ("fd00::1", "[fd00::1]:14000"),
+            ("[fd00::1]", "[fd00::1]:14000"),
+            ("[fd00::1]:443", "[fd00::1]:443"),
+            ("::1", "[::1]:14000"),
+        ] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), shown);
+        }
+        for text in [
+            "",
+            "a b",
+            "host:",
+            "host:0",
+            "host:99999",
+            "http://host",
+            "[fd00::1",
+            "[x]:1",
+            "-a",
+            "a..b",
+            "host:1:2",
+            "a/b",
+        ] {
+            assert!(text.parse::<Endpoint>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_is_used_until_it_fails() {
+        let all: Vec<Endpoint> = ["a", "b", "c"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+        let endpoints = Endpoints::new(all.clone());
+        let first = endpoints.current().unwrap();
+        assert_eq!(endpoints.current(), Some(first.clone()));
+        endpoints.leave(&first);
+        let second = endpoints.current().unwrap();
+        assert_ne!(first, second);
+        endpoints.leave(&first);
+        assert_eq!(endpoints.current(), Some(second.clone()), "left once only");
+        endpoints.replace(vec![all[0].clone(), second.clone(), "d".parse().unwrap()]);
+        assert_eq!(
+            endpoints.current(),
+            Some(second),
+            "the one that works stays"
+        );
+        endpoints.replace(vec![]);
+        assert_eq!(endpoints.len(), 3);
+    }
+}

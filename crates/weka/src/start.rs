@@ -1,0 +1,208 @@
+//! From the flags to a driver that serves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stowage_csi::host::exec::{Exec, HostExec};
+use stowage_csi::host::mount::{HostMounter, Mounter};
+use stowage_csi::host::stat::Stats;
+use stowage_csi::locks::VolumeLocks;
+use stowage_csi::metrics::ServerMetrics;
+use stowage_csi::proto::csi::controller_server::ControllerServer;
+use stowage_csi::proto::csi::identity_server::IdentityServer;
+use stowage_csi::proto::csi::node_server::NodeServer;
+use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
+use stowage_service::client::{ClientError, connect};
+use stowage_service::{Health, KubeArgs};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::service::Routes;
+
+use crate::args::{Args, Config, FlagError, WekaMode};
+use crate::driver::Driver;
+use crate::driver::client::LocalClient;
+use crate::driver::controller::ControllerService;
+use crate::driver::identity::IdentityService;
+use crate::driver::mounts::Mounts;
+use crate::driver::node::{NodeService, labels};
+use crate::driver::threads::Threads;
+use crate::driver::trash::Trash;
+use crate::driver::turns::Turns;
+use crate::metrics::Metrics;
+use crate::rest::Clusters;
+use crate::rest::client::ClientOptions;
+use crate::rest::clusters::LegacySecret;
+
+/// How long background work may take to end.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Why the driver does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Flags that make no sense.
+    #[error(transparent)]
+    Flags(#[from] FlagError),
+    /// Labels or annotations need Kubernetes.
+    #[error("--managenodetopologylabels and --allowmountoptionoverrides need access to Kubernetes")]
+    Kubernetes(#[from] ClientError),
+    /// The socket cannot be made.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// Serving ended by itself.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+}
+
+/// What a process tells of itself.
+pub struct Reports {
+    /// Calls.
+    pub server: ServerMetrics,
+    /// Everything else.
+    pub weka: Metrics,
+    /// Readiness: of the Weka client on nodes.
+    pub health: Health,
+}
+
+/// The seams to the machine.
+pub(crate) struct Host {
+    pub(crate) mounter: Arc<dyn Mounter>,
+    pub(crate) stats: Arc<Stats>,
+}
+
+impl Host {
+    /// This machine.
+    pub(crate) fn this() -> Self {
+        let exec: Arc<dyn Exec> = Arc::new(HostExec);
+        let stats = Arc::new(Stats::default());
+        Self {
+            mounter: Arc::new(HostMounter::new(exec, stats.clone())),
+            stats,
+        }
+    }
+}
+
+/// Serves the driver until `shutdown`.
+pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(), StartError> {
+    run_on(Host::this(), args, reports, shutdown).await
+}
+
+pub(crate) async fn run_on(
+    host: Host,
+    args: Args,
+    reports: Reports,
+    shutdown: Shutdown,
+) -> Result<(), StartError> {
+    stowage_service::client::install_crypto_provider();
+    let kube = args.kube.clone();
+    let config = Config::try_from(args)?;
+    let driver = Arc::new(assemble(config, host, &kube, reports.weka).await?);
+    let socket = Socket::bind(&driver.config.endpoint)?;
+    tracing::info!(
+        driver = driver.config.driver_name,
+        node = driver.config.node,
+        endpoint = %driver.config.endpoint,
+        mode = ?driver.config.mode,
+        "The driver serves."
+    );
+    begin(&driver, &reports.health);
+    let served = serve(socket, routes(&driver), reports.server, shutdown).await;
+    driver.stop.cancel();
+    driver.tasks.close();
+    if timeout(FAREWELL, driver.tasks.wait()).await.is_err() {
+        tracing::warn!("Work in the background is cut off; the next start continues it.");
+    }
+    driver.mounts.let_go().await;
+    Ok(served?)
+}
+
+async fn assemble(
+    config: Config,
+    host: Host,
+    kube: &KubeArgs,
+    metrics: Metrics,
+) -> Result<Driver, StartError> {
+    let is_node = config.mode != WekaMode::Controller;
+    let wants_kube = is_node && (config.labels || config.overrides);
+    let kube = if wants_kube {
+        Some(connect(kube.config().await?)?)
+    } else {
+        None
+    };
+    let zones = if is_node {
+        labels::zones(kube.as_ref(), &config.node).await
+    } else {
+        BTreeMap::new()
+    };
+    let Host { mounter, stats } = host;
+    let threads = Threads::default();
+    let client = LocalClient {
+        modules: config.proc_modules.clone(),
+        interface: config.proc_interface.clone(),
+        configured: config.container.clone(),
+        node: config.node.clone(),
+        threads: threads.clone(),
+    };
+    let legacy = LegacySecret {
+        directory: config.legacy_directory.clone(),
+        name: config.legacy_secret_name.clone(),
+    };
+    let options = ClientOptions {
+        insecure: config.insecure_https,
+        timeout: config.api_time,
+    };
+    Ok(Driver {
+        clusters: Arc::new(Clusters::new(options, legacy, metrics.clone())),
+        mounts: Arc::new(Mounts::new(
+            config.mount_base.clone(),
+            mounter.clone(),
+            client.clone(),
+            config.vocabulary.clone(),
+        )),
+        mounter,
+        stats,
+        client,
+        threads,
+        locks: VolumeLocks::default(),
+        turns: Turns::new(config.concurrency, metrics.clone()),
+        trash: Trash::default(),
+        metrics,
+        kube,
+        zones,
+        tasks: TaskTracker::new(),
+        stop: CancellationToken::new(),
+        config,
+    })
+}
+
+/// Starts what runs beside the calls.
+fn begin(driver: &Arc<Driver>, health: &Health) {
+    let (clusters, stop) = (driver.clusters.clone(), driver.stop.clone());
+    let every = driver.config.release_refresh;
+    driver
+        .tasks
+        .spawn(async move { clusters.keep_current(every, stop).await });
+    driver
+        .tasks
+        .spawn(driver.mounts.clone().tidy(driver.stop.clone()));
+    if driver.config.mode != WekaMode::Controller {
+        let check = health.check("weka-client");
+        driver.tasks.spawn(labels::watch(driver.clone(), check));
+    }
+    if driver.config.mode != WekaMode::Node {
+        driver.tasks.spawn(driver.clone().sweep_by_legacy_secret());
+    }
+}
+
+fn routes(driver: &Arc<Driver>) -> Routes {
+    let mode = driver.config.mode;
+    let mut routes = Routes::new(IdentityServer::new(IdentityService(driver.clone())));
+    if mode != WekaMode::Node {
+        routes = routes.add_service(ControllerServer::new(ControllerService(driver.clone())));
+    }
+    if mode != WekaMode::Controller {
+        routes = routes.add_service(NodeServer::new(NodeService(driver.clone())));
+    }
+    routes
+}
