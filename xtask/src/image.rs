@@ -1,6 +1,7 @@
 //! Our image: the release binary, the host tools that drivers call, the libraries all of them need, and nothing else.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context;
 use devcluster::cluster::Cluster;
@@ -8,12 +9,19 @@ use devcluster::debian;
 use devcluster::image::rootfs::Rootfs;
 use devcluster::image::store::Store;
 use devcluster::image::{Image, export};
+use devcluster::process::capture;
 use devcluster::report::Report;
 
 use crate::workspace::{self, say};
 
 /// Name and tag of our image.
 pub const NAME: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION"));
+
+/// Name and tag of the image of simulated arrays: what tests and demos run beside the product.
+pub const SIMULATOR: &str = concat!("stowage.dev/stowage-sim:", env!("CARGO_PKG_VERSION"));
+
+/// The product in an image.
+const PROGRAM: &str = "/usr/bin/stowage";
 
 /// Builds it, writes the archive, and loads it into every node of the cluster.
 pub fn build_and_load(cluster: &str, report: &Report) -> anyhow::Result<()> {
@@ -37,18 +45,42 @@ pub fn build_and_load(cluster: &str, report: &Report) -> anyhow::Result<()> {
 pub fn build(report: &Report) -> anyhow::Result<PathBuf> {
     let rootfs = rootfs(report)?;
     let step = report.step(format!("Writing image {NAME}"));
-    let image = Image {
-        name: NAME.to_owned(),
-        rootfs,
-        entrypoint: vec!["/usr/bin/stowage".to_owned()],
-        command: Vec::new(),
-    };
-    let store = Store::open()?;
-    image.build(&store)?;
+    let store = write(NAME, rootfs)?;
     let archive = workspace::target().join("image/stowage.tar");
     export(&store, NAME, &archive)?;
     step.done("");
     Ok(archive)
+}
+
+/// Makes the simulators known to the registry of every cluster: nodes pull them when they need them. Of the binary that
+/// tests use, without its debugging information: nobody waits for a second release build.
+pub fn build_simulator(report: &Report) -> anyhow::Result<()> {
+    let mut cargo = workspace::cargo("build");
+    cargo.args(["--package", "stowage"]);
+    workspace::step(report, "Building the simulators", &mut cargo)?;
+    let step = report.step(format!("Writing image {SIMULATOR}"));
+    let stripped = workspace::target().join("image/stowage-sim");
+    std::fs::create_dir_all(workspace::target().join("image"))?;
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&stripped);
+    capture(strip.arg(workspace::target().join("debug/stowage")))?;
+    let mut rootfs = Rootfs::default();
+    rootfs.program(PROGRAM, &stripped)?;
+    write(SIMULATOR, rootfs)?;
+    step.done("");
+    Ok(())
+}
+
+fn write(name: &str, rootfs: Rootfs) -> anyhow::Result<Store> {
+    let image = Image {
+        name: name.to_owned(),
+        rootfs,
+        entrypoint: vec![PROGRAM.to_owned()],
+        command: Vec::new(),
+    };
+    let store = Store::open()?;
+    image.build(&store)?;
+    Ok(store)
 }
 
 /// Loads it into every node that runs; returns how many.
@@ -69,10 +101,7 @@ pub fn write_rootfs(directory: &Path, report: &Report) -> anyhow::Result<()> {
 fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
     workspace::build_release(&["stowage"], report)?;
     let mut rootfs = Rootfs::default();
-    rootfs.program(
-        "/usr/bin/stowage",
-        &workspace::target().join("release/stowage"),
-    )?;
+    rootfs.program(PROGRAM, &workspace::target().join("release/stowage"))?;
     debian::install_missing(debian::FOR_DRIVERS, report)?;
     for (tool, package) in debian::FOR_DRIVERS {
         let from = debian::find_command(tool)

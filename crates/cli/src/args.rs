@@ -252,6 +252,10 @@ pub struct SimWekaFrontendArgs {
     #[command(flatten)]
     pub frontend: stowage_sim::weka::FrontendOptions,
 
+    /// Put a copy of this program there, for pods that have it as their /sbin/mount.wekafs
+    #[arg(long, value_name = "FILE")]
+    pub mount_helper: Option<std::path::PathBuf>,
+
     #[command(flatten)]
     pub service: stowage_service::ServiceArgs,
 }

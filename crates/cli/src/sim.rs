@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use stowage_service::Service;
 use stowage_sim::weka::mount_helper::{self, Request, SOCKETS, SOCKETS_VARIABLE};
 use stowage_sim::weka::{Array, Frontend, FrontendOptions};
@@ -43,9 +44,23 @@ pub async fn weka(args: SimWekaArgs) -> anyhow::Result<()> {
 /// Serves a Weka cluster's files on one node until SIGTERM.
 pub async fn weka_frontend(args: SimWekaFrontendArgs) -> anyhow::Result<()> {
     let service = Service::start(&args.service)?;
+    if let Some(file) = &args.mount_helper {
+        install_mount_helper(file)
+            .with_context(|| format!("cannot put the mount helper at {}", file.display()))?;
+    }
     let frontend = Frontend::start(&args.frontend).await?;
     tracing::info!(socket = %frontend.socket().display(), "Filesystems can be mounted here.");
     wait(service).await
+}
+
+/// Copies this program. The file changes as a whole: pods may be calling it.
+fn install_mount_helper(file: &Path) -> std::io::Result<()> {
+    if let Some(directory) = file.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let copy = file.with_extension("new");
+    std::fs::copy("/proc/self/exe", &copy)?;
+    std::fs::rename(copy, file)
 }
 
 async fn wait(service: Service) -> anyhow::Result<()> {
