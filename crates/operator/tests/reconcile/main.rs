@@ -5,6 +5,7 @@
     reason = "clippy exempts tests, but not the functions they share"
 )]
 
+mod adoption;
 mod collisions;
 mod deletion;
 mod drift;
