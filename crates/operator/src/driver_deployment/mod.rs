@@ -18,8 +18,9 @@ pub mod validate;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use kube::ResourceExt;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::{DeserializeGuard, Resource};
 use kube::runtime::controller::Action;
 use kube::{Api, Error};
@@ -118,14 +119,12 @@ async fn reconcile_readable(
     };
     let objects = driver::build(&driver, &facts);
     // apply
-    let applied = apply::apply(
-        instance,
-        &driver,
-        &objects,
-        fetched.objects.clone(),
-        context,
-    )
-    .await;
+    let live = fetched.objects.clone();
+    let mut applied = apply::apply(instance, &driver, &objects, live, context).await;
+    // What could be done is done, but what others change is no longer seen.
+    applied
+        .problems
+        .extend(Problem::missing_rights(&context.rights));
     // status
     let warnings = problem::warnings(&driver, &fetched);
     finish(instance, context, &fetched, applied, warnings).await
@@ -187,6 +186,32 @@ async fn note(
     event::tell(context, instance, &applied, known).await;
     write(instance, context, &before, &after).await?;
     Ok(applied.next())
+}
+
+/// Says on every instance why nothing is done, while the operator may not see what it must know. Never ends.
+async fn complain_while_blind(context: &Context) {
+    let mut changes = std::pin::pin!(context.rights.changes());
+    loop {
+        if let Some(problem) = Problem::missing_rights(&context.rights)
+            && let Err(error) = note_on_all(context, &problem).await
+        {
+            tracing::warn!(%error, "Instances could not be told which right is missing.");
+        }
+        if changes.next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn note_on_all(context: &Context, problem: &Problem) -> Result<(), Error> {
+    let instances = Api::<Guarded>::all(context.client.clone());
+    for instance in instances.list(&ListParams::default()).await? {
+        let Ok(instance) = instance.0 else { continue };
+        if management_state(&instance.spec) == ManagementState::Managed {
+            note(&instance, context, problem.clone()).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Nothing was done, because of these problems.

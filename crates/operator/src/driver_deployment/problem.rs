@@ -8,6 +8,7 @@ use super::validate::FieldError;
 use crate::apply::ApplyError;
 use crate::driver::ValidDriver;
 use crate::driver::valid::{CsiDriver, SecretAccess};
+use crate::rights::Rights;
 
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,12 @@ impl Problem {
              only one of a name"
         );
         Self::new(Reason::Collision, message)
+    }
+
+    /// What the operator may not see, if there is anything.
+    pub(super) fn missing_rights(rights: &Rights) -> Option<Self> {
+        let complaint = rights.complaint()?;
+        Some(Self::new(Reason::Forbidden, complaint))
     }
 
     /// A field that cannot change in place, and what to do.

@@ -13,6 +13,7 @@ mod faults;
 mod installed;
 mod refusals;
 mod rig;
+mod rights;
 mod running;
 mod scenarios;
 mod statuses;
