@@ -70,7 +70,7 @@ impl Rights {
             let is_complete = match missing(&client).await {
                 Ok(missing) => {
                     metrics.missing_rights(&missing);
-                    self.missing.send_if_modified(|known| {
+                    let is_news = self.missing.send_if_modified(|known| {
                         let is_news = *known != missing;
                         *known = missing;
                         is_news
@@ -78,10 +78,14 @@ impl Rights {
                     let complaint = self.complaint();
                     match &complaint {
                         None => check.ready(),
-                        Some(complaint) => {
-                            tracing::error!("{complaint}.");
-                            check.not_ready(complaint);
+                        Some(complaint) => check.not_ready(complaint),
+                    }
+                    match &complaint {
+                        Some(missing) if is_news => {
+                            tracing::error!(missing, "The operator waits for a right.");
                         }
+                        None if is_news => tracing::info!("The operator has all its rights."),
+                        _ => {}
                     }
                     complaint.is_none()
                 }

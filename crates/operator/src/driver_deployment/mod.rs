@@ -96,7 +96,7 @@ async fn reconcile_readable(
     // fetch
     let fetched = match fetch::fetch(instance, context).await {
         Ok(fetched) => fetched,
-        Err(problem) => return note(instance, context, problem).await,
+        Err(problem) => return note(instance, context, vec![problem]).await,
     };
     // validate
     let driver = match validate(instance, &fetched.config, fetched.ports) {
@@ -155,7 +155,7 @@ async fn reconcile_unreadable(
     if stand_in.metadata.deletion_timestamp.is_some() {
         return cleanup::cleanup(&stand_in, ManagementState::Managed, context).await;
     }
-    note(&stand_in, context, Problem::unreadable(error)).await
+    note(&stand_in, context, vec![Problem::unreadable(error)]).await
 }
 
 /// An unmanaged instance: only its state is told.
@@ -169,17 +169,17 @@ async fn leave_alone(instance: &CSIDriverDeployment, context: &Context) -> Resul
     Ok(Next::Rest)
 }
 
-/// Nothing was done and nothing was seen, because of this problem: whatever else the status says stays.
+/// Nothing was seen, because of these problems: whatever else the status says stays.
 async fn note(
     instance: &CSIDriverDeployment,
     context: &Context,
-    problem: Problem,
+    problems: Vec<Problem>,
 ) -> Result<Next, Error> {
     let before = instance.status.clone().unwrap_or_default();
-    let finding = problem::sync_finding(std::slice::from_ref(&problem), &[]);
+    let finding = problem::sync_finding(&problems, &[]);
     let after = status::with_finding(&before, finding, instance.meta().generation);
     let applied = Applied {
-        problems: vec![problem],
+        problems,
         ..Applied::default()
     };
     let known = before.conditions.as_deref().unwrap_or_default();
@@ -208,7 +208,7 @@ async fn note_on_all(context: &Context, problem: &Problem) -> Result<(), Error> 
     for instance in instances.list(&ListParams::default()).await? {
         let Ok(instance) = instance.0 else { continue };
         if management_state(&instance.spec) == ManagementState::Managed {
-            note(&instance, context, problem.clone()).await?;
+            note(&instance, context, vec![problem.clone()]).await?;
         }
     }
     Ok(())
@@ -247,7 +247,14 @@ async fn finish(
         return Ok(Next::Retry);
     }
     let driver = &instance.spec.driver_name;
-    let observation = apply::observe(instance, &applied, context).await?;
+    let observation = match apply::observe(instance, &applied, context).await {
+        Err(Error::Api(status)) if status.code == 403 => {
+            let mut problems = applied.problems;
+            problems.push(Problem::unseen(&status));
+            return note(instance, context, problems).await;
+        }
+        observed => observed?,
+    };
     let deployed = !observation.daemon_sets.is_empty();
     let mut findings = vec![problem::sync_finding(&applied.problems, &warnings)];
     if deployed {

@@ -1,7 +1,5 @@
 //! An operator that may not see everything says which rule is missing, and goes on once it is granted.
 
-use std::time::Duration;
-
 use devcluster::testing::ApiServer;
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -9,11 +7,12 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::rbac::operator_rules;
-use stowage_operator::driver_deployment::run;
+use stowage_operator::driver_deployment::{RunError, run};
 use stowage_operator::metrics::OperatorMetrics;
 use stowage_operator::rights::Rights;
 use stowage_service::Health;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::faults::Faults;
@@ -60,51 +59,83 @@ async fn synced(client: &Client, expected: &str) -> Value {
     .await
 }
 
+/// An operator that runs as the user.
+struct Operator {
+    metrics: stowage_service::Metrics,
+    health: Health,
+    shutdown: CancellationToken,
+    running: JoinHandle<Result<(), RunError>>,
+    keeping: JoinHandle<()>,
+    _config: watch::Sender<OperatorConfig>,
+}
+
+impl Operator {
+    async fn start(server: &ApiServer) -> Self {
+        let client = client_of_weak(server).await;
+        let (config, configured) = watch::channel(OperatorConfig::default());
+        let (metrics, health) = (stowage_service::Metrics::new(), Health::default());
+        let (check, measured) = (health.check("rights"), OperatorMetrics::register(&metrics));
+        let rights = Rights::default();
+        let (kept, asking, noting) = (rights.clone(), client.clone(), measured.clone());
+        let keeping = tokio::spawn(async move { kept.keep(asking, &check, &noting).await });
+        let shutdown = CancellationToken::new();
+        let running = run(client, configured, measured, rights, shutdown.clone());
+        Self {
+            metrics,
+            health,
+            shutdown,
+            running: tokio::spawn(running),
+            keeping,
+            _config: config,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.health.report().is_ready()
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.running.await.unwrap().unwrap();
+        self.keeping.abort();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_right_is_named_everywhere_and_its_grant_is_noticed() {
     let server = start_server();
     let client = client_of(&server, &Faults::default()).await;
-    grant_all_but(&server, Some("persistentvolumes"));
     let instance = serde_json::from_value(example("default")).unwrap();
     instances(&client)
         .create(&PostParams::default(), &instance)
         .await
         .unwrap();
 
-    let (_config, configured) = watch::channel(OperatorConfig::default());
-    let (metrics, health, rights) = (
-        stowage_service::Metrics::new(),
-        Health::default(),
-        Rights::default(),
-    );
-    let (check, measured) = (health.check("rights"), OperatorMetrics::register(&metrics));
-    let weak = client_of_weak(&server).await;
-    let shutdown = CancellationToken::new();
-    let (keeping, asking, noting) = (rights.clone(), weak.clone(), measured.clone());
-    let keeping = tokio::spawn(async move { keeping.keep(asking, &check, &noting).await });
-    let operator = tokio::spawn(run(weak, configured, measured, rights, shutdown.clone()));
-
+    // Without the volumes it cannot decide anything.
+    grant_all_but(&server, Some("persistentvolumes"));
+    let operator = Operator::start(&server).await;
     let missing = "the operator's account may not list persistentvolumes, watch persistentvolumes";
     let condition = synced(&client, "False").await;
     assert_eq!(condition["reason"], "Forbidden");
     let message = condition["message"].as_str().unwrap();
     assert!(message.starts_with(missing), "{message}");
-    assert!(!health.report().is_ready());
-    let report = health.report().verbose();
+    assert!(!operator.is_ready());
+    let report = operator.health.report().verbose();
     assert!(report.contains(missing), "{report}");
     let gauge =
         r#"stowage_operator_missing_rights{group="",resource="persistentvolumes",verb="list"} 1"#;
-    assert!(metrics.encode().unwrap().contains(gauge));
+    assert!(operator.metrics.encode().unwrap().contains(gauge));
 
     grant_all_but(&server, None);
     synced(&client, "True").await;
-    assert!(health.report().is_ready());
-    assert!(!metrics.encode().unwrap().contains("missing_rights{"));
+    eventually("ready", async || operator.is_ready().then_some(())).await;
+    let metrics = operator.metrics.encode().unwrap();
+    assert!(!metrics.contains("missing_rights{"), "{metrics}");
+    operator.stop().await;
 
-    // Taken away from an operator that runs: the watch of pods ends some time, here with the connection.
+    // Without the pods it can do its work, but does not see what becomes of it.
     grant_all_but(&server, Some("pods"));
-    server.stop().unwrap();
-    server.start_again().unwrap();
+    let operator = Operator::start(&server).await;
     let condition = synced(&client, "False").await;
     let message = condition["message"].as_str().unwrap();
     assert!(
@@ -113,12 +144,5 @@ async fn a_missing_right_is_named_everywhere_and_its_grant_is_noticed() {
     );
     grant_all_but(&server, None);
     synced(&client, "True").await;
-
-    shutdown.cancel();
-    tokio::time::timeout(Duration::from_secs(20), operator)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
-    keeping.abort();
+    operator.stop().await;
 }
