@@ -23,4 +23,6 @@ mod dev_cluster {
     mod shape;
     mod sidecar;
     mod traces;
+    mod weka;
+    mod weka_array;
 }

@@ -52,12 +52,16 @@ pub fn build(report: &Report) -> anyhow::Result<PathBuf> {
     Ok(archive)
 }
 
-/// Makes the simulators known to the registry of every cluster: nodes pull them when they need them. Of the binary that
-/// tests use, without its debugging information: nobody waits for a second release build.
+/// Builds the simulators and makes their image. Of the debug binary: nobody waits for a second release build.
 pub fn build_simulator(report: &Report) -> anyhow::Result<()> {
     let mut cargo = workspace::cargo("build");
     cargo.args(["--package", "stowage"]);
     workspace::step(report, "Building the simulators", &mut cargo)?;
+    write_simulator(report)
+}
+
+/// Makes the simulators, which were built, known to the registry of every cluster: nodes pull them when they need them.
+pub fn write_simulator(report: &Report) -> anyhow::Result<()> {
     let step = report.step(format!("Writing image {SIMULATOR}"));
     let stripped = workspace::target().join("image/stowage-sim");
     std::fs::create_dir_all(workspace::target().join("image"))?;

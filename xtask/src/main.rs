@@ -75,6 +75,9 @@ enum Verb {
         /// Only write its files here, for the Dockerfile.
         #[arg(long, value_name = "DIR")]
         rootfs: Option<PathBuf>,
+        /// Make the image of the simulated arrays instead, which nodes pull when they need it.
+        #[arg(long, conflicts_with = "rootfs")]
+        simulator: bool,
     },
     /// Check format, lints and generated files.
     Check {
@@ -118,9 +121,13 @@ fn run(arguments: Arguments, report: &Report) -> anyhow::Result<ExitCode> {
         Verb::Node(verb) => cluster::node(name, &verb, report)?,
         Verb::Kubectl { arguments } => return cluster::kubectl(name, &arguments),
         Verb::Image {
+            simulator: true, ..
+        } => image::build_simulator(report)?,
+        Verb::Image {
             rootfs: Some(directory),
+            ..
         } => image::write_rootfs(&directory, report)?,
-        Verb::Image { rootfs: None } => image::build_and_load(name, report)?,
+        Verb::Image { rootfs: None, .. } => image::build_and_load(name, report)?,
         Verb::Check { fix } => check::run(fix, report)?,
         Verb::Test(options) => return test::run(&options, report),
         Verb::Demo => demo::run(name, report)?,

@@ -126,6 +126,11 @@ fn tests(
         "Building the tests",
         cargo("test").arg("--no-run").args(packages),
     )?;
+    // Those of everything have built it.
+    match options.cargo.is_empty() {
+        true => image::write_simulator(report)?,
+        false => image::build_simulator(report)?,
+    }
     // No bar: cargo's own lines are what one wants to see.
     report.say("... Running the tests");
     let started = Instant::now();

@@ -254,7 +254,7 @@ pub struct SimWekaFrontendArgs {
 
     /// Put a copy of this program there, for pods that have it as their /sbin/mount.wekafs
     #[arg(long, value_name = "FILE")]
-    pub mount_helper: Option<std::path::PathBuf>,
+    pub mount_helper: Option<PathBuf>,
 
     #[command(flatten)]
     pub service: stowage_service::ServiceArgs,
