@@ -40,9 +40,6 @@ pub(crate) mod trash;
 pub(crate) mod turns;
 pub(crate) mod volume;
 
-#[cfg(test)]
-mod tests;
-
 /// How much earlier than its caller a call gives up, so that the caller hears why.
 const HEAD_START: Duration = Duration::from_millis(250);
 

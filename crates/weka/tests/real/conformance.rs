@@ -7,7 +7,7 @@ use stowage_conformance::{ConformanceArgs, Options, Outcome, conformance};
 use stowage_csi::isolated;
 use tokio_util::sync::CancellationToken;
 
-use super::rig::{Cluster, Rig};
+use crate::rig::{Cluster, Rig};
 
 #[derive(Parser)]
 struct Command {
@@ -23,7 +23,7 @@ async fn run(directory: &Path, rig: &Rig) -> (usize, usize) {
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let yaml = |map: &super::rig::Map| {
+    let yaml = |map: &crate::rig::Map| {
         map.iter()
             .map(|(key, value)| format!("  {key}: \"{value}\"\n"))
             .collect::<String>()

@@ -9,7 +9,7 @@ use stowage_sim::weka::control::Trouble;
 use stowage_sim::weka::state::access::Role;
 use tonic::Code;
 
-use super::rig::{Cluster, GIB, Rig, block, map};
+use crate::rig::{Cluster, GIB, Rig, block, map};
 
 const QUOTA: &str = "fileSystems/*/quota/*";
 

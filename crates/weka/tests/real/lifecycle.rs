@@ -7,39 +7,14 @@ use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use tonic::Code;
 
-use super::rig::{Cluster, GIB, Rig, eventually};
-use crate::quota::{Enforcement, Size};
-use crate::rest::wire::Quota;
+use crate::rig::{Cluster, GIB, Rig, eventually};
 
 const NAME: &str = "pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380";
 const DIRECTORY: &str =
     "pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380-a1659c8a7ded3c3c05d6facffd69cbf79b95604c";
 
-/// The size of a volume as the array has it.
-async fn size(rig: &Rig, id: &str) -> Size {
-    let clusters = crate::rest::Clusters::new(
-        crate::rest::client::ClientOptions {
-            insecure: false,
-            timeout: std::time::Duration::from_secs(10),
-        },
-        crate::rest::clusters::LegacySecret {
-            directory: "/none".into(),
-            name: None,
-        },
-        crate::metrics::Metrics::default(),
-    );
-    let deadline = crate::rest::Deadline::after(std::time::Duration::from_secs(20));
-    let api = clusters.of_request(&rig.secret, deadline).unwrap().unwrap();
-    let handle = crate::handle::Handle::parse(id).unwrap();
-    let filesystem = api.filesystem(handle.filesystem()).await.unwrap().unwrap();
-    let inode = api
-        .inode(&filesystem, &handle.path())
-        .await
-        .unwrap()
-        .unwrap();
-    let quota: Quota = api.quota(&filesystem, inode).await.unwrap().unwrap();
-    quota.limits().into()
-}
+/// A hard limit that is none.
+const NONE: u64 = i64::MAX.unsigned_abs();
 
 isolated! {
     async fn a_volume_lives_over_the_api(directory: &Path) {
@@ -56,7 +31,7 @@ isolated! {
         let metadata = std::fs::metadata(cluster.files.join("csi-volumes").join(DIRECTORY)).unwrap();
         assert_eq!(metadata.mode() & 0o7777, 0o2770);
         assert_eq!((metadata.uid(), metadata.gid()), (1001, 1002));
-        assert_eq!(size(&rig, &volume.volume_id).await, Size { bytes: GIB, enforcement: Enforcement::Hard });
+        assert_eq!(cluster.quota(&format!("csi-volumes/{DIRECTORY}")).await, (GIB, GIB));
         assert_eq!(rig.create(NAME, GIB, &owner).await.unwrap(), volume, "called twice");
         assert_eq!(rig.create(NAME, 2 * GIB, &owner).await.unwrap_err().code(), Code::AlreadyExists);
 
@@ -73,7 +48,7 @@ isolated! {
         assert_eq!(rig.expand(id, GIB).await.unwrap(), 3 << 30, "it is large enough");
         rig.modify(id, &[("capacityEnforcement", "SOFT")]).await.unwrap();
         assert_eq!(rig.expand(id, 4 * GIB).await.unwrap(), 4 << 30);
-        assert_eq!(size(&rig, id).await, Size { bytes: 4 * GIB, enforcement: Enforcement::Soft }, "soft stays soft");
+        assert_eq!(cluster.quota(&format!("csi-volumes/{DIRECTORY}")).await, (NONE, 4 * GIB), "soft stays soft");
         assert_eq!(rig.modify(id, &[("permissions", "0777")]).await.unwrap_err().code(), Code::InvalidArgument);
 
         for pod in ["pod", "reader"] {

@@ -2,7 +2,7 @@
 //!
 //! A step is held by the array: its answer, or the work itself, takes so long that the driver can be killed meanwhile.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -11,18 +11,17 @@ use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_sim::weka::control::Trouble;
 use tokio_util::sync::CancellationToken;
 
-use super::rig::{Cluster, GIB, Rig, drive, eventually, flags};
+use crate::rig::{Cluster, GIB, Rig, drive, eventually, flags};
 
 /// What a test tells the driver that it wants as a process.
 const FLAGS: &str = "STOWAGE_TEST_DRIVER_FLAGS";
-const FILES: &str = "STOWAGE_TEST_DRIVER_FILES";
 
 const HELD: u64 = 20_000;
 
 /// Not a test: the driver itself, when a test starts this program again to have it as a process.
 #[test]
 fn driver_process() {
-    let (Ok(flags), Ok(files)) = (std::env::var(FLAGS), std::env::var(FILES)) else {
+    let Ok(flags) = std::env::var(FLAGS) else {
         return;
     };
     // A test that fails cannot stop it.
@@ -30,7 +29,7 @@ fn driver_process() {
     let flags = flags.split('\n').map(str::to_owned).collect();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime
-        .block_on(drive(flags, PathBuf::from(files), CancellationToken::new()))
+        .block_on(drive(flags, CancellationToken::new()))
         .unwrap();
 }
 
@@ -55,13 +54,8 @@ fn forget_mounts(rig: &Rig) {
 
 fn start_with(directory: &Path, cluster: &Cluster, more: &[&str]) -> (Child, Rig) {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "driver::tests::crash::driver_process",
-            "--nocapture",
-        ])
+        .args(["--exact", "crash::driver_process", "--nocapture"])
         .env(FLAGS, flags(directory, more).join("\n"))
-        .env(FILES, &cluster.files)
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
