@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 
-use crate::args::Config;
+use crate::config::Config;
 use crate::error::Error;
 use crate::handle::{Backing, Handle};
 use crate::metrics::Metrics;

@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
-use crate::args::{Args, Config, FlagError, WekaMode};
+use crate::args::{Args, WekaMode};
+use crate::config::{Config, FlagError};
 use crate::driver::Driver;
 use crate::driver::client::LocalClient;
 use crate::driver::controller::ControllerService;

@@ -211,7 +211,7 @@ impl Mounts {
             Ok::<_, Error>(())
         });
         match timeout(deadline.remaining(), task).await {
-            Ok(Ok(mounted)) => mounted,
+            Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::MountLost(home.filesystem.clone())),
             Err(_) => Err(Error::Late),
         }

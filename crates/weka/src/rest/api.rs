@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::client::{Call, Client};
+use super::call::Call;
+use super::client::Client;
 use super::facts::Facts;
 use super::wire::{Container, Filesystem, MountToken, Quota, QuotaStatus, Resolved};
 use super::{ApiError, Deadline};
@@ -235,7 +236,7 @@ impl Api {
         Ok(all
             .into_iter()
             .filter(usable)
-            .map(|container| container.container_name)
+            .map(|container| container.name)
             .collect())
     }
 

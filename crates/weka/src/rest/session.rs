@@ -9,7 +9,8 @@ use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::client::{Call, Client, Failure};
+use super::call::{Call, Failure};
+use super::client::Client;
 use super::facts;
 use super::wire::Tokens;
 use super::{ApiError, Deadline};
@@ -117,16 +118,18 @@ async fn log_in(
     };
     let answer = match client.send(&call, Some(&body), None, deadline).await {
         Ok(envelope) => envelope,
-        Err(Failure::Unauthorized(message)) => return Err(refused(message)),
-        Err(Failure::Api(
-            ApiError::Forbidden { message, .. }
-            | ApiError::Missing { message, .. }
-            | ApiError::Refused {
-                status: 400,
-                message,
-                ..
-            },
-        )) => return Err(refused(message)),
+        Err(
+            Failure::Unauthorized(message)
+            | Failure::Api(
+                ApiError::Forbidden { message, .. }
+                | ApiError::Missing { message, .. }
+                | ApiError::Refused {
+                    status: 400,
+                    message,
+                    ..
+                },
+            ),
+        ) => return Err(refused(message)),
         Err(Failure::Api(error)) => return Err(error),
     };
     let session =

@@ -9,7 +9,8 @@ use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
 use tonic::{Code, Status};
 
-use crate::rig::{Cluster, GIB, Rig, client, secret_of};
+use crate::cluster::{Cluster, client, secret_of};
+use crate::rig::{GIB, Rig};
 
 const MODE: Mode = Mode::MultiNodeMultiWriter;
 

@@ -11,7 +11,8 @@ use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_sim::weka::control::Trouble;
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{Cluster, GIB, Rig, drive, eventually, flags};
+use crate::cluster::Cluster;
+use crate::rig::{GIB, Rig, drive, eventually, flags};
 
 /// What a test tells the driver that it wants as a process.
 const FLAGS: &str = "STOWAGE_TEST_DRIVER_FLAGS";

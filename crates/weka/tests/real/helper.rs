@@ -43,3 +43,14 @@ pub fn install(directory: &Path) {
         .unwrap();
     assert!(laid.success());
 }
+
+/// Takes it away again, for a test that sets up several clusters one after the other.
+pub fn remove() {
+    assert!(
+        Command::new("umount")
+            .arg("/usr/sbin")
+            .status()
+            .unwrap()
+            .success()
+    );
+}

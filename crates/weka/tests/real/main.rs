@@ -4,6 +4,7 @@
 //! filesystems over FUSE, are in the test's process; the driver is there too or, where it is killed, in one of its own.
 //! `mount -t wekafs` finds the simulator's helper.
 //!
+//! - `kubernetes`: labels and annotations.
 //! - `lifecycle`: a volume from its creation to its end, over the API and without, and static volumes.
 //! - `conformance`: the whole suite.
 //! - `crash`: `kill -9` at every step.
@@ -14,10 +15,12 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod client;
+mod cluster;
 mod conformance;
 mod crash;
 mod helper;
 mod hostile;
+mod kubernetes;
 mod lifecycle;
 mod rig;
 mod trouble;
