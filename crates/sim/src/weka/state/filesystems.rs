@@ -64,11 +64,6 @@ pub struct FilesystemUpdate {
 }
 
 impl Filesystem {
-    /// Whether anybody still sees it.
-    pub fn is_there(&self, now: Millis) -> bool {
-        self.removed_at.is_none_or(|at| now < at)
-    }
-
     /// Whether it is on its way out.
     pub fn is_removing(&self) -> bool {
         self.removed_at.is_some()
@@ -120,7 +115,7 @@ pub fn create(
     let taken = state
         .filesystems
         .values()
-        .any(|f| f.org_id == user.org_id && f.name == request.name && f.is_there(moment.now));
+        .any(|f| f.org_id == user.org_id && f.name == request.name);
     if taken {
         return Err(Refusal::NameTaken {
             what: "Filesystem",
@@ -164,7 +159,7 @@ pub fn update(
     used: u64,
     now: Millis,
 ) -> Result<(Vec<Change>, Filesystem), Refusal> {
-    let mut filesystem = access::filesystem(state, user, uid, now)?.clone();
+    let mut filesystem = access::filesystem(state, user, uid)?.clone();
     filesystem.check_ready(now)?;
     if let Some(total) = request.total_capacity {
         if total < used.max(1) {
@@ -194,7 +189,7 @@ pub fn delete(
     uid: &str,
     moment: &Moment,
 ) -> Result<Vec<Change>, Refusal> {
-    let mut filesystem = access::filesystem(state, user, uid, moment.now)?.clone();
+    let mut filesystem = access::filesystem(state, user, uid)?.clone();
     filesystem.check_ready(moment.now)?;
     let gone = Some(moment.now + moment.delays.removal);
     filesystem.removed_at = gone;

@@ -90,7 +90,7 @@ pub fn grant(
     }
     let filesystem = match &request.token {
         Some(token) => by_token(state, request, token, now)?,
-        None => without_token(state, request, now)?,
+        None => without_token(state, request)?,
     };
     filesystem.check_ready(now)?;
     Ok(Grant {
@@ -117,19 +117,15 @@ fn by_token<'a>(
     state
         .filesystems
         .get(filesystem)
-        .filter(|f| f.name == request.filesystem && f.is_there(now))
+        .filter(|f| f.name == request.filesystem)
         .ok_or(invalid)
 }
 
-fn without_token<'a>(
-    state: &'a State,
-    request: &MountRequest,
-    now: Millis,
-) -> Result<&'a Filesystem, Refusal> {
+fn without_token<'a>(state: &'a State, request: &MountRequest) -> Result<&'a Filesystem, Refusal> {
     let filesystem = state
         .filesystems
         .values()
-        .find(|f| f.name == request.filesystem && f.org_id == ROOT && f.is_there(now))
+        .find(|f| f.name == request.filesystem && f.org_id == ROOT)
         .ok_or_else(|| Refusal::FilesystemMissing(request.filesystem.clone()))?;
     if filesystem.auth_required {
         return Err(Refusal::Unauthenticated(

@@ -75,7 +75,7 @@ fn activation_can_end_in_an_error() {
 #[test]
 fn a_missing_quota_is_500_on_old_versions() {
     for (release, status) in [("3.13", 500), ("4.1", 500), ("4.2", 404)] {
-        let refused = get(&state(release), "fs-default", 7, MOMENT_NOW).unwrap_err();
+        let refused = get(&state(release), "fs-default", 7).unwrap_err();
         assert_eq!(refused.status(), status, "{release}");
         assert_eq!(refused.to_string(), "Directory has no quota");
     }
@@ -90,6 +90,11 @@ fn a_removed_quota_is_deleting_then_gone() {
     let (changes, quota) = delete(&state, "fs-default", 7, &moment()).unwrap();
     changes.into_iter().for_each(|change| state.apply(change));
     assert_eq!(quota.status(MOMENT_NOW), Status::Deleting);
-    assert!(get(&state, "fs-default", 7, MOMENT_NOW).is_ok());
-    assert!(get(&state, "fs-default", 7, MOMENT_NOW + 20).is_err());
+    let filesystem = state.filesystems["fs-default"].clone();
+    let early = set(&state, &filesystem, &EMPTY, &limits(5, 5), &moment()).unwrap_err();
+    assert_eq!(early.status(), 409);
+    for change in state.outdated(MOMENT_NOW + 20) {
+        state.apply(change);
+    }
+    assert!(get(&state, "fs-default", 7).is_err());
 }

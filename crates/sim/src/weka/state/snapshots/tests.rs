@@ -1,5 +1,5 @@
 use super::*;
-use crate::weka::state::testing::{MOMENT_NOW, admin, moment, outsider, state};
+use crate::weka::state::testing::{admin, moment, outsider, state};
 
 fn request(name: &str, access_point: &str) -> NewSnapshot {
     NewSnapshot {
@@ -56,8 +56,8 @@ fn a_source_must_be_there_and_stay() {
 fn another_organization_sees_none_of_it() {
     let state = with_snapshot();
     let uid = moment().uid;
-    assert!(get(&state, &admin(), &uid, MOMENT_NOW).is_ok());
-    let refused = get(&state, &outsider(), &uid, MOMENT_NOW).unwrap_err();
+    assert!(get(&state, &admin(), &uid).is_ok());
+    let refused = get(&state, &outsider(), &uid).unwrap_err();
     assert_eq!(refused, Refusal::SnapshotMissing(uid));
     let refused = create(&state, &outsider(), request("x", "x"), &moment()).unwrap_err();
     assert_eq!(refused.exception(), "FilesystemDoesNotExistException");
