@@ -156,15 +156,15 @@ pub fn update(
     user: &User,
     uid: &str,
     request: &FilesystemUpdate,
-    used: u64,
+    held: u64,
     now: Millis,
 ) -> Result<(Vec<Change>, Filesystem), Refusal> {
     let mut filesystem = access::filesystem(state, user, uid)?.clone();
     filesystem.check_ready(now)?;
     if let Some(total) = request.total_capacity {
-        if total < used.max(1) {
+        if total < held.max(1) {
             return Err(Refusal::Invalid(format!(
-                "total_capacity: the filesystem holds {used} bytes"
+                "total_capacity: the filesystem holds {held} bytes"
             )));
         }
         check_capacity(state, filesystem.total_budget, total)?;
@@ -255,11 +255,12 @@ fn check_encryption(state: &State, request: &NewFilesystem) -> Result<(), Refusa
     .iter()
     .any(|field| field.is_some());
     if !request.encrypted {
-        return match own_key || request.allow_no_kms {
-            true => Err(Refusal::Invalid(
+        return if own_key || request.allow_no_kms {
+            Err(Refusal::Invalid(
                 "encrypted: must be true where keys or allow_no_kms are given".to_owned(),
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         };
     }
     if !release.has(Feature::Encryption) {

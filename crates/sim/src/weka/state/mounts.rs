@@ -142,9 +142,10 @@ fn check_option(option: &str, release: &Release) -> Result<(), Refusal> {
         Some(("container_name", _)) => release.has(Feature::ContainerName),
         Some((name, _)) => VALUES.contains(&name),
     };
-    match known {
-        true => Ok(()),
-        false => Err(unknown_option(option, release)),
+    if known {
+        Ok(())
+    } else {
+        Err(unknown_option(option, release))
     }
 }
 
@@ -204,7 +205,9 @@ mod tests {
         for (filesystem, token) in [(&guarded, "right"), (&other, "wrong")] {
             let changes =
                 tokens::issue_mount(filesystem, &admin(), token, expiry, MOMENT_NOW).unwrap();
-            changes.into_iter().for_each(|change| state.apply(change));
+            for change in changes {
+                state.apply(change);
+            }
         }
         for filesystem in [guarded, other] {
             state.apply(Change::Put(Object::Filesystem(filesystem)));
@@ -233,7 +236,9 @@ mod tests {
         };
         let changes =
             tokens::issue_mount(&theirs, &outsider(), "token", expiry, moment().now).unwrap();
-        changes.into_iter().for_each(|change| state.apply(change));
+        for change in changes {
+            state.apply(change);
+        }
         state.apply(Change::Put(Object::Filesystem(theirs)));
         let granted =
             |token, connected| grant(&state, &request(&[], token), connected, MOMENT_NOW).is_ok();

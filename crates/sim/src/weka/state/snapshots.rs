@@ -49,9 +49,10 @@ pub fn create(
     if let Some(other) =
         others.find(|s| s.name == request.name || s.access_point == request.access_point)
     {
-        let (what, name) = match other.name == request.name {
-            true => ("Snapshot", request.name),
-            false => ("Access point", request.access_point),
+        let (what, name) = if other.name == request.name {
+            ("Snapshot", request.name)
+        } else {
+            ("Access point", request.access_point)
         };
         return Err(Refusal::NameTaken { what, name });
     }

@@ -13,7 +13,9 @@ fn request(name: &str, access_point: &str) -> NewSnapshot {
 fn with_snapshot() -> State {
     let mut state = state("5.1");
     let (changes, _) = create(&state, &admin(), request("one", "one-point"), &moment()).unwrap();
-    changes.into_iter().for_each(|change| state.apply(change));
+    for change in changes {
+        state.apply(change);
+    }
     state
 }
 
@@ -48,7 +50,9 @@ fn a_source_must_be_there_and_stay() {
     assert!(made(&state, &first).unwrap().1.writable);
     assert_eq!(made(&state, "none").unwrap_err().status(), 404);
     let changes = delete(&state, &admin(), &first, &moment()).unwrap();
-    changes.into_iter().for_each(|change| state.apply(change));
+    for change in changes {
+        state.apply(change);
+    }
     assert_eq!(made(&state, &first).unwrap_err().status(), 409);
 }
 
