@@ -119,9 +119,10 @@ fn owners(
     nodes: &Nodes,
     directory: u64,
 ) -> impl Iterator<Item = (u64, Arc<Ledger>)> {
-    let line = match quotas.is_empty() {
-        true => Vec::new(),
-        false => nodes.ancestry(directory),
+    let line = if quotas.is_empty() {
+        Vec::new()
+    } else {
+        nodes.ancestry(directory)
     };
     line.into_iter()
         .filter_map(|node| Some((node.inode, Arc::clone(quotas.get(&node.inode)?))))

@@ -229,10 +229,10 @@ impl Filesystem for Served {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let made = self
+        let result = self
             .tree()
             .make_node(parent, name, mode, device, owner(request));
-        entry(reply, made);
+        entry(reply, result);
     }
 
     fn mkdir(
@@ -244,10 +244,10 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyEntry,
     ) {
-        let made = self
+        let result = self
             .tree()
             .make_directory(parent, name, mode, owner(request));
-        entry(reply, made);
+        entry(reply, result);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -266,10 +266,10 @@ impl Filesystem for Served {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let made = self
+        let result = self
             .tree()
             .make_symlink(parent, name, target, owner(request));
-        entry(reply, made);
+        entry(reply, result);
     }
 
     fn rename(

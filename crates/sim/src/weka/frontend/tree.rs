@@ -131,9 +131,10 @@ impl Tree {
     fn changeable(&self, parent: INodeNo, name: &OsStr) -> io::Result<Arc<Node>> {
         let parent = self.nodes.get(parent.0)?;
         parent.view.check_writable()?;
-        match is_snapshots(&parent, name) {
-            true => Err(io::Error::from_raw_os_error(libc::EPERM)),
-            false => Ok(parent),
+        if is_snapshots(&parent, name) {
+            Err(io::Error::from_raw_os_error(libc::EPERM))
+        } else {
+            Ok(parent)
         }
     }
 }
@@ -155,9 +156,10 @@ fn stat_in(parent: &Node, name: &OsStr) -> io::Result<Stat> {
 fn shown(stat: &Stat) -> FileAttr {
     let time = |seconds: i64, nanos: u64| {
         let whole = Duration::new(seconds.unsigned_abs(), u32::try_from(nanos).unwrap_or(0));
-        match seconds >= 0 {
-            true => UNIX_EPOCH + whole,
-            false => UNIX_EPOCH - whole,
+        if seconds >= 0 {
+            UNIX_EPOCH + whole
+        } else {
+            UNIX_EPOCH - whole
         }
     };
     FileAttr {

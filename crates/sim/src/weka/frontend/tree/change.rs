@@ -207,9 +207,10 @@ impl Tree {
     fn check_domains(&self, old: u64, new: u64) -> io::Result<()> {
         let same = old == new
             || self.accounts.domain(&self.nodes, old)? == self.accounts.domain(&self.nodes, new)?;
-        match same {
-            true => Ok(()),
-            false => Err(io::Error::from_raw_os_error(libc::EXDEV)),
+        if same {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EXDEV))
         }
     }
 }
@@ -247,8 +248,9 @@ pub(super) fn delta(had: &Stat, size: u64) -> i64 {
 /// Bytes that go with the last name of a file.
 fn last_bytes(stat: &Stat) -> i64 {
     let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    match regular && stat.st_nlink == 1 {
-        true => -delta(stat, 0),
-        false => 0,
+    if regular && stat.st_nlink == 1 {
+        -delta(stat, 0)
+    } else {
+        0
     }
 }
