@@ -9,6 +9,7 @@ use reqwest::Method;
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use stowage_csi::waiting::on_machine;
 use tokio::time::sleep;
 
 use super::call::Call;
@@ -207,7 +208,7 @@ impl Api {
                 let reason = reason.to_owned();
                 return Err(ApiError::Deadline { doing, reason });
             }
-            sleep(pause).await;
+            on_machine(sleep(pause)).await;
             pause = (pause * 2).min(LATER_LOOK);
         }
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use reqwest::Certificate;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+use stowage_csi::waiting::on_machine;
 use tokio::time::{sleep, timeout};
 
 use super::call::{Attempt, Call, Failure, causes, judge, transport};
@@ -215,7 +216,7 @@ impl Client {
                         reason,
                     }));
                 }
-                match timeout(time, self.attempt(&endpoint, call, body, token)).await {
+                match on_machine(timeout(time, self.attempt(&endpoint, call, body, token))).await {
                     Ok(Ok(envelope)) => return Ok(envelope),
                     Ok(Err(Attempt::Final(failure))) => return Err(failure),
                     Ok(Err(Attempt::Transient(why))) => reason = why,
@@ -228,7 +229,7 @@ impl Client {
             }
             if round + 1 < ROUNDS {
                 let jitter = Duration::from_millis(u64::try_from(chance(100)).unwrap_or(0));
-                sleep((pause + jitter).min(deadline.remaining())).await;
+                on_machine(sleep((pause + jitter).min(deadline.remaining()))).await;
                 pause *= 2;
             }
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
+use stowage_csi::waiting::on_machine;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -49,13 +50,12 @@ impl Sessions {
         client: &Client,
         deadline: Deadline,
     ) -> Result<SecretString, ApiError> {
-        client.touch();
         let seen = self.ended.load(Ordering::Acquire);
         let late = |_| ApiError::Deadline {
             doing: "log in",
             reason: "another caller's login is under way".to_owned(),
         };
-        let mut state = timeout(deadline.remaining(), self.state.lock())
+        let mut state = on_machine(timeout(deadline.remaining(), self.state.lock()))
             .await
             .map_err(late)?;
         if let Some(session) = &state.session

@@ -375,7 +375,14 @@ async fn a_changed_secret_is_a_new_client_at_once() {
     );
     rotated.facts().await.unwrap();
     assert!(!Arc::ptr_eq(rotated.client(), rig.api().client()));
-    assert!(Arc::ptr_eq(rig.api().client(), rig.api().client()));
+    let kept = rig.api();
+    assert!(Arc::ptr_eq(kept.client(), rig.api().client()));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    rig.clusters.let_go(Duration::from_millis(10));
+    assert!(
+        !Arc::ptr_eq(kept.client(), rig.api().client()),
+        "what nobody used is gone"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
