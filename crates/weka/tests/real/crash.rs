@@ -10,8 +10,10 @@ use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_sim::weka::control::Trouble;
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
 
 use crate::cluster::Cluster;
+use crate::helper::{self, Moment};
 use crate::rig::{GIB, Rig, drive, eventually, flags};
 
 /// What a test tells the driver that it wants as a process.
@@ -170,4 +172,47 @@ isolated! {
             }
         }
     }
+
+    async fn a_driver_killed_in_the_middle_of_a_mount_is_followed_by_one_that_adopts_or_repeats_it(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        for moment in [Moment::Before, Moment::After] {
+            let mut volume = String::new();
+            for step in ["create", "publish", "delete"] {
+                let (child, rig) = start(directory, &cluster);
+                forget_mounts(&rig);
+                helper::hold(directory, moment);
+                let call = {
+                    let (rig, volume) = (Rig::of_process(directory, &cluster), volume.clone());
+                    tokio::spawn(async move { perform(&rig, step, &volume).await })
+                };
+                eventually("the mount", || helper::is_held(directory)).await;
+                kill(child);
+                helper::kill(directory, moment);
+                assert!(call.await.unwrap().is_err(), "{moment:?} {step}");
+                let (child, rig) = start(directory, &cluster);
+                volume = perform(&rig, step, &volume).await.unwrap_or_else(|error| panic!("{moment:?} {step}: {error}"));
+                assert!(rig.mounts("mounts").len() <= 1, "{moment:?} {step}: {:?}", rig.mounts("mounts"));
+                if step == "publish" {
+                    assert_eq!(rig.mounts("pods").len(), 1);
+                    rig.unpublish(&volume, "pod").await.unwrap();
+                }
+                assert_eq!(rig.mounts("pods").len(), 0);
+                kill(child);
+            }
+            assert_eq!(cluster.volumes().len(), 0, "{moment:?}");
+        }
+    }
+}
+
+/// One call about one volume; returns its handle.
+async fn perform(rig: &Rig, step: &str, volume: &str) -> Result<String, Status> {
+    match step {
+        "create" => return Ok(rig.create("mounted", GIB, &[]).await?.volume_id),
+        "publish" => drop(
+            rig.publish(volume, "pod", Mode::MultiNodeMultiWriter)
+                .await?,
+        ),
+        _ => rig.delete(volume).await?,
+    }
+    Ok(volume.to_owned())
 }
