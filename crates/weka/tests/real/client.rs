@@ -1,6 +1,7 @@
 //! The Weka client of a node: it refuses, hangs, goes away and serves two clusters.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -99,6 +100,32 @@ isolated! {
         rig.stop().await;
     }
 
+    async fn a_client_that_died_is_mounted_anew(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let volume = rig.create("volume", GIB, &[]).await.unwrap().volume_id;
+        let target = rig.publish(&volume, "pod", MODE).await.unwrap();
+        let place = target.clone();
+        tokio::task::spawn_blocking(move || std::fs::write(place.join("file"), "kept").unwrap()).await.unwrap();
+        let mounts = rig.mounts("");
+        abort_all(directory);
+        let place = target.clone();
+        let dead = tokio::task::spawn_blocking(move || std::fs::metadata(place.join("file")).is_err());
+        assert!(dead.await.unwrap(), "the mount is dead");
+        assert!(stats(&rig, &volume, "pod").await.unwrap().volume_condition.unwrap().abnormal);
+        rig.publish(&volume, "pod", MODE).await.unwrap();
+        let place = target.clone();
+        let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(place.join("file")).unwrap());
+        assert_eq!(text.await.unwrap(), "kept");
+        assert!(rig.mounts("").len() <= mounts.len(), "never stacked: {:?}", rig.mounts(""));
+        // What died meanwhile is taken away from its pod like any other.
+        abort_all(directory);
+        rig.unpublish(&volume, "pod").await.unwrap();
+        rig.delete(&volume).await.unwrap();
+        assert_eq!(cluster.volumes().len(), 0);
+        rig.stop().await;
+    }
+
     async fn two_clusters_are_served_at_once_each_by_its_container(directory: &Path) {
         let cluster = Cluster::start(directory, |_| {}).await;
         let elsewhere = directory.join("elsewhere");
@@ -127,4 +154,37 @@ isolated! {
         told.unpublish(&on_first, "three").await.unwrap();
         rig.stop().await;
     }
+}
+
+/// Cuts the connections between the kernel and the client, as its death does.
+fn abort_all(directory: &Path) {
+    let control = directory.join("fusectl");
+    std::fs::create_dir_all(&control).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "fusectl", "none"])
+        .arg(&control)
+        .status()
+        .unwrap();
+    assert!(mounted.success());
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    // Only those of this test: the machine may have others.
+    let ours = table.lines().filter(|line| {
+        let point = Path::new(line.split(' ').nth(4).unwrap());
+        line.contains(" fuse.wekafs ") && point.starts_with(directory)
+    });
+    for line in ours {
+        let device = line.split(' ').nth(2).unwrap();
+        let (_, minor) = device.split_once(':').unwrap();
+        let abort = control.join(minor).join("abort");
+        if abort.exists() {
+            std::fs::write(abort, "1").unwrap();
+        }
+    }
+    assert!(
+        Command::new("umount")
+            .arg(&control)
+            .status()
+            .unwrap()
+            .success()
+    );
 }
