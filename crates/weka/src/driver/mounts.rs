@@ -126,7 +126,9 @@ impl Mounts {
             options.add(&format!("container_name={container}"), &self.vocabulary);
             directory = format!("{directory}-{}", name::plain(container));
         }
-        let point = self.base.join(name::plain(home.cluster())).join(directory);
+        // By its uid: organizations of one cluster may have filesystems of the same name.
+        let of_filesystem = [home.cluster(), home.uid()].map(name::plain);
+        let point = self.base.join(of_filesystem.join("-")).join(directory);
         let user = self.enter(&point);
         let gate = on_machine(timeout(
             deadline.remaining(),

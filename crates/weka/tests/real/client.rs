@@ -8,6 +8,7 @@ use serde_json::json;
 use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
+use stowage_sim::weka::state::access::Role;
 use tonic::{Code, Status};
 
 use crate::cluster::{Cluster, client, secret_of};
@@ -123,6 +124,33 @@ isolated! {
         rig.unpublish(&volume, "pod").await.unwrap();
         rig.delete(&volume).await.unwrap();
         assert_eq!(cluster.volumes().len(), 0);
+        rig.stop().await;
+    }
+
+    async fn organizations_may_have_filesystems_of_the_same_name(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let control = cluster.array.control();
+        control.add_organization(7, "tenant").await.unwrap();
+        control.add_user(7, "boss", "boss", Role::OrgAdmin).await.unwrap();
+        let body = json!({ "name": "default", "group_name": "default", "total_capacity": 2 * GIB });
+        cluster.call_as(["boss", "boss", "tenant"], "POST", "fileSystems", Some(body)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let credentials = [("username", "boss"), ("password", "boss"), ("organization", "tenant")];
+        let tenant = Rig::of_process(directory, &cluster).with_secret(cluster.secret_with(&credentials));
+        let id = rig.create("volume", GIB, &[]).await.unwrap().volume_id;
+        assert_eq!(tenant.create("volume", GIB, &[]).await.unwrap().volume_id, id);
+        let ours = rig.publish(&id, "ours", MODE).await.unwrap();
+        let theirs = tenant.publish(&id, "theirs", MODE).await.unwrap();
+        let seen = tokio::task::spawn_blocking(move || {
+            std::fs::write(ours.join("file"), "ours").unwrap();
+            theirs.join("file").exists()
+        });
+        assert!(!seen.await.unwrap(), "each sees its own filesystem");
+        rig.unpublish(&id, "ours").await.unwrap();
+        tenant.unpublish(&id, "theirs").await.unwrap();
+        tenant.delete(&id).await.unwrap();
+        assert_eq!(cluster.volumes().len(), 1, "the other's volume stays");
         rig.stop().await;
     }
 

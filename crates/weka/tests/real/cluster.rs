@@ -54,8 +54,20 @@ impl Cluster {
 
     /// The data of a successful call to the array.
     pub async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        self.call_as(["admin", "admin", "Root"], method, path, body)
+            .await
+    }
+
+    /// The same as another user: name, password, organization.
+    pub async fn call_as(
+        &self,
+        [username, password, organization]: [&str; 3],
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Value {
         let http = reqwest::Client::new();
-        let login = json!({ "username": "admin", "password": "admin", "org": "Root" });
+        let login = json!({ "username": username, "password": password, "org": organization });
         let login = http
             .post(format!("{}/login", self.array.url()))
             .json(&login)
