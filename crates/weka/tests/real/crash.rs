@@ -9,6 +9,7 @@ use std::time::Duration;
 use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_sim::weka::control::Trouble;
+use stowage_sim::weka::state::access::Role;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
@@ -18,6 +19,8 @@ use crate::rig::{GIB, Rig, drive, eventually, flags};
 
 /// What a test tells the driver that it wants as a process.
 const FLAGS: &str = "STOWAGE_TEST_DRIVER_FLAGS";
+/// Where it writes everything it could ever log.
+const LOG: &str = "STOWAGE_TEST_DRIVER_LOG";
 
 const HELD: u64 = 20_000;
 
@@ -29,6 +32,14 @@ fn driver_process() {
     };
     // A test that fails cannot stop it.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    if let Some(log) = std::env::var_os(LOG) {
+        let file = std::fs::File::create(log).unwrap();
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(std::sync::Mutex::new(file))
+            .init();
+    }
     let flags = flags.split('\n').map(str::to_owned).collect();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime
@@ -59,6 +70,7 @@ fn start_with(directory: &Path, cluster: &Cluster, more: &[&str]) -> (Child, Rig
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::driver_process", "--nocapture"])
         .env(FLAGS, flags(directory, more).join("\n"))
+        .env(LOG, directory.join("driver.log"))
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
@@ -200,6 +212,33 @@ isolated! {
                 kill(child);
             }
             assert_eq!(cluster.volumes().len(), 0, "{moment:?}");
+        }
+    }
+
+    async fn nothing_secret_is_ever_logged(directory: &Path) {
+        const PASSWORD: &str = "correct-horse-battery";
+        let cluster = Cluster::start(directory, |_| {}).await;
+        cluster.add_filesystem("guarded", &serde_json::json!({ "auth_required": true })).await;
+        let control = cluster.array.control();
+        control.add_user(0, "quiet-user", PASSWORD, Role::ClusterAdmin).await.unwrap();
+        let (child, rig) = start_with(directory, &cluster, &[]);
+        let user = cluster.secret_with(&[("username", "quiet-user"), ("password", PASSWORD)]);
+        let wrong = cluster.secret_with(&[("username", "quiet-user"), ("password", "wrong-horse-battery")]);
+        let rig = rig.with_secret(user);
+        let guarded = [("filesystemName", "guarded")];
+        let volume = rig.create("volume", GIB / 2, &guarded).await.unwrap().volume_id;
+        rig.publish(&volume, "pod", Mode::MultiNodeMultiWriter).await.unwrap();
+        let refused = Rig::of_process(directory, &cluster).with_secret(wrong).create("other", GIB, &[]).await.unwrap_err();
+        control.revoke_tokens(true).await.unwrap();
+        rig.unpublish(&volume, "pod").await.unwrap();
+        rig.delete(&volume).await.unwrap();
+        kill(child);
+        let log = std::fs::read_to_string(directory.join("driver.log")).unwrap();
+        assert!(log.contains("CreateVolume"), "everything is logged");
+        for secret in ["horse-battery", "quiet-user", "token=", "access_token", "refresh_token", "Bearer "] {
+            let line = log.lines().find(|line| line.contains(secret));
+            assert_eq!(line, None, "{secret}");
+            assert!(!refused.message().contains(secret), "{refused}");
         }
     }
 }
