@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use stowage_api::CrdGroup;
 
 /// Puts CSI storage on a Kubernetes cluster and keeps it there.
@@ -105,8 +105,8 @@ pub struct OriginalArgs {
 /// Run a CSI driver
 #[derive(Debug, Subcommand)]
 pub enum Driver {
-    Hostpath(HostpathArgs),
-    // Boxed: it has by far the most flags.
+    // Boxed: they have many flags, each its own.
+    Hostpath(Box<HostpathArgs>),
     Weka(Box<WekaArgs>),
 }
 
@@ -125,6 +125,20 @@ Examples:
 pub struct WekaArgs {
     #[command(flatten)]
     pub driver: stowage_weka::Args,
+
+    /// Open the HTTP port at --metricsport, unless --http-endpoint says where
+    #[arg(long = "enablemetrics", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true")]
+    pub enable_metrics: bool,
+
+    /// Port for --enablemetrics
+    #[arg(long = "metricsport", value_name = "PORT", default_value_t = 9090)]
+    pub metrics_port: u16,
+
+    /// Write log lines as JSON, as --log-format json does
+    #[arg(long = "usejsonlogging", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true")]
+    pub use_json_logging: bool,
 
     #[command(flatten)]
     pub service: stowage_service::ServiceArgs,

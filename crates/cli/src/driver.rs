@@ -3,6 +3,8 @@
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::server::Shutdown;
 use stowage_service::Service;
+use stowage_service::admin::Endpoint;
+use stowage_service::log::Format;
 
 use crate::args::{HostpathArgs, WekaArgs};
 
@@ -19,7 +21,16 @@ pub async fn hostpath(args: HostpathArgs) -> anyhow::Result<()> {
 }
 
 /// Serves the driver for Weka until SIGTERM.
-pub async fn weka(args: WekaArgs) -> anyhow::Result<()> {
+pub async fn weka(mut args: WekaArgs) -> anyhow::Result<()> {
+    if args.enable_metrics && args.service.admin.http_endpoint == Endpoint::Off {
+        args.service.admin.http_endpoint = Endpoint::On {
+            host: String::new(),
+            port: args.metrics_port,
+        };
+    }
+    if args.use_json_logging {
+        args.service.log.log_format = Format::Json;
+    }
     let service = Service::start(&args.service)?;
     let name = args.driver.driver_name.clone();
     let metrics = service.metrics();

@@ -70,7 +70,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 .worker_threads(DRIVER_THREADS)
                 .enable_all()
                 .build()?
-                .block_on(driver::hostpath(args))
+                .block_on(driver::hostpath(*args))
         }
         Command::Driver(Driver::Weka(args)) => {
             stowage_service::arenas::limit();

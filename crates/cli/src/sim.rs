@@ -31,9 +31,10 @@ pub async fn weka(args: SimWekaArgs) -> anyhow::Result<()> {
         array: array.control().url().to_owned(),
         node: args.frontend,
     };
-    let frontend = match args.no_frontend {
-        true => None,
-        false => Some(Frontend::start(&options).await?),
+    let frontend = if args.no_frontend {
+        None
+    } else {
+        Some(Frontend::start(&options).await?)
     };
     if let Some(frontend) = &frontend {
         tracing::info!(socket = %frontend.socket().display(), "Filesystems can be mounted here.");

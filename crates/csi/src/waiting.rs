@@ -32,8 +32,8 @@ pub fn of_this_call<F: Future>(work: F) -> impl Future<Output = F::Output> {
     async move { spent.during(work).await }
 }
 
-/// Waits for the machine. Outside of a call the time is not counted.
-pub(crate) async fn on_machine<F: Future>(work: F) -> F::Output {
+/// Waits for the machine, or for an array behind it. Outside of a call the time is not counted.
+pub async fn on_machine<F: Future>(work: F) -> F::Output {
     let started = Instant::now();
     let result = work.await;
     let nanoseconds = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 
-use crate::args::Config;
+use crate::config::Config;
 use crate::error::Error;
 use crate::handle::{Backing, Handle};
 use crate::metrics::Metrics;
@@ -39,9 +39,6 @@ pub(crate) mod threads;
 pub(crate) mod trash;
 pub(crate) mod turns;
 pub(crate) mod volume;
-
-#[cfg(test)]
-mod tests;
 
 /// How much earlier than its caller a call gives up, so that the caller hears why.
 const HEAD_START: Duration = Duration::from_millis(250);

@@ -160,8 +160,8 @@ impl Error {
             | Self::Parameter(_)
             | Self::Option(_)
             | Self::Block
-            | Self::NotEncrypted(_) => Code::InvalidArgument,
-            Self::FilesystemMissing(_) => Code::InvalidArgument,
+            | Self::NotEncrypted(_)
+            | Self::FilesystemMissing(_) => Code::InvalidArgument,
             Self::Size(_) => Code::OutOfRange,
             Self::Access(error) => access_code(error),
             Self::Client(_)

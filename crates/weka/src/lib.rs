@@ -4,7 +4,7 @@
 //! or, in the old model, through the mount alone. Handles, names, attributes and parameters are those of earlier drivers:
 //! their volumes go on.
 //!
-//! - [`args`]: the command line; [`run`] is the whole driver.
+//! - [`args`]: the command line, `config`: what it means; [`run`] is the whole driver.
 //! - `handle`, `name`, `parameters`, `secret`, `options`, `overrides`, `capacity`, `quota`, `version`, `procfs`, `topology`:
 //!   what callers, clusters and the kernel say, parsed once. Pure.
 //! - `rest`: the client of a cluster's API.
@@ -13,6 +13,7 @@
 
 pub mod args;
 mod capacity;
+mod config;
 mod driver;
 mod error;
 mod handle;
@@ -30,5 +31,6 @@ mod topology;
 mod version;
 
 pub use args::Args;
+pub use config::FlagError;
 pub use metrics::Metrics;
 pub use start::{Reports, StartError, run};

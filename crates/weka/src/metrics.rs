@@ -223,10 +223,10 @@ impl Metrics {
         &self.operations[operation.index()]
     }
 
-    pub(crate) fn api_call(&self, labels: ApiLabels, time: Duration) {
-        self.api_count.get_or_create(&labels).inc();
+    pub(crate) fn api_call(&self, labels: &ApiLabels, time: Duration) {
+        self.api_count.get_or_create(labels).inc();
         self.api_seconds
-            .get_or_create(&labels)
+            .get_or_create(labels)
             .observe(time.as_secs_f64());
     }
 
@@ -334,7 +334,7 @@ mod tests {
             url: "cluster",
             status: 200,
         };
-        metrics.api_call(labels, Duration::from_millis(3));
+        metrics.api_call(&labels, Duration::from_millis(3));
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         for line in [

@@ -69,6 +69,18 @@ pub(crate) fn mount_point(filesystem: &str, options: &str) -> String {
     format!("{}-{hash}", readable(filesystem, DIRECTORY_CHARACTERS))
 }
 
+/// A name of the cluster's as one plain component of a path.
+pub(crate) fn plain(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            c
+        } else {
+            '_'
+        }
+    };
+    name.chars().map(plain).take(DIRECTORY_CHARACTERS).collect()
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -127,6 +139,13 @@ mod tests {
         assert_eq!(readable("имя:тест a/b", 64), ":ab");
         assert_eq!(readable("a+b_c.d-e", 64), "ab_c.d-e");
         assert_eq!(readable(&"x".repeat(100), 64).len(), 64);
+    }
+
+    #[test]
+    fn a_name_from_elsewhere_is_one_component() {
+        assert_eq!(plain("28e2e104-2e42-c6f8"), "28e2e104-2e42-c6f8");
+        assert_eq!(plain("../../etc"), "______etc");
+        assert_eq!(plain(".."), "__");
     }
 
     #[test]

@@ -173,11 +173,6 @@ impl Options {
         }
     }
 
-    /// Whether there is an option of this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.by_name.contains_key(name)
-    }
-
     /// The options as words, sorted.
     pub(crate) fn to_words(&self) -> Vec<String> {
         let word = |(name, value): (&String, &Option<String>)| written(name, value.as_deref());

@@ -2,6 +2,7 @@
 //!
 //! - [`endpoint`]: addresses, and moving on from one that fails.
 //! - [`client`]: one client per secret; sends calls, repeats them elsewhere when an endpoint fails.
+//! - [`call`]: one call, and what its answer means.
 //! - [`session`]: logs in once for many callers.
 //! - [`facts`]: release, role and identity of the cluster, kept current in the background.
 //! - [`api`]: the calls that the driver makes, one function each.
@@ -16,6 +17,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 pub(crate) mod api;
+mod call;
 pub(crate) mod client;
 pub(crate) mod clusters;
 pub(crate) mod endpoint;

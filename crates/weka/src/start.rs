@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
-use crate::args::{Args, Config, FlagError, WekaMode};
+use crate::args::{Args, WekaMode};
+use crate::config::{Config, FlagError};
 use crate::driver::Driver;
 use crate::driver::client::LocalClient;
 use crate::driver::controller::ControllerService;
@@ -65,39 +66,12 @@ pub struct Reports {
     pub health: Health,
 }
 
-/// The seams to the machine.
-pub(crate) struct Host {
-    pub(crate) mounter: Arc<dyn Mounter>,
-    pub(crate) stats: Arc<Stats>,
-}
-
-impl Host {
-    /// This machine.
-    pub(crate) fn this() -> Self {
-        let exec: Arc<dyn Exec> = Arc::new(HostExec);
-        let stats = Arc::new(Stats::default());
-        Self {
-            mounter: Arc::new(HostMounter::new(exec, stats.clone())),
-            stats,
-        }
-    }
-}
-
 /// Serves the driver until `shutdown`.
 pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(), StartError> {
-    run_on(Host::this(), args, reports, shutdown).await
-}
-
-pub(crate) async fn run_on(
-    host: Host,
-    args: Args,
-    reports: Reports,
-    shutdown: Shutdown,
-) -> Result<(), StartError> {
     stowage_service::client::install_crypto_provider();
     let kube = args.kube.clone();
     let config = Config::try_from(args)?;
-    let driver = Arc::new(assemble(config, host, &kube, reports.weka).await?);
+    let driver = Arc::new(assemble(config, &kube, reports.weka).await?);
     let socket = Socket::bind(&driver.config.endpoint)?;
     tracing::info!(
         driver = driver.config.driver_name,
@@ -117,12 +91,7 @@ pub(crate) async fn run_on(
     Ok(served?)
 }
 
-async fn assemble(
-    config: Config,
-    host: Host,
-    kube: &KubeArgs,
-    metrics: Metrics,
-) -> Result<Driver, StartError> {
+async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<Driver, StartError> {
     let is_node = config.mode != WekaMode::Controller;
     let wants_kube = is_node && (config.labels || config.overrides);
     let kube = if wants_kube {
@@ -135,7 +104,9 @@ async fn assemble(
     } else {
         BTreeMap::new()
     };
-    let Host { mounter, stats } = host;
+    let exec: Arc<dyn Exec> = Arc::new(HostExec);
+    let stats = Arc::new(Stats::default());
+    let mounter: Arc<dyn Mounter> = Arc::new(HostMounter::new(exec, stats.clone()));
     let threads = Threads::default();
     let client = LocalClient {
         modules: config.proc_modules.clone(),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use tokio::net::TcpListener;
@@ -16,6 +16,9 @@ use super::{Options, rest};
 
 /// How often what is done with being removed is let go of.
 const SWEEP: Duration = Duration::from_millis(50);
+
+/// How long another cluster may take to let go of the data directory.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a cluster does not start.
 #[derive(Debug, thiserror::Error)]
@@ -56,9 +59,7 @@ impl Running {
     /// Stops all endpoints, forgets everything but the data directory, and starts those that ran again.
     pub async fn restart(&self, down: Duration) -> Result<(), StartError> {
         let before = self.endpoints.status();
-        for number in 0..before.len() {
-            self.endpoints.stop(number)?;
-        }
+        self.endpoints.stop_all();
         self.core.reload().await?;
         tokio::time::sleep(down).await;
         for (number, endpoint) in before.iter().enumerate() {
@@ -73,7 +74,7 @@ impl Running {
 impl Array {
     /// Starts a cluster. Must be called inside a tokio runtime, which then serves it.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let core = Arc::new(Core::open(&options)?);
+        let core = Arc::new(open(&options).await?);
         let tls = options.tls.then_some(options.data.as_path());
         let endpoints = Arc::new(Endpoints::bind(&options.listen, tls).await?);
         let router = rest::router(Arc::clone(&core), Arc::clone(&endpoints));
@@ -129,6 +130,26 @@ impl Array {
     /// The certificate that HTTPS clients must trust, as PEM.
     pub fn ca_certificate(&self) -> std::io::Result<String> {
         std::fs::read_to_string(self.running.data.join("ca.pem"))
+    }
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        // The endpoints hold what they serve, and what they serve knows the endpoints: they do not end by themselves.
+        self.running.endpoints.stop_all();
+    }
+}
+
+/// Opens the data directory, which a cluster that was just dropped lets go of a moment later.
+async fn open(options: &Options) -> Result<Core, StoreError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match Core::open(options) {
+            Err(StoreError::InUse(_)) if Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            result => return result,
+        }
     }
 }
 

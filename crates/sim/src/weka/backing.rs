@@ -13,7 +13,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs::{DirEntry, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -187,7 +187,10 @@ impl Backing {
                 self.remember(filesystem, inode, path.clone());
                 return Ok(Some(self.found(filesystem, path)));
             }
-            next.extend(directories(&path)?);
+            for (number, path) in directories(&path)? {
+                self.remember(filesystem, number, path.clone());
+                next.push_back(path);
+            }
         }
         Ok(None)
     }
@@ -241,11 +244,12 @@ pub fn usage(directory: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-fn directories(path: &Path) -> io::Result<Vec<PathBuf>> {
+/// The directories in a directory, with their inodes.
+fn directories(path: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(entries(path)?
         .into_iter()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
+        .map(|entry| (shown_inode(entry.ino()), entry.path()))
         .collect())
 }
 

@@ -30,6 +30,7 @@ pub struct Core {
     kept: Mutex<Kept>,
     knobs: Mutex<Knobs>,
     requests: Mutex<VecDeque<SeenRequest>>,
+    quota_locks: quotas::Locks,
     /// Where files are.
     pub backing: Backing,
     /// What goes wrong.
@@ -106,6 +107,7 @@ impl Core {
             }),
             knobs: Mutex::new(Knobs::from(options)),
             requests: Mutex::default(),
+            quota_locks: quotas::Locks::default(),
             backing: Backing::new(&options.data),
             faults: Faults::default(),
             frontends: Frontends::default(),

@@ -54,7 +54,7 @@ pub enum EndpointError {
     Unknown(usize),
 }
 
-/// The ports of the REST API. Dropping it closes all.
+/// The ports of the REST API.
 #[derive(Debug)]
 pub struct Endpoints {
     list: Vec<Endpoint>,
@@ -67,6 +67,15 @@ struct Endpoint {
     /// The port from the moment it is bound until it is served.
     listener: Mutex<Option<std::net::TcpListener>>,
     serving: Mutex<Option<CancellationToken>>,
+}
+
+impl Endpoint {
+    fn stop(&self) {
+        drop(lock(&self.listener).take());
+        if let Some(stop) = lock(&self.serving).take() {
+            stop.cancel();
+        }
+    }
 }
 
 /// How an endpoint is.
@@ -138,24 +147,17 @@ impl Endpoints {
 
     /// Closes one, and every connection to it. Called twice: it is closed already.
     pub fn stop(&self, number: usize) -> Result<(), EndpointError> {
-        let endpoint = self.get(number)?;
-        drop(lock(&endpoint.listener).take());
-        if let Some(stop) = lock(&endpoint.serving).take() {
-            stop.cancel();
-        }
+        self.get(number)?.stop();
         Ok(())
+    }
+
+    /// Closes all.
+    pub fn stop_all(&self) {
+        self.list.iter().for_each(Endpoint::stop);
     }
 
     fn get(&self, number: usize) -> Result<&Endpoint, EndpointError> {
         self.list.get(number).ok_or(EndpointError::Unknown(number))
-    }
-}
-
-impl Drop for Endpoints {
-    fn drop(&mut self) {
-        for number in 0..self.list.len() {
-            let _ = self.stop(number);
-        }
     }
 }
 

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use fuser::{Config, Session, SessionACL};
 use tokio::runtime::Handle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use self::served::Served;
 use self::stage::StageFiles;
@@ -68,7 +68,7 @@ pub enum FrontendError {
 #[derive(Debug)]
 pub struct Frontend {
     socket: PathBuf,
-    _stop: DropGuard,
+    stop: CancellationToken,
 }
 
 struct Shared {
@@ -112,10 +112,7 @@ impl Frontend {
             move || accept(&listener, &shared, &stop)
         });
         tokio::spawn(report_on(control, report, files, stop.clone()));
-        Ok(Self {
-            socket,
-            _stop: stop.drop_guard(),
-        })
+        Ok(Self { socket, stop })
     }
 
     /// Its socket.
@@ -126,6 +123,7 @@ impl Frontend {
 
 impl Drop for Frontend {
     fn drop(&mut self) {
+        self.stop.cancel();
         // Wakes the thread that waits for the next mount, which then sees that it is over.
         let _ = UnixStream::connect(&self.socket);
         let _ = std::fs::remove_file(&self.socket);

@@ -174,9 +174,10 @@ pub fn run(request: &Request, sockets: &Path) -> Result<(), MountError> {
 fn choose(sockets: &Path, container: Option<&str>) -> Result<PathBuf, MountError> {
     if let Some(container) = container {
         let socket = sockets.join(format!("{container}.sock"));
-        return match socket.exists() && !container.contains('/') {
-            true => Ok(socket),
-            false => Err(MountError::NoClient(format!("container `{container}`"))),
+        return if socket.exists() && !container.contains('/') {
+            Ok(socket)
+        } else {
+            Err(MountError::NoClient(format!("container `{container}`")))
         };
     }
     let found: Vec<PathBuf> = std::fs::read_dir(sockets)

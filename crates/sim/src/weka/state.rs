@@ -3,6 +3,8 @@
 //! [`State`] is plain data. The modules below it decide: each takes the state, a request and the time, and returns the
 //! [`Change`]s to make or a [`Refusal`]; none of them does I/O. [`store`] makes changes durable.
 //!
+//! An object that is being removed is there, and in the way of another of its name, until somebody carried the removal out.
+//!
 //! Time is in milliseconds since 1970. Nothing has a timer: a filesystem that is being created, a quota that is being
 //! added or a snapshot that is being removed carries the moment at which it will be done.
 

@@ -2,8 +2,9 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::sync::{Arc, Barrier};
 
-use crate::rig::{Rig, blocking, errno, fill};
+use crate::rig::{Rig, errno, fill};
 
 const MIB: usize = 1 << 20;
 
@@ -46,11 +47,14 @@ async fn two_frontends_together_write_no_byte_too_many() {
     ];
     std::fs::create_dir(mounts[0].join("volume")).unwrap();
     let quota = rig.limit("/volume", LIMIT, LIMIT).await;
+    let together = Arc::new(Barrier::new(4));
     let writers: Vec<_> = (0..4)
         .map(|number| {
             let path = mounts[number % 2].join(format!("volume/{number}"));
-            blocking(move || {
+            let together = Arc::clone(&together);
+            tokio::task::spawn_blocking(move || {
                 let mut file = std::fs::File::create(path).unwrap();
+                together.wait();
                 let mut written = 0_u64;
                 loop {
                     match file.write(&[b'x'; 8192]) {
@@ -63,7 +67,7 @@ async fn two_frontends_together_write_no_byte_too_many() {
         .collect();
     let mut total = 0;
     for writer in writers {
-        let (written, ended) = writer.await;
+        let (written, ended) = writer.await.unwrap();
         assert_eq!(ended, Some(libc::EDQUOT));
         assert!(written > 0);
         total += written;

@@ -46,7 +46,7 @@ impl Rig {
         };
         let login = json!({ "username": "admin", "password": "admin", "org": "Root" });
         let login = rig.call("POST", "login", Some(login)).await;
-        rig.token = login["access_token"].as_str().unwrap().to_owned();
+        rig.token = login["access_token"].as_str().unwrap().into();
         rig
     }
 

@@ -19,6 +19,16 @@ impl Rig {
         Self { array, data }
     }
 
+    /// Things take long enough to be seen on a busy machine.
+    pub async fn slow() -> Self {
+        let long = std::time::Duration::from_secs(2);
+        Self::start(|options| {
+            (options.creation_delay, options.removal_delay) = (long, long);
+            options.quota_delay = long;
+        })
+        .await
+    }
+
     pub async fn release(release: &str) -> Self {
         Self::start(|options| options.release = Some(release.parse().unwrap())).await
     }
@@ -75,8 +85,9 @@ impl Client {
         let mut client = Self::anonymous(url);
         let body = json!({ "username": name, "password": password, "org": org });
         let reply = client.post("login", body).await;
-        client.token = reply.data()["access_token"].as_str().unwrap().to_owned();
-        client.refresh_token = reply.data()["refresh_token"].as_str().unwrap().to_owned();
+        let text = |field: &str| reply.data()[field].as_str().unwrap().to_owned();
+        client.token = text("access_token");
+        client.refresh_token = text("refresh_token");
         client
     }
 

@@ -58,7 +58,7 @@ async fn work_goes_on_when_the_client_gives_up() {
 
 #[tokio::test]
 async fn quotas_can_be_slow_or_end_in_an_error() {
-    let rig = Rig::start(|_| {}).await;
+    let rig = Rig::slow().await;
     let client = rig.admin().await;
     let uid = client.default_uid().await;
     let root = client
@@ -80,7 +80,9 @@ async fn quotas_can_be_slow_or_end_in_an_error() {
     assert_ne!(set.data()["inode_id"], asked);
     assert_eq!(client.delete(&path).await.status, 200);
     assert_eq!(client.get(&path).await.data()["status"], "DELETING");
-    while client.get(&path).await.status != 404 {}
+    while client.get(&path).await.status != 404 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     control
         .turn(|knobs| (knobs.quota_error, knobs.quota_delay) = (false, 3_600_000))
         .await

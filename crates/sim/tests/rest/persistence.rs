@@ -36,3 +36,26 @@ async fn a_restart_forgets_nothing_that_was_answered() {
         .await;
     assert_eq!(again.data()["inode_id"], inode);
 }
+
+#[tokio::test]
+async fn a_dropped_cluster_answers_no_more_and_another_takes_its_directory() {
+    let rig = Rig::start(|_| {}).await;
+    let client = rig.admin().await;
+    client.create_filesystem("kept").await.data();
+    let Rig { array, data } = rig;
+    drop(array);
+    let get = || client.call(reqwest::Method::GET, "cluster", None);
+    while get().await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let options = stowage_sim::weka::Options::new(data.path());
+    let array = stowage_sim::weka::Array::start(options).await.unwrap();
+    assert!(
+        array
+            .control()
+            .filesystem_uid("kept")
+            .await
+            .unwrap()
+            .is_some()
+    );
+}

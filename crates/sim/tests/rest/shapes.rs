@@ -92,7 +92,7 @@ async fn a_filesystem() {
 
 #[tokio::test]
 async fn a_filesystem_from_creation_to_removal() {
-    let rig = Rig::start(|_| {}).await;
+    let rig = Rig::slow().await;
     let client = rig.admin().await;
     let made = client.create_filesystem("new").await;
     assert_eq!(made.data()["is_creating"], true);
@@ -128,7 +128,7 @@ async fn a_filesystem_from_creation_to_removal() {
 
 #[tokio::test]
 async fn a_quota() {
-    let rig = Rig::start(|_| {}).await;
+    let rig = Rig::slow().await;
     let client = rig.admin().await;
     let uid = client.default_uid().await;
     let root = rig.data.path().join("filesystems").join(&uid).join("root");
@@ -154,6 +154,7 @@ async fn a_quota() {
         if reply.data()["status"] == "ACTIVE" {
             break reply;
         }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     };
     let expected = json!({
         "quota_id": quota.data()["quota_id"],
@@ -206,7 +207,7 @@ async fn a_path_that_is_not_there() {
 
 #[tokio::test]
 async fn snapshots() {
-    let rig = Rig::start(|_| {}).await;
+    let rig = Rig::slow().await;
     let client = rig.admin().await;
     let uid = client.default_uid().await;
     let places = rig.data.path().join("filesystems").join(&uid);
@@ -264,7 +265,9 @@ async fn snapshots() {
     let path = format!("snapshots/{}", snapshot["uid"].as_str().unwrap());
     assert_eq!(client.delete(&path).await.status, 200);
     assert_eq!(client.get(&path).await.data()["isRemoving"], true);
-    while client.get(&path).await.status != 404 {}
+    while client.get(&path).await.status != 404 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     while places.join("snapshots/point").exists() {
         tokio::task::yield_now().await;
     }

@@ -86,7 +86,7 @@ impl LocalClient {
     /// Whether a container of the cluster is on this machine: by name, or by an address that only this machine can use.
     fn is_here(&self, container: &Container) -> bool {
         let by_name = container.hostname == self.node;
-        let address = container.container_ip.parse::<IpAddr>();
+        let address = container.ip.parse::<IpAddr>();
         by_name || address.is_ok_and(|address| UdpSocket::bind((address, 0)).is_ok())
     }
 }

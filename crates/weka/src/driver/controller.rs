@@ -113,7 +113,8 @@ impl Controller for ControllerService {
             let volume = done.volume.as_ref()?;
             u64::try_from(volume.capacity_bytes).ok()
         };
-        let work = create::create(driver, request, deadline);
+        // Boxed: it is large, and most calls are small.
+        let work = Box::pin(create::create(driver, request, deadline));
         let work = driver
             .turns
             .take(Operation::CreateVolume, &cluster, deadline, bytes, work);
@@ -128,7 +129,8 @@ impl Controller for ControllerService {
         let (driver, deadline) = (&self.0, self.0.deadline(&request));
         let request = self.checked(request)?;
         let cluster = cluster_of(&request.secrets).to_owned();
-        let work = delete::delete(driver, request, deadline);
+        // Boxed: it is large, and most calls are small.
+        let work = Box::pin(delete::delete(driver, request, deadline));
         let work = driver
             .turns
             .take(Operation::DeleteVolume, &cluster, deadline, |_| None, work);
@@ -144,7 +146,8 @@ impl Controller for ControllerService {
         let request = self.checked(request)?;
         let cluster = cluster_of(&request.secrets).to_owned();
         let bytes = |done: &ControllerExpandVolumeResponse| u64::try_from(done.capacity_bytes).ok();
-        let work = expand::expand(driver, request, deadline);
+        // Boxed: it is large, and most calls are small.
+        let work = Box::pin(expand::expand(driver, request, deadline));
         let work = driver
             .turns
             .take(Operation::ExpandVolume, &cluster, deadline, bytes, work);

@@ -17,6 +17,7 @@ use stowage_csi::host::blocking;
 use stowage_csi::host::mount::{FsMount, Mounter, Unmount, ensure_unmounted, remove_mount_point};
 use stowage_csi::host::mountinfo::{Device, Mount};
 use stowage_csi::host::stat::Health;
+use stowage_csi::waiting::on_machine;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -123,11 +124,17 @@ impl Mounts {
         let mut directory = name::mount_point(&home.filesystem, &options.to_string());
         if let Some(container) = &container {
             options.add(&format!("container_name={container}"), &self.vocabulary);
-            directory = format!("{directory}-{}", container.replace('/', "_"));
+            directory = format!("{directory}-{}", name::plain(container));
         }
-        let point = self.base.join(home.cluster()).join(directory);
+        // By its uid: organizations of one cluster may have filesystems of the same name.
+        let of_filesystem = [home.cluster(), home.uid()].map(name::plain);
+        let point = self.base.join(of_filesystem.join("-")).join(directory);
         let user = self.enter(&point);
-        let gate = timeout(deadline.remaining(), user.gate.clone().lock_owned()).await;
+        let gate = on_machine(timeout(
+            deadline.remaining(),
+            user.gate.clone().lock_owned(),
+        ))
+        .await;
         let gate = gate.map_err(|_| Error::DeadTarget(point.clone()))?;
         let device = match self.look(&point, &home.filesystem).await? {
             Some(device) => device,
@@ -210,8 +217,8 @@ impl Mounts {
             drop((gate, user));
             Ok::<_, Error>(())
         });
-        match timeout(deadline.remaining(), task).await {
-            Ok(Ok(mounted)) => mounted,
+        match on_machine(timeout(deadline.remaining(), task)).await {
+            Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::MountLost(home.filesystem.clone())),
             Err(_) => Err(Error::Late),
         }

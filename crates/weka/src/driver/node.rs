@@ -94,7 +94,8 @@ impl Node for NodeService {
             .map(|handle| handle.filesystem().to_owned())
             .unwrap_or_default();
         let turn = format!("{}/{filesystem}", cluster_of(&request.secrets));
-        let work = publish::publish(driver, request, deadline);
+        // Boxed: it is large, and most calls are small.
+        let work = Box::pin(publish::publish(driver, request, deadline));
         let work = driver
             .turns
             .take(Operation::PublishVolume, &turn, deadline, |_| None, work);

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use stowage_csi::locks::VolumeGuard;
+use stowage_csi::waiting::on_machine;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -71,7 +72,7 @@ impl Threads {
             .spawn(begun)
             .map_err(Stuck::Thread)?;
         let time = deadline.remaining();
-        match timeout(time, answer).await {
+        match on_machine(timeout(time, answer)).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(_)) => Err(Stuck::Lost),
             Err(_) => Err(Stuck::Hung(time)),

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::args::Concurrency;
+use crate::config::Concurrency;
 use crate::error::Error;
 use crate::metrics::{Metrics, Operation};
 use crate::rest::Deadline;

@@ -95,7 +95,7 @@ impl Driver {
         W: FnOnce(&Root) -> Result<T, Error> + Send + 'static,
     {
         let mounted = self.mounts.ensure(home, options, deadline).await?;
-        let key = format!("{}/{}", home.cluster(), home.filesystem);
+        let key = format!("{}/{}", home.cluster(), home.uid());
         let work = move || {
             let root = mounted.root()?;
             work(&root)

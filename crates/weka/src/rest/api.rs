@@ -9,9 +9,11 @@ use reqwest::Method;
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use stowage_csi::waiting::on_machine;
 use tokio::time::sleep;
 
-use super::client::{Call, Client};
+use super::call::Call;
+use super::client::Client;
 use super::facts::Facts;
 use super::wire::{Container, Filesystem, MountToken, Quota, QuotaStatus, Resolved};
 use super::{ApiError, Deadline};
@@ -206,7 +208,7 @@ impl Api {
                 let reason = reason.to_owned();
                 return Err(ApiError::Deadline { doing, reason });
             }
-            sleep(pause).await;
+            on_machine(sleep(pause)).await;
             pause = (pause * 2).min(LATER_LOOK);
         }
     }
@@ -235,7 +237,7 @@ impl Api {
         Ok(all
             .into_iter()
             .filter(usable)
-            .map(|container| container.container_name)
+            .map(|container| container.name)
             .collect())
     }
 

@@ -1,15 +1,16 @@
 //! One client of one cluster under one secret: sends calls, and repeats them elsewhere when an endpoint fails.
 
-use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use reqwest::{Certificate, Method, StatusCode};
+use reqwest::Certificate;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+use stowage_csi::waiting::on_machine;
 use tokio::time::{sleep, timeout};
 
+use super::call::{Attempt, Call, Failure, causes, judge, transport};
 use super::endpoint::{Endpoint, Endpoints};
 use super::facts::Facts;
 use super::session::Sessions;
@@ -39,47 +40,6 @@ pub(crate) struct ClientOptions {
     pub(crate) timeout: Duration,
 }
 
-/// One call.
-#[derive(Debug, Clone)]
-pub(crate) struct Call {
-    pub(crate) method: Method,
-    /// For metrics: the path with names in place of values.
-    pub(crate) route: &'static str,
-    pub(crate) path: String,
-    pub(crate) query: Vec<(&'static str, String)>,
-    /// For messages: "may not ...", "refuses to ...".
-    pub(crate) doing: &'static str,
-}
-
-impl Call {
-    pub(crate) fn get(route: &'static str, path: impl Into<String>, doing: &'static str) -> Self {
-        Self {
-            method: Method::GET,
-            route,
-            path: path.into(),
-            query: Vec::new(),
-            doing,
-        }
-    }
-
-    pub(crate) fn with(
-        method: Method,
-        route: &'static str,
-        path: impl Into<String>,
-        doing: &'static str,
-    ) -> Self {
-        Self {
-            method,
-            ..Self::get(route, path, doing)
-        }
-    }
-
-    pub(crate) fn query(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.query.push((name, value.into()));
-        self
-    }
-}
-
 /// A client of one cluster.
 pub(crate) struct Client {
     pub(crate) credentials: Credentials,
@@ -92,13 +52,6 @@ pub(crate) struct Client {
     born: Instant,
     /// Milliseconds after birth.
     used: AtomicU64,
-}
-
-/// An answer of the array that is no success.
-pub(super) enum Failure {
-    /// The token is not valid any more.
-    Unauthorized(String),
-    Api(ApiError),
 }
 
 impl Client {
@@ -263,12 +216,12 @@ impl Client {
                         reason,
                     }));
                 }
-                match timeout(time, self.attempt(&endpoint, call, body, token)).await {
+                match on_machine(timeout(time, self.attempt(&endpoint, call, body, token))).await {
                     Ok(Ok(envelope)) => return Ok(envelope),
                     Ok(Err(Attempt::Final(failure))) => return Err(failure),
                     Ok(Err(Attempt::Transient(why))) => reason = why,
                     Err(_) => {
-                        reason = format!("{endpoint} has not answered for {} ms", time.as_millis())
+                        reason = format!("{endpoint} has not answered for {} ms", time.as_millis());
                     }
                 }
                 tracing::debug!(%endpoint, reason, "An endpoint is left for the next one.");
@@ -276,7 +229,7 @@ impl Client {
             }
             if round + 1 < ROUNDS {
                 let jitter = Duration::from_millis(u64::try_from(chance(100)).unwrap_or(0));
-                sleep((pause + jitter).min(deadline.remaining())).await;
+                on_machine(sleep((pause + jitter).min(deadline.remaining()))).await;
                 pause *= 2;
             }
         }
@@ -318,7 +271,8 @@ impl Client {
             .bytes()
             .await
             .map_err(|error| transport(&error.without_url()))?;
-        self.judge(call, status, &text)
+        let role = self.known().and_then(|facts| facts.role.clone());
+        judge(call, role, status, &text)
     }
 
     fn count(&self, endpoint: &Endpoint, call: &Call, status: u16, time: Duration) {
@@ -332,89 +286,6 @@ impl Client {
             url: call.route,
             status,
         };
-        self.metrics.api_call(labels, time);
+        self.metrics.api_call(&labels, time);
     }
-
-    /// What an answer means. 503 and its likes come from an endpoint that is on its way up or down.
-    fn judge(&self, call: &Call, status: StatusCode, text: &[u8]) -> Result<Envelope, Attempt> {
-        let doing = call.doing;
-        let parsed = serde_json::from_slice::<Envelope>(text);
-        if status.is_success() {
-            return parsed.map_err(|error| {
-                let reason = error.to_string();
-                Attempt::Final(Failure::Api(ApiError::Malformed { doing, reason }))
-            });
-        }
-        let message = parsed.map_or_else(|_| shortened(text), |envelope| said(&envelope, text));
-        let error = match status {
-            StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::BAD_GATEWAY
-            | StatusCode::GATEWAY_TIMEOUT
-            | StatusCode::TOO_MANY_REQUESTS => {
-                return Err(Attempt::Transient(format!(
-                    "status {}: {message}",
-                    status.as_u16()
-                )));
-            }
-            StatusCode::UNAUTHORIZED => {
-                return Err(Attempt::Final(Failure::Unauthorized(message)));
-            }
-            StatusCode::FORBIDDEN => ApiError::Forbidden {
-                doing,
-                role: self.known().and_then(|facts| facts.role.clone()),
-                message,
-            },
-            StatusCode::NOT_FOUND => ApiError::Missing { doing, message },
-            status => ApiError::Refused {
-                doing,
-                status: status.as_u16(),
-                message,
-            },
-        };
-        Err(Attempt::Final(Failure::Api(error)))
-    }
-}
-
-/// How one attempt failed.
-enum Attempt {
-    /// Another endpoint, or the same one later, may do better.
-    Transient(String),
-    Final(Failure),
-}
-
-/// A request that was not answered. A certificate that is not trusted is not a matter of time.
-fn transport(error: &reqwest::Error) -> Attempt {
-    let reason = causes(error);
-    if reason.contains("certificate") {
-        return Attempt::Final(Failure::Api(ApiError::Untrusted { reason }));
-    }
-    Attempt::Transient(reason)
-}
-
-fn causes(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
-/// What the array said: its message, and the rest of the answer where that names the error.
-fn said(envelope: &Envelope, text: &[u8]) -> String {
-    let mut said = envelope.message.clone().unwrap_or_default();
-    if !envelope.data.is_null() || said.is_empty() {
-        let rest = if envelope.data.is_null() {
-            shortened(text)
-        } else {
-            shortened(envelope.data.to_string().as_bytes())
-        };
-        said = format!("{said} {rest}");
-    }
-    said.trim().to_owned()
-}
-
-fn shortened(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).chars().take(300).collect()
 }

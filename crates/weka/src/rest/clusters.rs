@@ -119,6 +119,11 @@ impl Clusters {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets clients that nobody has used for so long.
+    pub(super) fn let_go(&self, idle: Duration) {
+        self.lock().retain(|_, client| client.idle() < idle);
+    }
+
     /// Asks all clusters about themselves again and again, so that an upgrade is noticed, and lets go of clients that
     /// nobody uses. Each cluster is asked by itself: one that is dead holds up no other.
     pub(crate) async fn keep_current(&self, every: Duration, stop: CancellationToken) {
@@ -129,11 +134,8 @@ impl Clusters {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            let clients: Vec<_> = {
-                let mut clients = self.lock();
-                clients.retain(|_, client| client.idle() < IDLE);
-                clients.values().cloned().collect()
-            };
+            self.let_go(IDLE);
+            let clients: Vec<_> = self.lock().values().cloned().collect();
             let refresh = clients.iter().map(|client| refresh(client, every));
             tokio::select! {
                 () = stop.cancelled() => return,

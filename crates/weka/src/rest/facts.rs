@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use secrecy::SecretString;
 
-use super::client::{Call, Client, Failure};
+use super::call::{Call, Failure};
+use super::client::Client;
 use super::endpoint::Endpoint;
 use super::wire::{Cluster, Process, WhoAmI};
 use super::{ApiError, Deadline};

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
+use stowage_csi::waiting::on_machine;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::client::{Call, Client, Failure};
+use super::call::{Call, Failure};
+use super::client::Client;
 use super::facts;
 use super::wire::Tokens;
 use super::{ApiError, Deadline};
@@ -48,13 +50,12 @@ impl Sessions {
         client: &Client,
         deadline: Deadline,
     ) -> Result<SecretString, ApiError> {
-        client.touch();
         let seen = self.ended.load(Ordering::Acquire);
         let late = |_| ApiError::Deadline {
             doing: "log in",
             reason: "another caller's login is under way".to_owned(),
         };
-        let mut state = timeout(deadline.remaining(), self.state.lock())
+        let mut state = on_machine(timeout(deadline.remaining(), self.state.lock()))
             .await
             .map_err(late)?;
         if let Some(session) = &state.session
@@ -117,16 +118,18 @@ async fn log_in(
     };
     let answer = match client.send(&call, Some(&body), None, deadline).await {
         Ok(envelope) => envelope,
-        Err(Failure::Unauthorized(message)) => return Err(refused(message)),
-        Err(Failure::Api(
-            ApiError::Forbidden { message, .. }
-            | ApiError::Missing { message, .. }
-            | ApiError::Refused {
-                status: 400,
-                message,
-                ..
-            },
-        )) => return Err(refused(message)),
+        Err(
+            Failure::Unauthorized(message)
+            | Failure::Api(
+                ApiError::Forbidden { message, .. }
+                | ApiError::Missing { message, .. }
+                | ApiError::Refused {
+                    status: 400,
+                    message,
+                    ..
+                },
+            ),
+        ) => return Err(refused(message)),
         Err(Failure::Api(error)) => return Err(error),
     };
     let session =

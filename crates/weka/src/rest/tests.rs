@@ -235,7 +235,7 @@ async fn an_upgrade_is_noticed_in_the_background() {
         async move {
             clusters
                 .keep_current(Duration::from_millis(100), stop)
-                .await
+                .await;
         }
     });
     assert!(!rig.api().facts().await.unwrap().resolves_paths());
@@ -375,5 +375,55 @@ async fn a_changed_secret_is_a_new_client_at_once() {
     );
     rotated.facts().await.unwrap();
     assert!(!Arc::ptr_eq(rotated.client(), rig.api().client()));
-    assert!(Arc::ptr_eq(rig.api().client(), rig.api().client()));
+    let kept = rig.api();
+    assert!(Arc::ptr_eq(kept.client(), rig.api().client()));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    rig.clusters.let_go(Duration::from_millis(10));
+    assert!(
+        !Arc::ptr_eq(kept.client(), rig.api().client()),
+        "what nobody used is gone"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_renewed_before_it_ends() {
+    let rig = Rig::with(|options| options.access_token_expiry = Duration::from_secs(1)).await;
+    rig.api().filesystem("default").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    rig.array.control().take_requests().await.unwrap();
+    rig.api().filesystem("default").await.unwrap().unwrap();
+    let requests = rig.array.control().take_requests().await.unwrap();
+    let paths: Vec<_> = requests
+        .iter()
+        .map(|request| request.path.as_str())
+        .collect();
+    assert!(
+        paths.contains(&"login/refresh") && !paths.contains(&"login"),
+        "{paths:?}"
+    );
+    assert!(requests.iter().all(|request| request.status != 401));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_of_version_6_are_written_as_urls_want_them() {
+    let rig = Rig::with(|options| options.listen = vec!["[::1]:0".parse().unwrap()]).await;
+    rig.api().filesystem("default").await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_cluster_tells_its_other_addresses_to_those_who_ask() {
+    let rig = Rig::with(|options| options.listen = vec![options.listen[0]; 2]).await;
+    let first = rig.array.endpoints()[0].clone();
+    let secret = [
+        ("endpoints", first.as_str()),
+        ("autoUpdateEndpoints", "true"),
+    ];
+    let time = Duration::from_secs(20);
+    rig.api_within(time, &secret).facts().await.unwrap();
+    rig.array.control().stop_endpoint(0).await.unwrap();
+    rig.api_within(time, &secret)
+        .filesystem("default")
+        .await
+        .unwrap()
+        .unwrap();
 }

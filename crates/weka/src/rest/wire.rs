@@ -60,10 +60,10 @@ pub(crate) struct Process {
 /// `containers`.
 #[derive(Deserialize, Debug)]
 pub(crate) struct Container {
-    #[serde(default)]
-    pub(crate) container_name: String,
-    #[serde(default)]
-    pub(crate) container_ip: String,
+    #[serde(default, rename = "container_name")]
+    pub(crate) name: String,
+    #[serde(default, rename = "container_ip")]
+    pub(crate) ip: String,
     #[serde(default)]
     pub(crate) hostname: String,
     #[serde(default)]

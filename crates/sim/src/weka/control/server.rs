@@ -76,7 +76,7 @@ pub struct Complaint {
 }
 
 type Shared = State<Arc<Running>>;
-type Done = Result<StatusCode, Trouble>;
+type Done = Result<StatusCode, Unable>;
 
 /// The paths of the control API.
 pub fn router(running: Arc<Running>) -> Router {
@@ -103,7 +103,7 @@ pub fn router(running: Arc<Running>) -> Router {
 }
 
 async fn status(State(running): Shared) -> Json<Status> {
-    Json(running.core.read(|state, now| {
+    Json(running.core.read(|state, _| {
         Status {
             release: state.cluster().release.clone(),
             guid: state.cluster().guid.clone(),
@@ -111,7 +111,6 @@ async fn status(State(running): Shared) -> Json<Status> {
             filesystems: state
                 .filesystems
                 .values()
-                .filter(|filesystem| filesystem.is_there(now))
                 .map(|filesystem| (filesystem.name.clone(), filesystem.uid.clone()))
                 .collect(),
             knobs: running.core.knobs(),
@@ -218,7 +217,7 @@ async fn stage(
 async fn mount(
     State(running): Shared,
     Json(request): Json<MountRequest>,
-) -> Result<Json<Grant>, Trouble> {
+) -> Result<Json<Grant>, Unable> {
     let connected = running.core.frontends.is_connected(&request.container);
     let grant = running
         .core
@@ -227,30 +226,30 @@ async fn mount(
 }
 
 /// Why something cannot be done.
-enum Trouble {
+enum Unable {
     Failure(Failure),
     Start(StartError),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for Unable {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
     }
 }
 
-impl From<StartError> for Trouble {
+impl From<StartError> for Unable {
     fn from(error: StartError) -> Self {
         Self::Start(error)
     }
 }
 
-impl From<EndpointError> for Trouble {
+impl From<EndpointError> for Unable {
     fn from(error: EndpointError) -> Self {
         Self::Start(error.into())
     }
 }
 
-impl IntoResponse for Trouble {
+impl IntoResponse for Unable {
     fn into_response(self) -> Response {
         let (status, message) = match self {
             Self::Failure(Failure::Refused(refusal)) => (

@@ -13,6 +13,23 @@ use crate::weka::state::{Change, Filesystem, Kind, Millis, Quota, Refusal};
 /// The limits of a quota that has no effect.
 const NEVER: Millis = Millis::MAX;
 
+/// Between the state and the ledger of a quota nobody else may look at both.
+#[derive(Debug)]
+pub(super) struct Locks([tokio::sync::Mutex<()>; 64]);
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| tokio::sync::Mutex::default()))
+    }
+}
+
+impl Locks {
+    async fn lock(&self, inode: u64) -> tokio::sync::MutexGuard<'_, ()> {
+        let slot = usize::try_from(inode % 64).unwrap_or(0);
+        self.0[slot].lock().await
+    }
+}
+
 impl Core {
     /// Sets the quota of a directory.
     pub async fn set_quota(
@@ -26,6 +43,8 @@ impl Core {
             .await?
             .ok_or(Refusal::InodeMissing(inode))?;
         let directory = self.directory(filesystem, inode, &found)?;
+        let _lock = self.quota_locks.lock(inode).await;
+        self.forget_stale(&filesystem.uid, inode).await?;
         let enforced = directory.snapshot.is_none()
             || self.read(|state, _| state.cluster().release.has(Feature::SnapshotQuota));
         let quota = self
@@ -49,21 +68,23 @@ impl Core {
 
     /// The quota of a directory, and the bytes in it. A quota goes with its directory.
     pub async fn quota(&self, filesystem: &str, inode: u64) -> Result<(Quota, u64), Failure> {
-        let quota = self.read(|state, now| quotas::get(state, filesystem, inode, now).cloned())?;
+        let _lock = self.quota_locks.lock(inode).await;
+        let used = self.forget_stale(filesystem, inode).await?;
+        let quota = self.read(|state, _| quotas::get(state, filesystem, inode).cloned())?;
+        Ok((quota, used))
+    }
+
+    /// Bytes in a directory; forgets a quota whose directory is gone, for another may get its inode.
+    async fn forget_stale(&self, filesystem: &str, inode: u64) -> Result<u64, Failure> {
         if let Some(record) = self.backing.ledgers(filesystem).read(inode)? {
-            return Ok((quota, record.used));
+            return Ok(record.used);
         }
         let key = quota_key(filesystem, inode);
-        let gone = Change::Remove {
-            kind: Kind::Quota,
-            key,
-        };
-        self.put(vec![gone]).await?;
-        Err(self
-            .read(|state, now| quotas::get(state, filesystem, inode, now).cloned())
-            .err()
-            .unwrap_or(Refusal::InodeMissing(inode))
-            .into())
+        if self.read(|state, _| state.quotas.contains_key(&key)) {
+            let kind = Kind::Quota;
+            self.put(vec![Change::Remove { kind, key }]).await?;
+        }
+        Ok(0)
     }
 
     /// Begins to remove the quota of a directory.
@@ -108,16 +129,12 @@ impl Core {
         inode: u64,
         found: &Found,
     ) -> Result<Directory, Failure> {
-        let snapshot = self.read(|state, now| {
+        let snapshot = self.read(|state, _| {
             let access_point = found.access_point.as_ref()?;
             state
                 .snapshots
                 .values()
-                .find(|s| {
-                    s.filesystem == filesystem.uid
-                        && s.access_point == *access_point
-                        && s.is_there(now)
-                })
+                .find(|s| s.filesystem == filesystem.uid && s.access_point == *access_point)
                 .map(|s| s.uid.clone())
         });
         Ok(Directory {

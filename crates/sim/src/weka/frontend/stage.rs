@@ -30,9 +30,10 @@ impl StageFiles {
         }
         if let Some(path) = &self.interface {
             let name = format!("Container={container}");
-            let line = match stage.connected {
-                true => format!("{name} FE 1: Connected frontend pid {}", std::process::id()),
-                false => format!("{name} FE 1: Frontend is not connected"),
+            let line = if stage.connected {
+                format!("{name} FE 1: Connected frontend pid {}", std::process::id())
+            } else {
+                format!("{name} FE 1: Frontend is not connected")
             };
             replace(path, &name, Some(line))?;
         }

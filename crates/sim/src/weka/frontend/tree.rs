@@ -68,7 +68,7 @@ impl Tree {
         } else {
             behind(&parent, name)?
         };
-        let view = self.view_of(&parent, name);
+        let view = self.view_of(&parent, name, shown_inode(fstat(&descriptor)?.st_ino));
         self.tell(&parent, descriptor, view)
     }
 
@@ -115,10 +115,11 @@ impl Tree {
         Ok(attributes)
     }
 
-    fn view_of(&self, parent: &Node, name: &OsStr) -> View {
+    fn view_of(&self, parent: &Node, name: &OsStr, inode: u64) -> View {
         match parent.view {
             View::Live if is_snapshots(parent, name) => View::Snapshots,
             View::Snapshots => View::Snapshot {
+                root: inode,
                 writable: self
                     .backing
                     .is_writable(&self.filesystem, &name.to_string_lossy()),
@@ -131,9 +132,10 @@ impl Tree {
     fn changeable(&self, parent: INodeNo, name: &OsStr) -> io::Result<Arc<Node>> {
         let parent = self.nodes.get(parent.0)?;
         parent.view.check_writable()?;
-        match is_snapshots(&parent, name) {
-            true => Err(io::Error::from_raw_os_error(libc::EPERM)),
-            false => Ok(parent),
+        if is_snapshots(&parent, name) {
+            Err(io::Error::from_raw_os_error(libc::EPERM))
+        } else {
+            Ok(parent)
         }
     }
 }
@@ -155,9 +157,10 @@ fn stat_in(parent: &Node, name: &OsStr) -> io::Result<Stat> {
 fn shown(stat: &Stat) -> FileAttr {
     let time = |seconds: i64, nanos: u64| {
         let whole = Duration::new(seconds.unsigned_abs(), u32::try_from(nanos).unwrap_or(0));
-        match seconds >= 0 {
-            true => UNIX_EPOCH + whole,
-            false => UNIX_EPOCH - whole,
+        if seconds >= 0 {
+            UNIX_EPOCH + whole
+        } else {
+            UNIX_EPOCH - whole
         }
     };
     FileAttr {

@@ -22,7 +22,7 @@ pub async fn list(State(core): State<Arc<Core>>, caller: Caller, parameters: Par
         let filesystems: Vec<Filesystem> = state
             .filesystems
             .values()
-            .filter(|f| f.org_id == caller.user.org_id && f.is_there(now))
+            .filter(|f| f.org_id == caller.user.org_id)
             .cloned()
             .collect();
         (filesystems, now)
@@ -106,7 +106,7 @@ pub async fn mount_token(
     let name = core
         .change(|state, moment| {
             let user = &caller.user;
-            let filesystem = access::filesystem(state, user, &uid, moment.now)?;
+            let filesystem = access::filesystem(state, user, &uid)?;
             let changes = tokens::issue_mount(filesystem, user, &token, expiry, moment.now)?;
             Ok((changes, filesystem.name.clone()))
         })
@@ -142,7 +142,7 @@ pub async fn resolve_path(
 
 /// The filesystem that a path names.
 pub fn find(core: &Core, user: &User, uid: &str) -> Result<Filesystem, Refusal> {
-    core.read(|state, now| access::filesystem(state, user, uid, now).cloned())
+    core.read(|state, _| access::filesystem(state, user, uid).cloned())
 }
 
 /// Bytes in a filesystem; none while its places are being made or removed.

@@ -24,9 +24,10 @@ pub fn cut(
     items: Vec<(String, Value)>,
 ) -> Result<Page, Refusal> {
     let paged = core.read(|state, _| state.cluster().release.has(Feature::QueryParameters));
-    let size = match paged {
-        true => core.knobs().page_size.max(1),
-        false => usize::MAX,
+    let size = if paged {
+        core.knobs().page_size.max(1)
+    } else {
+        usize::MAX
     };
     let after = parameters.get("next_token").map(decode).transpose()?;
     let mut rest = items

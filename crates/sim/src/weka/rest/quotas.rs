@@ -27,7 +27,7 @@ pub async fn list(
         let quotas: Vec<_> = state
             .quotas
             .values()
-            .filter(|q| q.filesystem == uid && q.snapshot.is_none() && q.is_there(now))
+            .filter(|q| q.filesystem == uid && q.snapshot.is_none())
             .cloned()
             .collect();
         (quotas, now)

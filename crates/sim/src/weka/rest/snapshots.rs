@@ -17,11 +17,10 @@ use crate::weka::state::{Change, Kind, Snapshot, State as ClusterState, User};
 /// `GET snapshots`.
 pub async fn list(State(core): State<Arc<Core>>, caller: Caller, parameters: Parameters) -> Answer {
     caller.may(Right::Read)?;
-    let items = core.read(|state, now| {
+    let items = core.read(|state, _| {
         state
             .snapshots
             .values()
-            .filter(|snapshot| snapshot.is_there(now))
             .filter_map(|s| Some((s.uid.clone(), shown(state, &caller.user, s)?)))
             .filter(|(_, shown)| {
                 [
@@ -42,8 +41,8 @@ pub async fn list(State(core): State<Arc<Core>>, caller: Caller, parameters: Par
 /// `GET snapshots/{uid}`.
 pub async fn get(State(core): State<Arc<Core>>, caller: Caller, Path(uid): Path<String>) -> Answer {
     caller.may(Right::Read)?;
-    let found = core.read(|state, now| {
-        let snapshot = snapshots::get(state, &caller.user, &uid, now)?;
+    let found = core.read(|state, _| {
+        let snapshot = snapshots::get(state, &caller.user, &uid)?;
         Ok::<_, Failure>(shown(state, &caller.user, snapshot))
     })?;
     Ok(data(&found.unwrap_or_default()))

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Filesystem, Millis, Refusal, State, User};
+use super::{Filesystem, Refusal, State, User};
 use crate::weka::release::{Feature, Release};
 
 /// The role of a user.
@@ -118,16 +118,11 @@ pub fn check(state: &State, user: &User, right: Right) -> Result<(), Refusal> {
 /// The filesystem with this identity, if it is there and the user's organization has it.
 ///
 /// Another organization's filesystem is as good as none: that it exists is not told either.
-pub fn filesystem<'a>(
-    state: &'a State,
-    user: &User,
-    uid: &str,
-    now: Millis,
-) -> Result<&'a Filesystem, Refusal> {
+pub fn filesystem<'a>(state: &'a State, user: &User, uid: &str) -> Result<&'a Filesystem, Refusal> {
     state
         .filesystems
         .get(uid)
-        .filter(|filesystem| filesystem.org_id == user.org_id && filesystem.is_there(now))
+        .filter(|filesystem| filesystem.org_id == user.org_id)
         .ok_or_else(|| Refusal::FilesystemMissing(uid.to_owned()))
 }
 

@@ -64,11 +64,6 @@ pub struct FilesystemUpdate {
 }
 
 impl Filesystem {
-    /// Whether anybody still sees it.
-    pub fn is_there(&self, now: Millis) -> bool {
-        self.removed_at.is_none_or(|at| now < at)
-    }
-
     /// Whether it is on its way out.
     pub fn is_removing(&self) -> bool {
         self.removed_at.is_some()
@@ -120,7 +115,7 @@ pub fn create(
     let taken = state
         .filesystems
         .values()
-        .any(|f| f.org_id == user.org_id && f.name == request.name && f.is_there(moment.now));
+        .any(|f| f.org_id == user.org_id && f.name == request.name);
     if taken {
         return Err(Refusal::NameTaken {
             what: "Filesystem",
@@ -161,15 +156,15 @@ pub fn update(
     user: &User,
     uid: &str,
     request: &FilesystemUpdate,
-    used: u64,
+    held: u64,
     now: Millis,
 ) -> Result<(Vec<Change>, Filesystem), Refusal> {
-    let mut filesystem = access::filesystem(state, user, uid, now)?.clone();
+    let mut filesystem = access::filesystem(state, user, uid)?.clone();
     filesystem.check_ready(now)?;
     if let Some(total) = request.total_capacity {
-        if total < used.max(1) {
+        if total < held.max(1) {
             return Err(Refusal::Invalid(format!(
-                "total_capacity: the filesystem holds {used} bytes"
+                "total_capacity: the filesystem holds {held} bytes"
             )));
         }
         check_capacity(state, filesystem.total_budget, total)?;
@@ -194,7 +189,7 @@ pub fn delete(
     uid: &str,
     moment: &Moment,
 ) -> Result<Vec<Change>, Refusal> {
-    let mut filesystem = access::filesystem(state, user, uid, moment.now)?.clone();
+    let mut filesystem = access::filesystem(state, user, uid)?.clone();
     filesystem.check_ready(moment.now)?;
     let gone = Some(moment.now + moment.delays.removal);
     filesystem.removed_at = gone;
@@ -260,11 +255,12 @@ fn check_encryption(state: &State, request: &NewFilesystem) -> Result<(), Refusa
     .iter()
     .any(|field| field.is_some());
     if !request.encrypted {
-        return match own_key || request.allow_no_kms {
-            true => Err(Refusal::Invalid(
+        return if own_key || request.allow_no_kms {
+            Err(Refusal::Invalid(
                 "encrypted: must be true where keys or allow_no_kms are given".to_owned(),
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         };
     }
     if !release.has(Feature::Encryption) {

@@ -90,7 +90,7 @@ pub fn grant(
     }
     let filesystem = match &request.token {
         Some(token) => by_token(state, request, token, now)?,
-        None => without_token(state, request, now)?,
+        None => without_token(state, request)?,
     };
     filesystem.check_ready(now)?;
     Ok(Grant {
@@ -117,19 +117,15 @@ fn by_token<'a>(
     state
         .filesystems
         .get(filesystem)
-        .filter(|f| f.name == request.filesystem && f.is_there(now))
+        .filter(|f| f.name == request.filesystem)
         .ok_or(invalid)
 }
 
-fn without_token<'a>(
-    state: &'a State,
-    request: &MountRequest,
-    now: Millis,
-) -> Result<&'a Filesystem, Refusal> {
+fn without_token<'a>(state: &'a State, request: &MountRequest) -> Result<&'a Filesystem, Refusal> {
     let filesystem = state
         .filesystems
         .values()
-        .find(|f| f.name == request.filesystem && f.org_id == ROOT && f.is_there(now))
+        .find(|f| f.name == request.filesystem && f.org_id == ROOT)
         .ok_or_else(|| Refusal::FilesystemMissing(request.filesystem.clone()))?;
     if filesystem.auth_required {
         return Err(Refusal::Unauthenticated(
@@ -146,9 +142,10 @@ fn check_option(option: &str, release: &Release) -> Result<(), Refusal> {
         Some(("container_name", _)) => release.has(Feature::ContainerName),
         Some((name, _)) => VALUES.contains(&name),
     };
-    match known {
-        true => Ok(()),
-        false => Err(unknown_option(option, release)),
+    if known {
+        Ok(())
+    } else {
+        Err(unknown_option(option, release))
     }
 }
 
@@ -208,7 +205,9 @@ mod tests {
         for (filesystem, token) in [(&guarded, "right"), (&other, "wrong")] {
             let changes =
                 tokens::issue_mount(filesystem, &admin(), token, expiry, MOMENT_NOW).unwrap();
-            changes.into_iter().for_each(|change| state.apply(change));
+            for change in changes {
+                state.apply(change);
+            }
         }
         for filesystem in [guarded, other] {
             state.apply(Change::Put(Object::Filesystem(filesystem)));
@@ -237,7 +236,9 @@ mod tests {
         };
         let changes =
             tokens::issue_mount(&theirs, &outsider(), "token", expiry, moment().now).unwrap();
-        changes.into_iter().for_each(|change| state.apply(change));
+        for change in changes {
+            state.apply(change);
+        }
         state.apply(Change::Put(Object::Filesystem(theirs)));
         let granted =
             |token, connected| grant(&state, &request(&[], token), connected, MOMENT_NOW).is_ok();

@@ -145,7 +145,7 @@ pub fn create_permission(
     let known = state
         .filesystems
         .values()
-        .any(|f| f.name == request.filesystem && f.org_id == user.org_id && f.is_there(moment.now));
+        .any(|f| f.name == request.filesystem && f.org_id == user.org_id);
     if !known {
         return Err(Refusal::FilesystemMissing(request.filesystem));
     }
@@ -197,12 +197,15 @@ pub fn delete_permission(state: &State, uid: &str) -> Result<Vec<Change>, Refusa
 }
 
 fn check_words(request: &NewPermission) -> Result<(), Refusal> {
-    let check = |field: &str, value: &str, words: &[&str]| match words.contains(&value) {
-        true => Ok(()),
-        false => Err(Refusal::Invalid(format!(
-            "{field}: `{value}` is none of {}",
-            words.join(", ")
-        ))),
+    let check = |field: &str, value: &str, words: &[&str]| {
+        if words.contains(&value) {
+            Ok(())
+        } else {
+            Err(Refusal::Invalid(format!(
+                "{field}: `{value}` is none of {}",
+                words.join(", ")
+            )))
+        }
     };
     check("permission_type", &request.permission_type, &["RW", "RO"])?;
     check(
@@ -226,11 +229,12 @@ fn check_network(ip: String) -> Result<String, Refusal> {
             && (mask.parse::<std::net::IpAddr>().is_ok()
                 || mask.parse::<u8>().is_ok_and(|m| m <= 128))
     });
-    match fits {
-        true => Ok(ip),
-        false => Err(Refusal::Invalid(format!(
+    if fits {
+        Ok(ip)
+    } else {
+        Err(Refusal::Invalid(format!(
             "ip: `{ip}` is not an address with a mask, such as `10.0.0.1/255.255.255.255`"
-        ))),
+        )))
     }
 }
 

@@ -67,11 +67,6 @@ impl Quota {
         }
     }
 
-    /// Whether anybody still sees it.
-    pub fn is_there(&self, now: Millis) -> bool {
-        self.removed_at.is_none_or(|at| now < at)
-    }
-
     /// Whether `used` bytes are worth an alert.
     pub fn is_overrun(&self, used: u64, now: Millis) -> bool {
         self.status(now) == Status::Active && used > self.soft_limit_bytes
@@ -90,8 +85,7 @@ pub fn set(
     let (hard, soft) = check(limits)?;
     let existing = state
         .quotas
-        .get(&quota_key(&filesystem.uid, directory.inode))
-        .filter(|quota| quota.is_there(moment.now));
+        .get(&quota_key(&filesystem.uid, directory.inode));
     if existing.is_some_and(|quota| quota.removed_at.is_some()) {
         return Err(Refusal::Busy {
             what: format!("The quota of inode {}", directory.inode),
@@ -128,16 +122,10 @@ pub fn set(
 }
 
 /// The quota of a directory.
-pub fn get<'a>(
-    state: &'a State,
-    filesystem: &str,
-    inode: u64,
-    now: Millis,
-) -> Result<&'a Quota, Refusal> {
+pub fn get<'a>(state: &'a State, filesystem: &str, inode: u64) -> Result<&'a Quota, Refusal> {
     state
         .quotas
         .get(&quota_key(filesystem, inode))
-        .filter(|quota| quota.is_there(now))
         .ok_or_else(|| Refusal::QuotaMissing {
             not_found: state.cluster().release.has(Feature::QuotaNotFoundStatus),
         })
@@ -150,7 +138,7 @@ pub fn delete(
     inode: u64,
     moment: &Moment,
 ) -> Result<(Vec<Change>, Quota), Refusal> {
-    let mut quota = get(state, filesystem, inode, moment.now)?.clone();
+    let mut quota = get(state, filesystem, inode)?.clone();
     quota
         .removed_at
         .get_or_insert(moment.now + moment.delays.removal);

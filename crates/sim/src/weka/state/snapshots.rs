@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::filesystems::{Moment, next_number};
-use super::{Change, Millis, Object, Refusal, Snapshot, State, User, access};
+use super::{Change, Object, Refusal, Snapshot, State, User, access};
 
 /// The longest name and access point.
 const NAME_MAX: usize = 50;
@@ -20,13 +20,6 @@ pub struct NewSnapshot {
     is_writable: bool,
 }
 
-impl Snapshot {
-    /// Whether anybody still sees it.
-    pub fn is_there(&self, now: Millis) -> bool {
-        self.removed_at.is_none_or(|at| now < at)
-    }
-}
-
 /// Makes a snapshot. What it holds is copied by whoever carries the decision out.
 pub fn create(
     state: &State,
@@ -35,12 +28,12 @@ pub fn create(
     moment: &Moment,
 ) -> Result<(Vec<Change>, Snapshot), Refusal> {
     let now = moment.now;
-    let filesystem = access::filesystem(state, user, &request.fs_uid, now)?;
+    let filesystem = access::filesystem(state, user, &request.fs_uid)?;
     filesystem.check_ready(now)?;
     check_text("name", &request.name)?;
     check_text("access_point", &request.access_point)?;
     if let Some(source) = &request.source_snap_uid {
-        let source = get(state, user, source, now)?;
+        let source = get(state, user, source)?;
         if source.filesystem != request.fs_uid {
             return Err(Refusal::Invalid(format!(
                 "source_snap_uid: snapshot `{}` is of another filesystem",
@@ -52,13 +45,14 @@ pub fn create(
     let mut others = state
         .snapshots
         .values()
-        .filter(|s| s.filesystem == request.fs_uid && s.is_there(now));
+        .filter(|s| s.filesystem == request.fs_uid);
     if let Some(other) =
         others.find(|s| s.name == request.name || s.access_point == request.access_point)
     {
-        let (what, name) = match other.name == request.name {
-            true => ("Snapshot", request.name),
-            false => ("Access point", request.access_point),
+        let (what, name) = if other.name == request.name {
+            ("Snapshot", request.name)
+        } else {
+            ("Access point", request.access_point)
         };
         return Err(Refusal::NameTaken { what, name });
     }
@@ -79,19 +73,10 @@ pub fn create(
 }
 
 /// The snapshot with this identity, if the user's organization has it.
-pub fn get<'a>(
-    state: &'a State,
-    user: &User,
-    uid: &str,
-    now: Millis,
-) -> Result<&'a Snapshot, Refusal> {
+pub fn get<'a>(state: &'a State, user: &User, uid: &str) -> Result<&'a Snapshot, Refusal> {
     let missing = || Refusal::SnapshotMissing(uid.to_owned());
-    let snapshot = state
-        .snapshots
-        .get(uid)
-        .filter(|snapshot| snapshot.is_there(now))
-        .ok_or_else(missing)?;
-    access::filesystem(state, user, &snapshot.filesystem, now).map_err(|_| missing())?;
+    let snapshot = state.snapshots.get(uid).ok_or_else(missing)?;
+    access::filesystem(state, user, &snapshot.filesystem).map_err(|_| missing())?;
     Ok(snapshot)
 }
 
@@ -102,7 +87,7 @@ pub fn delete(
     uid: &str,
     moment: &Moment,
 ) -> Result<Vec<Change>, Refusal> {
-    let mut snapshot = get(state, user, uid, moment.now)?.clone();
+    let mut snapshot = get(state, user, uid)?.clone();
     check_staying(&snapshot)?;
     snapshot.removed_at = Some(moment.now + moment.delays.removal);
     Ok(vec![Change::Put(Object::Snapshot(snapshot))])

@@ -54,9 +54,9 @@ pub fn state(release: &str) -> State {
             removed_at: None,
         }),
     ];
-    objects
-        .into_iter()
-        .for_each(|object| state.apply(Change::Put(object)));
+    for object in objects {
+        state.apply(Change::Put(object));
+    }
     state
 }
 

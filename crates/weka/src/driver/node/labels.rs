@@ -76,7 +76,7 @@ pub(crate) async fn watch(driver: Arc<Driver>, check: Check) {
         match write(&driver, usable).await {
             Ok(()) => written = Some((usable, Instant::now())),
             Err(error) => {
-                tracing::warn!(%error, "The node's labels cannot be written; it is tried again.")
+                tracing::warn!(%error, "The node's labels cannot be written; it is tried again.");
             }
         }
     }

@@ -54,7 +54,7 @@ pub(super) async fn publish(
     let home = driver
         .home(&request.secrets, wanted.handle.filesystem(), deadline)
         .await?;
-    let options = for_cluster(&wanted.options, &home, driver);
+    let options = for_cluster(&wanted.options, &home);
     let place = Place::of(&wanted.handle, &driver.config.dynamic_path);
     let work = {
         let place = place.clone();
@@ -149,18 +149,14 @@ fn reads_only(capability: &VolumeCapability) -> bool {
 }
 
 /// The options that this cluster understands.
-fn for_cluster(options: &Options, home: &Home, driver: &Driver) -> Options {
+fn for_cluster(options: &Options, home: &Home) -> Options {
     let mut options = options.clone();
     let modern = home
         .managed
         .as_ref()
         .is_some_and(|managed| managed.facts.has(Capability::SyncOnClose));
-    if !modern && options.has(SYNC_ON_CLOSE) {
+    if !modern {
         options.remove(SYNC_ON_CLOSE);
-        tracing::debug!(
-            driver = driver.config.driver_name,
-            "This cluster does not know sync_on_close."
-        );
     }
     options
 }

@@ -62,8 +62,9 @@ fn is_users(name: &OsStr) -> bool {
 }
 
 fn check_users(name: &OsStr) -> io::Result<()> {
-    match is_users(name) {
-        true => Ok(()),
-        false => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+    if is_users(name) {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
     }
 }

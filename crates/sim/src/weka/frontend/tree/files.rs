@@ -105,11 +105,12 @@ impl Tree {
         self.accounts.charge(&self.nodes, node.parent(), |charge| {
             let had = fstat(file)?;
             let size = u64::try_from(had.st_size).unwrap_or(0);
-            let more = match flags.contains(FallocateFlags::KEEP_SIZE) {
-                true => 0,
-                false => delta(&had, size.max(offset + length)),
+            let extra = if flags.contains(FallocateFlags::KEEP_SIZE) {
+                0
+            } else {
+                delta(&had, size.max(offset + length))
             };
-            charge(more)?;
+            charge(extra)?;
             fallocate(file, flags, offset, length).map_err(io::Error::from)
         })
     }

@@ -119,7 +119,9 @@ fn a_new_filesystem_is_creating_then_ready_and_takes_capacity() {
     let mut state = state("5.1");
     let before = state.unprovisioned();
     let (changes, made) = create(&state, &admin(), request(|_| {}), &moment()).unwrap();
-    changes.into_iter().for_each(|change| state.apply(change));
+    for change in changes {
+        state.apply(change);
+    }
     assert!(made.is_creating(MOMENT_NOW) && !made.is_ready(MOMENT_NOW));
     assert!(made.is_ready(MOMENT_NOW + 10));
     assert_eq!(state.unprovisioned(), before - 100);
@@ -130,13 +132,18 @@ fn a_new_filesystem_is_creating_then_ready_and_takes_capacity() {
 fn a_deleted_filesystem_is_removing_then_gone_with_what_is_on_it() {
     let mut state = state("5.1");
     let changes = delete(&state, &admin(), "fs-default", &moment()).unwrap();
-    changes.into_iter().for_each(|change| state.apply(change));
-    let seen = |now| access::filesystem(&state, &admin(), "fs-default", now);
-    assert!(seen(MOMENT_NOW).unwrap().is_removing());
-    assert!(seen(MOMENT_NOW + 20).is_err());
+    for change in changes {
+        state.apply(change);
+    }
+    let seen = |state: &State| access::filesystem(state, &admin(), "fs-default").cloned();
+    assert!(seen(&state).unwrap().is_removing());
     let again = delete(&state, &admin(), "fs-default", &moment()).unwrap_err();
     assert_eq!(again.status(), 409);
-    assert_eq!(state.outdated(MOMENT_NOW + 20).len(), 1);
+    assert_eq!(state.outdated(MOMENT_NOW + 19), []);
+    for change in state.outdated(MOMENT_NOW + 20) {
+        state.apply(change);
+    }
+    assert!(seen(&state).is_err());
 }
 
 #[test]
@@ -147,7 +154,9 @@ fn a_thin_filesystem_whose_thin_fields_are_left_out_becomes_thick() {
         r.thin_provision_max_ssd = Some(50);
     };
     let (changes, made) = create(&state, &admin(), request(thin), &moment()).unwrap();
-    changes.into_iter().for_each(|change| state.apply(change));
+    for change in changes {
+        state.apply(change);
+    }
     assert_eq!(made.thin, Some(Thin { min: 10, max: 50 }));
     let resize = |min, max| {
         let request = FilesystemUpdate {

@@ -30,7 +30,9 @@ fn a_quota_is_adding_then_active_and_new_limits_count_at_once() {
     let mut state = state("5.1");
     let filesystem = state.filesystems["fs-default"].clone();
     let (changes, quota) = set(&state, &filesystem, &EMPTY, &limits(10, 10), &moment()).unwrap();
-    changes.into_iter().for_each(|change| state.apply(change));
+    for change in changes {
+        state.apply(change);
+    }
     assert_eq!(quota.status(MOMENT_NOW), Status::Adding);
     assert_eq!(quota.status(MOMENT_NOW + 30), Status::Active);
 
@@ -40,10 +42,10 @@ fn a_quota_is_adding_then_active_and_new_limits_count_at_once() {
         empty: false,
         ..EMPTY
     };
-    let (_, changed) = set(&state, &filesystem, &full, &limits(UNLIMITED, 10), &later).unwrap();
-    assert_eq!(changed.status(later.now), Status::Active);
-    assert_eq!(changed.number, quota.number);
-    assert!(changed.is_overrun(11, later.now) && !changed.is_overrun(10, later.now));
+    let (_, second) = set(&state, &filesystem, &full, &limits(UNLIMITED, 10), &later).unwrap();
+    assert_eq!(second.status(later.now), Status::Active);
+    assert_eq!(second.number, quota.number);
+    assert!(second.is_overrun(11, later.now) && !second.is_overrun(10, later.now));
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn activation_can_end_in_an_error() {
 #[test]
 fn a_missing_quota_is_500_on_old_versions() {
     for (release, status) in [("3.13", 500), ("4.1", 500), ("4.2", 404)] {
-        let refused = get(&state(release), "fs-default", 7, MOMENT_NOW).unwrap_err();
+        let refused = get(&state(release), "fs-default", 7).unwrap_err();
         assert_eq!(refused.status(), status, "{release}");
         assert_eq!(refused.to_string(), "Directory has no quota");
     }
@@ -86,10 +88,19 @@ fn a_removed_quota_is_deleting_then_gone() {
     let mut state = state("5.1");
     let filesystem = state.filesystems["fs-default"].clone();
     let (changes, _) = set(&state, &filesystem, &EMPTY, &limits(10, 10), &moment()).unwrap();
-    changes.into_iter().for_each(|change| state.apply(change));
+    for change in changes {
+        state.apply(change);
+    }
     let (changes, quota) = delete(&state, "fs-default", 7, &moment()).unwrap();
-    changes.into_iter().for_each(|change| state.apply(change));
+    for change in changes {
+        state.apply(change);
+    }
     assert_eq!(quota.status(MOMENT_NOW), Status::Deleting);
-    assert!(get(&state, "fs-default", 7, MOMENT_NOW).is_ok());
-    assert!(get(&state, "fs-default", 7, MOMENT_NOW + 20).is_err());
+    let filesystem = state.filesystems["fs-default"].clone();
+    let early = set(&state, &filesystem, &EMPTY, &limits(5, 5), &moment()).unwrap_err();
+    assert_eq!(early.status(), 409);
+    for change in state.outdated(MOMENT_NOW + 20) {
+        state.apply(change);
+    }
+    assert!(get(&state, "fs-default", 7).is_err());
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::weka::state::testing::{MOMENT_NOW, admin, moment, outsider, state};
+use crate::weka::state::testing::{admin, moment, outsider, state};
 
 fn request(name: &str, access_point: &str) -> NewSnapshot {
     NewSnapshot {
@@ -13,7 +13,9 @@ fn request(name: &str, access_point: &str) -> NewSnapshot {
 fn with_snapshot() -> State {
     let mut state = state("5.1");
     let (changes, _) = create(&state, &admin(), request("one", "one-point"), &moment()).unwrap();
-    changes.into_iter().for_each(|change| state.apply(change));
+    for change in changes {
+        state.apply(change);
+    }
     state
 }
 
@@ -48,7 +50,9 @@ fn a_source_must_be_there_and_stay() {
     assert!(made(&state, &first).unwrap().1.writable);
     assert_eq!(made(&state, "none").unwrap_err().status(), 404);
     let changes = delete(&state, &admin(), &first, &moment()).unwrap();
-    changes.into_iter().for_each(|change| state.apply(change));
+    for change in changes {
+        state.apply(change);
+    }
     assert_eq!(made(&state, &first).unwrap_err().status(), 409);
 }
 
@@ -56,8 +60,8 @@ fn a_source_must_be_there_and_stay() {
 fn another_organization_sees_none_of_it() {
     let state = with_snapshot();
     let uid = moment().uid;
-    assert!(get(&state, &admin(), &uid, MOMENT_NOW).is_ok());
-    let refused = get(&state, &outsider(), &uid, MOMENT_NOW).unwrap_err();
+    assert!(get(&state, &admin(), &uid).is_ok());
+    let refused = get(&state, &outsider(), &uid).unwrap_err();
     assert_eq!(refused, Refusal::SnapshotMissing(uid));
     let refused = create(&state, &outsider(), request("x", "x"), &moment()).unwrap_err();
     assert_eq!(refused.exception(), "FilesystemDoesNotExistException");

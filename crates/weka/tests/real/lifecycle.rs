@@ -7,39 +7,15 @@ use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use tonic::Code;
 
-use super::rig::{Cluster, GIB, Rig, eventually};
-use crate::quota::{Enforcement, Size};
-use crate::rest::wire::Quota;
+use crate::cluster::Cluster;
+use crate::rig::{GIB, Rig, eventually};
 
 const NAME: &str = "pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380";
 const DIRECTORY: &str =
     "pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380-a1659c8a7ded3c3c05d6facffd69cbf79b95604c";
 
-/// The size of a volume as the array has it.
-async fn size(rig: &Rig, id: &str) -> Size {
-    let clusters = crate::rest::Clusters::new(
-        crate::rest::client::ClientOptions {
-            insecure: false,
-            timeout: std::time::Duration::from_secs(10),
-        },
-        crate::rest::clusters::LegacySecret {
-            directory: "/none".into(),
-            name: None,
-        },
-        crate::metrics::Metrics::default(),
-    );
-    let deadline = crate::rest::Deadline::after(std::time::Duration::from_secs(20));
-    let api = clusters.of_request(&rig.secret, deadline).unwrap().unwrap();
-    let handle = crate::handle::Handle::parse(id).unwrap();
-    let filesystem = api.filesystem(handle.filesystem()).await.unwrap().unwrap();
-    let inode = api
-        .inode(&filesystem, &handle.path())
-        .await
-        .unwrap()
-        .unwrap();
-    let quota: Quota = api.quota(&filesystem, inode).await.unwrap().unwrap();
-    quota.limits().into()
-}
+/// A hard limit that is none.
+const NONE: u64 = i64::MAX.unsigned_abs();
 
 isolated! {
     async fn a_volume_lives_over_the_api(directory: &Path) {
@@ -56,7 +32,7 @@ isolated! {
         let metadata = std::fs::metadata(cluster.files.join("csi-volumes").join(DIRECTORY)).unwrap();
         assert_eq!(metadata.mode() & 0o7777, 0o2770);
         assert_eq!((metadata.uid(), metadata.gid()), (1001, 1002));
-        assert_eq!(size(&rig, &volume.volume_id).await, Size { bytes: GIB, enforcement: Enforcement::Hard });
+        assert_eq!(cluster.quota(&format!("csi-volumes/{DIRECTORY}")).await, (GIB, GIB));
         assert_eq!(rig.create(NAME, GIB, &owner).await.unwrap(), volume, "called twice");
         assert_eq!(rig.create(NAME, 2 * GIB, &owner).await.unwrap_err().code(), Code::AlreadyExists);
 
@@ -73,7 +49,7 @@ isolated! {
         assert_eq!(rig.expand(id, GIB).await.unwrap(), 3 << 30, "it is large enough");
         rig.modify(id, &[("capacityEnforcement", "SOFT")]).await.unwrap();
         assert_eq!(rig.expand(id, 4 * GIB).await.unwrap(), 4 << 30);
-        assert_eq!(size(&rig, id).await, Size { bytes: 4 * GIB, enforcement: Enforcement::Soft }, "soft stays soft");
+        assert_eq!(cluster.quota(&format!("csi-volumes/{DIRECTORY}")).await, (NONE, 4 * GIB), "soft stays soft");
         assert_eq!(rig.modify(id, &[("permissions", "0777")]).await.unwrap_err().code(), Code::InvalidArgument);
 
         for pod in ["pod", "reader"] {
@@ -86,6 +62,51 @@ isolated! {
         assert_eq!(cluster.volumes(), Vec::<String>::new());
         eventually("the removal of the data", || cluster.trash().is_empty()).await;
         rig.stop().await;
+    }
+
+    async fn a_volume_lives_on_every_release(directory: &Path) {
+        for (release, has_quotas) in [("3.8", false), ("3.13", true), ("3.14", true), ("4.0", true), ("4.2", true), ("4.3", true), ("4.4.7", true), ("5.1", true)] {
+            let place = directory.join(release);
+            std::fs::create_dir(&place).unwrap();
+            let cluster = Cluster::start(&place, |options| options.release = Some(release.parse().unwrap())).await;
+            let rig = Rig::start(&place, &cluster, &[]);
+            let id = rig.create(NAME, GIB, &[]).await.unwrap_or_else(|error| panic!("{release}: {error}")).volume_id;
+            rig.create(NAME, GIB, &[]).await.unwrap();
+            rig.publish(&id, "pod", Mode::MultiNodeMultiWriter).await.unwrap_or_else(|error| panic!("{release}: {error}"));
+            assert_eq!(rig.expand(&id, 2 * GIB).await.unwrap(), 2 << 30);
+            let soft = rig.modify(&id, &[("capacityEnforcement", "SOFT")]).await;
+            assert_eq!(soft.is_ok(), has_quotas, "{release}: {soft:?}");
+            let refused = rig.create(NAME, GIB, &[]).await.map(drop);
+            assert_eq!(refused.is_err(), has_quotas, "{release}: it is soft now");
+            rig.unpublish(&id, "pod").await.unwrap();
+            rig.delete(&id).await.unwrap();
+            assert_eq!(cluster.volumes().len(), 0);
+            rig.stop().await;
+            crate::helper::remove();
+        }
+    }
+
+    async fn two_controllers_at_once_come_to_the_same_result(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let second = directory.join("second");
+        std::fs::create_dir(&second).unwrap();
+        for file in ["modules", "interface"] {
+            std::os::unix::fs::symlink(directory.join(file), second.join(file)).unwrap();
+        }
+        let rigs = [Rig::start(directory, &cluster, &[]), Rig::start(&second, &cluster, &[])];
+        for number in 0..6 {
+            let name = format!("pvc-{number}");
+            let (one, two) = tokio::join!(rigs[0].create(&name, GIB, &[]), rigs[1].create(&name, GIB, &[]));
+            let (one, two) = (one.unwrap(), two.unwrap());
+            assert_eq!(one, two);
+            let (one, two) = tokio::join!(rigs[0].delete(&two.volume_id), rigs[1].delete(&two.volume_id));
+            one.and(two).unwrap();
+        }
+        assert_eq!(cluster.volumes().len(), 0);
+        eventually("the removal of the data", || cluster.trash().is_empty()).await;
+        for rig in rigs {
+            rig.stop().await;
+        }
     }
 
     async fn a_volume_lives_without_the_api(directory: &Path) {

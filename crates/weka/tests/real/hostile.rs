@@ -7,7 +7,8 @@ use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use tonic::Code;
 
-use super::rig::{Cluster, GIB, Rig};
+use crate::cluster::Cluster;
+use crate::rig::{GIB, Rig};
 
 isolated! {
     async fn hostile_handles_and_planted_links_lead_nowhere(directory: &Path) {

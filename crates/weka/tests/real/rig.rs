@@ -21,17 +21,12 @@ use stowage_csi::proto::csi::{
 };
 use stowage_csi::server::Shutdown;
 use stowage_service::Health;
-use stowage_sim::weka::control::{Fault, Trouble};
-use stowage_sim::weka::{Array, Options};
+use stowage_weka::{Args, Metrics, Reports, StartError, run};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::local::LocalMounter;
-use crate::args::Args;
-use crate::driver::directory::TRASH;
-use crate::metrics::Metrics;
-use crate::start::{Reports, StartError, run_on};
+use crate::cluster::Cluster;
 
 pub const GIB: u64 = 1 << 30;
 
@@ -43,81 +38,8 @@ pub struct Command {
 
 pub type Map = BTreeMap<String, String>;
 
-/// A simulated array.
-pub struct Cluster {
-    pub array: Array,
-    /// The files of its filesystem `default`.
-    pub files: PathBuf,
-}
-
-impl Cluster {
-    pub async fn start(directory: &Path, change: impl FnOnce(&mut Options)) -> Self {
-        stowage_service::client::install_crypto_provider();
-        let data = directory.join("array");
-        let mut options = Options::new(&data);
-        change(&mut options);
-        let array = Array::start(options).await.unwrap();
-        let uid = array
-            .control()
-            .filesystem_uid("default")
-            .await
-            .unwrap()
-            .unwrap();
-        let files = data.join("filesystems").join(uid).join("root");
-        Self { array, files }
-    }
-
-    pub fn secret(&self) -> Map {
-        map(&[
-            ("username", "admin"),
-            ("password", "admin"),
-            ("organization", "Root"),
-            ("endpoints", &self.array.endpoints().join(",")),
-            ("scheme", self.array.scheme()),
-        ])
-    }
-
-    pub async fn fault(&self, method: &str, path: &str, times: u32, trouble: Trouble) {
-        let fault = Fault {
-            method: Some(method.to_owned()),
-            path: Some(path.to_owned()),
-            times: Some(times),
-            trouble,
-            ..Fault::default()
-        };
-        self.array.control().add_fault(fault).await.unwrap();
-    }
-
-    /// The directories of volumes.
-    pub fn volumes(&self) -> Vec<String> {
-        names(&self.files.join("csi-volumes"))
-    }
-
-    /// What waits for its removal.
-    pub fn trash(&self) -> Vec<String> {
-        names(&self.files.join(TRASH))
-    }
-}
-
-pub fn names(directory: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(directory) else {
-        return Vec::new();
-    };
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 /// The flags of a driver whose files are all below `directory`.
 pub fn flags(directory: &Path, more: &[&str]) -> Vec<String> {
-    std::fs::write(directory.join("modules"), "wekafsgw 1 0 - Live 0x0\n").unwrap();
-    std::fs::write(
-        directory.join("interface"),
-        "Container=client FE 0: Connected frontend pid 1\n",
-    )
-    .unwrap();
     let place = |flag: &str, name: &str| format!("--{flag}={}", directory.join(name).display());
     let mut flags = vec![
         "weka".to_owned(),
@@ -133,11 +55,7 @@ pub fn flags(directory: &Path, more: &[&str]) -> Vec<String> {
 }
 
 /// Runs a driver until it is stopped.
-pub async fn drive(
-    flags: Vec<String>,
-    files: PathBuf,
-    stop: CancellationToken,
-) -> Result<(), StartError> {
+pub async fn drive(flags: Vec<String>, stop: CancellationToken) -> Result<(), StartError> {
     let reports = Reports {
         server: ServerMetrics::default(),
         weka: Metrics::default(),
@@ -147,8 +65,7 @@ pub async fn drive(
         token: stop,
         grace: Duration::from_secs(5),
     };
-    let host = LocalMounter::host(vec![("default".to_owned(), files)]);
-    run_on(host, Command::parse_from(flags).args, reports, shutdown).await
+    run(Command::parse_from(flags).args, reports, shutdown).await
 }
 
 pub struct Rig {
@@ -163,11 +80,7 @@ pub struct Rig {
 impl Rig {
     pub fn start(directory: &Path, cluster: &Cluster, more: &[&str]) -> Self {
         let stop = CancellationToken::new();
-        let served = tokio::spawn(drive(
-            flags(directory, more),
-            cluster.files.clone(),
-            stop.clone(),
-        ));
+        let served = tokio::spawn(drive(flags(directory, more), stop.clone()));
         let mut rig = Self::of_process(directory, cluster);
         rig.stop = stop;
         rig.served = served;
@@ -193,10 +106,15 @@ impl Rig {
         }
     }
 
-    /// Without secrets: the model without API.
-    pub fn legacy(mut self) -> Self {
-        self.secret.clear();
+    /// With other secrets.
+    pub fn with_secret(mut self, secret: Map) -> Self {
+        self.secret = secret;
         self
+    }
+
+    /// Without secrets: the model without API.
+    pub fn legacy(self) -> Self {
+        self.with_secret(Map::new())
     }
 
     pub async fn stop(mut self) {

@@ -2,35 +2,48 @@
 //!
 //! A step is held by the array: its answer, or the work itself, takes so long that the driver can be killed meanwhile.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_sim::weka::control::Trouble;
+use stowage_sim::weka::state::access::Role;
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
 
-use super::rig::{Cluster, GIB, Rig, drive, eventually, flags};
+use crate::cluster::Cluster;
+use crate::helper::{self, Moment};
+use crate::rig::{GIB, Rig, drive, eventually, flags};
 
 /// What a test tells the driver that it wants as a process.
 const FLAGS: &str = "STOWAGE_TEST_DRIVER_FLAGS";
-const FILES: &str = "STOWAGE_TEST_DRIVER_FILES";
+/// Where it writes everything it could ever log.
+const LOG: &str = "STOWAGE_TEST_DRIVER_LOG";
 
 const HELD: u64 = 20_000;
 
 /// Not a test: the driver itself, when a test starts this program again to have it as a process.
 #[test]
 fn driver_process() {
-    let (Ok(flags), Ok(files)) = (std::env::var(FLAGS), std::env::var(FILES)) else {
+    let Ok(flags) = std::env::var(FLAGS) else {
         return;
     };
     // A test that fails cannot stop it.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    if let Some(log) = std::env::var_os(LOG) {
+        let file = std::fs::File::create(log).unwrap();
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(std::sync::Mutex::new(file))
+            .init();
+    }
     let flags = flags.split('\n').map(str::to_owned).collect();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime
-        .block_on(drive(flags, PathBuf::from(files), CancellationToken::new()))
+        .block_on(drive(flags, CancellationToken::new()))
         .unwrap();
 }
 
@@ -55,13 +68,9 @@ fn forget_mounts(rig: &Rig) {
 
 fn start_with(directory: &Path, cluster: &Cluster, more: &[&str]) -> (Child, Rig) {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "driver::tests::crash::driver_process",
-            "--nocapture",
-        ])
+        .args(["--exact", "crash::driver_process", "--nocapture"])
         .env(FLAGS, flags(directory, more).join("\n"))
-        .env(FILES, &cluster.files)
+        .env(LOG, directory.join("driver.log"))
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
@@ -175,4 +184,74 @@ isolated! {
             }
         }
     }
+
+    async fn a_driver_killed_in_the_middle_of_a_mount_is_followed_by_one_that_adopts_or_repeats_it(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        for moment in [Moment::Before, Moment::After] {
+            let mut volume = String::new();
+            for step in ["create", "publish", "delete"] {
+                let (child, rig) = start(directory, &cluster);
+                forget_mounts(&rig);
+                helper::hold(directory, moment);
+                let call = {
+                    let (rig, volume) = (Rig::of_process(directory, &cluster), volume.clone());
+                    tokio::spawn(async move { perform(&rig, step, &volume).await })
+                };
+                eventually("the mount", || helper::is_held(directory)).await;
+                kill(child);
+                helper::kill(directory, moment);
+                assert!(call.await.unwrap().is_err(), "{moment:?} {step}");
+                let (child, rig) = start(directory, &cluster);
+                volume = perform(&rig, step, &volume).await.unwrap_or_else(|error| panic!("{moment:?} {step}: {error}"));
+                assert!(rig.mounts("mounts").len() <= 1, "{moment:?} {step}: {:?}", rig.mounts("mounts"));
+                if step == "publish" {
+                    assert_eq!(rig.mounts("pods").len(), 1);
+                    rig.unpublish(&volume, "pod").await.unwrap();
+                }
+                assert_eq!(rig.mounts("pods").len(), 0);
+                kill(child);
+            }
+            assert_eq!(cluster.volumes().len(), 0, "{moment:?}");
+        }
+    }
+
+    async fn nothing_secret_is_ever_logged(directory: &Path) {
+        const PASSWORD: &str = "correct-horse-battery";
+        let cluster = Cluster::start(directory, |_| {}).await;
+        cluster.add_filesystem("guarded", &serde_json::json!({ "auth_required": true })).await;
+        let control = cluster.array.control();
+        control.add_user(0, "quiet-user", PASSWORD, Role::ClusterAdmin).await.unwrap();
+        let (child, rig) = start_with(directory, &cluster, &[]);
+        let user = cluster.secret_with(&[("username", "quiet-user"), ("password", PASSWORD)]);
+        let wrong = cluster.secret_with(&[("username", "quiet-user"), ("password", "wrong-horse-battery")]);
+        let rig = rig.with_secret(user);
+        let guarded = [("filesystemName", "guarded")];
+        let volume = rig.create("volume", GIB / 2, &guarded).await.unwrap().volume_id;
+        rig.publish(&volume, "pod", Mode::MultiNodeMultiWriter).await.unwrap();
+        let refused = Rig::of_process(directory, &cluster).with_secret(wrong).create("other", GIB, &[]).await.unwrap_err();
+        control.revoke_tokens(true).await.unwrap();
+        rig.unpublish(&volume, "pod").await.unwrap();
+        rig.delete(&volume).await.unwrap();
+        kill(child);
+        let log = std::fs::read_to_string(directory.join("driver.log")).unwrap();
+        assert!(log.contains("CreateVolume"), "everything is logged");
+        for secret in ["horse-battery", "quiet-user", "token=", "access_token", "refresh_token", "Bearer "] {
+            let line = log.lines().find(|line| line.contains(secret));
+            assert_eq!(line, None, "{secret}");
+            assert!(!refused.message().contains(secret), "{refused}");
+        }
+    }
+}
+
+/// One call about one volume; returns its handle.
+async fn perform(rig: &Rig, step: &str, volume: &str) -> Result<String, Status> {
+    match step {
+        "create" => return Ok(rig.create("mounted", GIB, &[]).await?.volume_id),
+        "publish" => drop(
+            rig.publish(volume, "pod", Mode::MultiNodeMultiWriter)
+                .await?,
+        ),
+        _ => rig.delete(volume).await?,
+    }
+    Ok(volume.to_owned())
 }

@@ -9,7 +9,8 @@ use stowage_sim::weka::control::Trouble;
 use stowage_sim::weka::state::access::Role;
 use tonic::Code;
 
-use super::rig::{Cluster, GIB, Rig, block, map};
+use crate::cluster::Cluster;
+use crate::rig::{GIB, Rig, block, map};
 
 const QUOTA: &str = "fileSystems/*/quota/*";
 

@@ -1,0 +1,103 @@
+//! `mount.wekafs` on this machine, for the mounts of one test only.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use stowage_sim::weka::mount_helper::{Request, SOCKETS_VARIABLE, run};
+
+/// The arguments of a mount helper, a line each.
+const ARGUMENTS: &str = "STOWAGE_TEST_MOUNT_ARGUMENTS";
+
+/// Not a test: the mount helper itself, when `mount -t wekafs` starts this program again.
+#[test]
+fn mount_helper() {
+    let Ok(arguments) = std::env::var(ARGUMENTS) else {
+        return;
+    };
+    let sockets = std::env::var(SOCKETS_VARIABLE).unwrap();
+    let arguments = arguments.lines().filter(|line| !line.is_empty());
+    let request = Request::parse(arguments.map(Into::into)).unwrap();
+    let directory = Path::new(&sockets).parent().unwrap();
+    wait_while_held(directory, Moment::Before);
+    if let Err(error) = run(&request, Path::new(&sockets)) {
+        eprintln!("mount.wekafs: {error}");
+        std::process::exit(32);
+    }
+    wait_while_held(directory, Moment::After);
+}
+
+/// When a mount can be held.
+#[derive(Debug, Clone, Copy)]
+pub enum Moment {
+    Before,
+    After,
+}
+
+impl Moment {
+    fn file(self, directory: &Path) -> PathBuf {
+        directory.join(format!("hold-{self:?}"))
+    }
+}
+
+fn wait_while_held(directory: &Path, moment: Moment) {
+    let hold = moment.file(directory);
+    if hold.exists() {
+        std::fs::write(directory.join("held"), std::process::id().to_string()).unwrap();
+        while hold.exists() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The next mount stops at this moment.
+pub fn hold(directory: &Path, moment: Moment) {
+    std::fs::write(moment.file(directory), "").unwrap();
+}
+
+/// Whether a mount has stopped.
+pub fn is_held(directory: &Path) -> bool {
+    std::fs::read_to_string(directory.join("held")).is_ok_and(|pid| !pid.is_empty())
+}
+
+/// Kills the helper that was held, as the end of a container does.
+pub fn kill(directory: &Path, moment: Moment) {
+    let held = directory.join("held");
+    let pid = std::fs::read_to_string(&held).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    std::fs::remove_file(held).unwrap();
+    std::fs::remove_file(moment.file(directory)).unwrap();
+}
+
+/// Lays the helper over the directory where `mount` looks for it. The test has mounts of its own, so nobody else sees it.
+pub fn install(directory: &Path) {
+    let place = directory.join("sbin");
+    std::fs::create_dir_all(&place).unwrap();
+    let script = format!(
+        "#!/bin/sh\n{SOCKETS_VARIABLE}={} {ARGUMENTS}=$(printf '%s\\n' \"$@\") exec {} --exact helper::mount_helper --nocapture\n",
+        directory.join("sockets").display(),
+        std::env::current_exe().unwrap().display(),
+    );
+    let helper = place.join("mount.wekafs");
+    std::fs::write(&helper, script).unwrap();
+    std::fs::set_permissions(&helper, PermissionsExt::from_mode(0o755)).unwrap();
+    let layers = format!("lowerdir={}:/usr/sbin", place.display());
+    let laid = Command::new("mount")
+        .args(["-t", "overlay", "overlay", "-o", &layers, "/usr/sbin"])
+        .status()
+        .unwrap();
+    assert!(laid.success());
+}
+
+/// Takes it away again, for a test that sets up several clusters one after the other.
+pub fn remove() {
+    assert!(
+        Command::new("umount")
+            .arg("/usr/sbin")
+            .status()
+            .unwrap()
+            .success()
+    );
+}

@@ -1,0 +1,26 @@
+//! The driver over a real socket, with real mounts of a simulated Weka cluster. Needs root.
+//!
+//! Each test runs in a process with mounts of its own ([`stowage_csi::isolated`]). The cluster and its client, which serves
+//! filesystems over FUSE, are in the test's process; the driver is there too or, where it is killed, in one of its own.
+//! `mount -t wekafs` finds the simulator's helper.
+//!
+//! - `kubernetes`: labels and annotations.
+//! - `lifecycle`: a volume from its creation to its end, over the API and without, and static volumes.
+//! - `conformance`: the whole suite.
+//! - `crash`: `kill -9` at every step.
+//! - `hostile`: handles and links that lead elsewhere.
+//! - `trouble`: an array in trouble, and requests that make no sense.
+//! - `client`: what the Weka client of a node may do: refuse, hang, go away, serve two clusters.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+
+mod client;
+mod cluster;
+mod conformance;
+mod crash;
+mod helper;
+mod hostile;
+mod kubernetes;
+mod lifecycle;
+mod rig;
+mod trouble;
