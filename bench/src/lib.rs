@@ -4,6 +4,7 @@
 mod ceiling;
 pub mod driver;
 mod latency;
+pub mod operator;
 mod process;
 pub mod sidecar;
 pub mod table;
@@ -28,6 +29,7 @@ pub struct Args {
 #[derive(Subcommand)]
 enum What {
     Driver(driver::Args),
+    Operator(operator::Args),
     Sidecar(sidecar::Args),
 }
 
@@ -36,6 +38,7 @@ impl Args {
     pub async fn run(self) -> anyhow::Result<()> {
         match self.what {
             What::Driver(args) => driver::run(&self.stowage, &args).await,
+            What::Operator(args) => operator::run(&self.stowage, &args).await.map(drop),
             What::Sidecar(args) => {
                 let driver = self.memory_driver.as_deref();
                 sidecar::run(&self.stowage, driver, &args).await.map(drop)

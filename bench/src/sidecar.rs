@@ -16,7 +16,7 @@ mod claims;
 mod crowd;
 mod idle;
 mod objects;
-mod requests;
+pub(crate) mod requests;
 mod stage;
 
 use std::path::Path;
@@ -24,6 +24,7 @@ use std::path::Path;
 use anyhow::ensure;
 
 use self::stage::Stage;
+pub(crate) use self::stage::connect;
 use crate::say;
 use crate::table::Table;
 

@@ -1,6 +1,7 @@
 //! A CSI driver in pods, known to the kubelet, and reached through its sockets.
 
 use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use devcluster::cluster::Cluster;
@@ -35,6 +36,8 @@ pub struct DriverOnNode<'a> {
     /// The socket of the controller service, below the kubelet's directory.
     socket: PathBuf,
     registration: Option<DropGuard>,
+    /// Dropped last: others with the same name wait for it.
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl<'a> DriverOnNode<'a> {
@@ -45,6 +48,7 @@ impl<'a> DriverOnNode<'a> {
         node: &'static str,
         shape: Shape,
     ) -> Self {
+        let turn = shape.turn();
         let name = shape.driver_name(namespace.name());
         let kubelet = cluster
             .directory()
@@ -64,6 +68,7 @@ impl<'a> DriverOnNode<'a> {
             runtime: Runtime::new().unwrap(),
             short,
             registration: None,
+            _turn: turn,
         };
         driver.label_node(&format!("={}", driver.name)).unwrap();
         let manifest = shape.manifest(&driver.name, namespace.name());
@@ -134,13 +139,7 @@ impl<'a> DriverOnNode<'a> {
     pub fn process(&self, label: &str) -> Option<Pid> {
         let pod = find_ready_on(self.namespace, label, self.node)?;
         let container = text(&pod["status"]["containerStatuses"][0]["containerID"]);
-        let (_, id) = container.split_once("://")?;
-        let entries = std::fs::read_dir("/proc").unwrap().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let mut ours = numbers.filter(|pid| {
-            std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|at| at.contains(id))
-        });
-        ours.next().map(Pid::from_raw)
+        process_of(container)
     }
 
     /// Its state directory, as this machine sees it.
@@ -180,6 +179,17 @@ impl Drop for DriverOnNode<'_> {
             .kubectl(&["delete", KINDS, &self.name, "--ignore-not-found"]);
         let _ = self.label_node("-");
     }
+}
+
+/// The first process of a container, by the id that the kubelet reports.
+pub fn process_of(container: &str) -> Option<Pid> {
+    let (_, id) = container.split_once("://")?;
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let mut ours = numbers.filter(|pid| {
+        std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|at| at.contains(id))
+    });
+    ours.next().map(Pid::from_raw)
 }
 
 /// Snapshots copy gigabytes; a driver that restarts is waited for.

@@ -9,6 +9,7 @@
 mod dev_cluster {
     mod bad_input;
     mod claims;
+    mod deployed;
     mod driver_on_node;
     mod hostpath;
     mod hostpath_shapes;
@@ -16,6 +17,9 @@ mod dev_cluster {
     mod lifecycle;
     mod node_loss;
     mod operator;
+    mod operator_samples;
+    mod operator_trouble;
+    mod operator_updates;
     mod shape;
     mod sidecar;
     mod traces;

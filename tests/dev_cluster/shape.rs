@@ -1,11 +1,20 @@
 //! The ways to run the embedded driver. The manifests are those that people copy.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stowage_tests::STOWAGE_IMAGE;
 
 /// The driver's name in the samples, which say to replace it everywhere.
 const SAMPLE_NAME: &str = "csi-hostpath";
+
+/// Waits until no other test runs a driver under the samples' own name: a kubelet knows one of a name, and both would
+/// have the same state directory.
+pub fn turn_of_csi_hostpath() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that failed has taken away what it made.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Where the driver's parts run, and with which arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +40,11 @@ impl Shape {
             // Its arguments do not say, so it has the default.
             Self::Original => SAMPLE_NAME.to_owned(),
         }
+    }
+
+    /// Its turn, where its name is not the test's own.
+    pub fn turn(self) -> Option<MutexGuard<'static, ()>> {
+        (self == Self::Original).then(turn_of_csi_hostpath)
     }
 
     /// Whether it comes with its sidecar; otherwise the test registers the driver.

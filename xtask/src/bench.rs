@@ -8,7 +8,7 @@ use crate::workspace;
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Options {
-    /// What to measure: `driver` or `sidecar`; then its options (`./x bench sidecar --help`).
+    /// What to measure: `driver`, `operator` or `sidecar`; then its options (`./x bench sidecar --help`).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     arguments: Vec<String>,
 }

@@ -28,6 +28,8 @@ pub struct Requests(BTreeMap<(String, String), usize>);
 #[serde(rename_all = "camelCase")]
 struct Entry {
     verb: String,
+    #[serde(default, rename = "requestURI")]
+    uri: String,
     #[serde(default)]
     object_ref: Object,
 }
@@ -75,14 +77,26 @@ impl Requests {
                 "" => object.resource,
                 part => format!("{}/{part}", object.resource),
             };
-            *counts.entry((entry.verb, resource)).or_default() += 1;
+            let verb = if entry.uri.contains("dryRun=") {
+                DRY_RUN.to_owned()
+            } else {
+                entry.verb
+            };
+            *counts.entry((verb, resource)).or_default() += 1;
         }
         Self(counts)
     }
 
-    /// Writes, without events.
+    /// Writes, without events. Questions about rights are asked by a create, but nothing is stored.
     pub fn writes(&self) -> usize {
-        self.count(|verb, resource| is_write(verb) && resource != "events")
+        self.count(|verb, resource| {
+            is_write(verb) && resource != "events" && resource != "selfsubjectaccessreviews"
+        })
+    }
+
+    /// Writes that were only tried out.
+    pub fn dry_runs(&self) -> usize {
+        self.count(|verb, _| verb == DRY_RUN)
     }
 
     /// Writes of leases: the journal, and elections.
@@ -114,6 +128,9 @@ impl Requests {
     }
 }
 
+/// In place of the verb.
+const DRY_RUN: &str = "dry-run";
+
 fn is_write(verb: &str) -> bool {
     matches!(
         verb,
@@ -131,12 +148,15 @@ mod tests {
 {"verb":"update","objectRef":{"resource":"leases","name":"x"}}
 {"verb":"create","objectRef":{"resource":"events"}}
 {"verb":"patch","objectRef":{"resource":"volumeattachments","subresource":"status"}}
+{"verb":"create","requestURI":"/x?dryRun=All","objectRef":{"resource":"persistentvolumes"}}
+{"verb":"create","objectRef":{"resource":"selfsubjectaccessreviews"}}
 {"verb":"list","objectRef":{"resource":"nodes"}}
 {"verb":"get"}
 {"verb":"watch","objectRef":{"resource":"nodes"}}
 {"verb":"create","objec"#;
         let requests = Requests::read(log);
         assert_eq!(requests.writes(), 3);
+        assert_eq!(requests.dry_runs(), 1);
         assert_eq!(requests.lease_writes(), 1);
         assert_eq!(requests.events(), 1);
         assert_eq!(requests.reads(), 2);

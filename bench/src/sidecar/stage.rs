@@ -144,7 +144,7 @@ pub fn nodes() -> impl Iterator<Item = String> {
 }
 
 /// Reads a kubeconfig and connects, as the sidecar does.
-async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
+pub async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;

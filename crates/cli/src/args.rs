@@ -272,13 +272,4 @@ pub enum Format {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::Args;
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Args::command().debug_assert();
-    }
-}
+mod tests;

@@ -1,8 +1,9 @@
 //! Runs the operator as a service: logs, metrics, health, the lease and the configuration around its reconciles.
 
-use stowage_operator::config::ConfigSource;
+use stowage_operator::config::{ConfigSource, OperatorConfig};
 use stowage_operator::driver_deployment;
 use stowage_operator::metrics::OperatorMetrics;
+use stowage_operator::rights::Rights;
 use stowage_service::{Elections, Service, client};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,8 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     let elections = Elections::new(kube.clone(), &args.lease, service.metrics())?;
     let metrics = OperatorMetrics::register(service.metrics());
     let client = client::connect(kube)?;
+    let rights = Rights::default();
+    let allowed = service.health().check("rights");
     let shutdown = service.shutdown();
     let work = async move {
         let config = source.load(&client).await?;
@@ -29,10 +32,18 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
         configured.ready();
         let (sender, receiver) = watch::channel(config);
         let lead = elections.lead(LEASE, &shutdown, |lost| {
-            reconcile(client.clone(), receiver, metrics, shutdown.clone(), lost)
+            let reconciling = Reconciling {
+                client: client.clone(),
+                config: receiver,
+                metrics: metrics.clone(),
+                rights: rights.clone(),
+            };
+            reconciling.run(&shutdown, lost)
         });
         tokio::select! {
             () = source.follow(client.clone(), &sender) => {}
+            // Also in a standby: it is no use as leader without them.
+            () = rights.keep(client.clone(), &allowed, &metrics) => {}
             ended = lead => {
                 ended?.transpose()?;
             }
@@ -43,23 +54,38 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     Ok(service.run(Box::pin(work)).await?)
 }
 
-async fn reconcile(
+/// What the leader works with.
+struct Reconciling {
     client: kube::Client,
-    config: watch::Receiver<stowage_operator::config::OperatorConfig>,
+    config: watch::Receiver<OperatorConfig>,
     metrics: OperatorMetrics,
-    shutdown: CancellationToken,
-    lost: CancellationToken,
-) -> Result<(), driver_deployment::RunError> {
-    let stop = shutdown.child_token();
-    let run = driver_deployment::run(client, config, metrics, stop.clone());
-    let give_up = async {
-        lost.cancelled().await;
-        stop.cancel();
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        result = run => result,
-        () = give_up => Ok(()),
+    rights: Rights,
+}
+
+impl Reconciling {
+    /// Until the shutdown, or until the lease is lost.
+    async fn run(
+        self,
+        shutdown: &CancellationToken,
+        lost: CancellationToken,
+    ) -> Result<(), driver_deployment::RunError> {
+        let stop = shutdown.child_token();
+        let run = driver_deployment::run(
+            self.client,
+            self.config,
+            self.metrics,
+            self.rights,
+            stop.clone(),
+        );
+        let give_up = async {
+            lost.cancelled().await;
+            stop.cancel();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            result = run => result,
+            () = give_up => Ok(()),
+        }
     }
 }
 

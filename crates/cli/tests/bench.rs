@@ -1,8 +1,9 @@
-//! `./x bench sidecar` in small: it goes through, and everything it promises is measured. What comes out is no test's
+//! `./x bench sidecar` and `./x bench operator` in small: they go through, and everything they promise is measured. What comes out is no test's
 //! business.
 
 use std::path::Path;
 
+use stowage_bench::operator;
 use stowage_bench::sidecar::{self, Args};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,5 +45,38 @@ async fn the_sidecar_is_measured_in_every_respect() {
             row.figure().is_finite() && row.figure() > 0.0,
             "{promised}: {row:?}"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_is_measured_in_every_respect() {
+    let sizes = operator::Args {
+        drivers: 3,
+        classes: 2,
+        rest: 1,
+    };
+    let stowage = Path::new(env!("CARGO_BIN_EXE_stowage"));
+    let table = operator::run(stowage, &sizes).await.unwrap();
+    let figure = |promised: &str| {
+        let found = table
+            .rows()
+            .iter()
+            .find(|row| row.what().starts_with(promised));
+        let row = found.unwrap_or_else(|| panic!("nothing says `{promised}`: {table:?}"));
+        row.figure()
+    };
+    // Two accounts, two roles with bindings, CSIDriver, two classes, two workloads, and the instance.
+    assert!((figure("objects") - 36.0).abs() < 0.1, "{table}");
+    // The one promise that does not depend on the machine.
+    assert!(figure("writes in 1 s of rest").abs() < 0.1, "{table}");
+    for promised in [
+        "start to all in effect",
+        "API writes without events per object",
+        "dry runs per object",
+        "API reads per object",
+        "resident memory",
+        "a deleted DaemonSet is back",
+    ] {
+        assert!(figure(promised) > 0.0, "{table}");
     }
 }

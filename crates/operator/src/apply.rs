@@ -18,9 +18,9 @@ use kube::api::{
 };
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
-use stowage_api::driver_deployment::OWNER_UID_LABEL;
+use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
 
-use crate::driver::{BudgetVersion, Kind, Object};
+use crate::driver::{BudgetVersion, Kind, Object, Owner};
 
 use fingerprint::{Fingerprint, body};
 use ownership::merged;
@@ -134,10 +134,15 @@ impl Applier {
         })
     }
 
-    /// Everything that carries the uid of an instance. Looks through all objects of every kind: for when it is not
-    /// known what there is.
-    pub async fn owned(&self, uid: &str) -> Result<Objects, ApplyError> {
-        let selector = ListParams::default().labels(&format!("{OWNER_UID_LABEL}={uid}"));
+    /// Everything whose labels say that it is the instance's. Looks through all objects of every kind: for when it is
+    /// not known what there is.
+    pub async fn owned(&self, owner: &Owner) -> Result<Objects, ApplyError> {
+        let Owner {
+            namespace, name, ..
+        } = owner;
+        let selector = ListParams::default().labels(&format!(
+            "{OWNER_NAMESPACE_LABEL}={namespace},{OWNER_NAME_LABEL}={name}"
+        ));
         let lists = Kind::ALL.map(|kind| {
             let resource = kind.resource(self.budget);
             let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
@@ -159,7 +164,10 @@ impl Applier {
                 .into_iter()
                 .map(move |object| (Key::of(kind, &object), object))
         });
-        Ok(objects.collect())
+        // An instance that was deleted and made again under its name is another one.
+        let nothing = Recorded::default();
+        let ours = objects.filter(|(key, object)| is_ours(key.kind, object, owner, &nothing));
+        Ok(ours.collect())
     }
 
     /// Those of these objects that are there.
@@ -233,11 +241,7 @@ impl Applier {
             }
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
                 let there = api.get(&key.name).await.map_err(ApplyError::api(key))?;
-                let uid = wanted
-                    .labels
-                    .get(OWNER_UID_LABEL)
-                    .map_or("", String::as_str);
-                if !is_ours(&there, uid, recorded) {
+                if !is_ours(key.kind, &there, &Owner::of_wanted(wanted), recorded) {
                     return Err(ApplyError::Collision(key.clone()));
                 }
                 // We died after making it, or somebody took our labels away.

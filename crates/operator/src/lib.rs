@@ -8,6 +8,7 @@
 //! | [`driver`] | the generator: from a driver that is known to be right to objects; pure, cannot fail |
 //! | [`driver_deployment`] | the front door `CSIDriverDeployment`: validate, build, apply, status, cleanup |
 //! | [`metrics`] | what `/metrics` says about instances |
+//! | [`rights`] | what the operator may see |
 
 pub mod apply;
 pub mod cluster;
@@ -15,3 +16,4 @@ pub mod config;
 pub mod driver;
 pub mod driver_deployment;
 pub mod metrics;
+pub mod rights;

@@ -12,6 +12,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentStatus};
 use stowage_service::Metrics;
 
+use crate::rights::Right;
+
 type Labels<const N: usize> = [(&'static str, String); N];
 
 /// Seconds; a sync of a driver takes some dozen requests.
@@ -24,6 +26,7 @@ pub struct OperatorMetrics {
     duration: Histogram,
     drivers: Family<Labels<2>, Gauge>,
     nodes: Family<Labels<4>, Gauge>,
+    missing_rights: Family<Labels<3>, Gauge>,
     /// What is counted for each instance, to be taken back when it changes or goes.
     counted: Arc<Mutex<HashMap<String, Counted>>>,
 }
@@ -42,6 +45,7 @@ impl OperatorMetrics {
             duration: Histogram::new(BUCKETS),
             drivers: Family::default(),
             nodes: Family::default(),
+            missing_rights: Family::default(),
             counted: Arc::default(),
         };
         metrics.register(
@@ -64,7 +68,25 @@ impl OperatorMetrics {
             "Nodes of a driver, by state: ready of desired",
             operator.nodes.clone(),
         );
+        metrics.register(
+            "stowage_operator_missing_rights",
+            "Rights to look at something that the operator lacks: 1 for each",
+            operator.missing_rights.clone(),
+        );
         operator
+    }
+
+    /// Shows which rights are missing.
+    pub(crate) fn missing_rights(&self, missing: &[Right]) {
+        self.missing_rights.clear();
+        for right in missing {
+            let labels = [
+                ("group", right.group.to_owned()),
+                ("resource", right.resource.to_owned()),
+                ("verb", right.verb.to_owned()),
+            ];
+            self.missing_rights.get_or_create(&labels).set(1);
+        }
     }
 
     /// Counts a reconcile.

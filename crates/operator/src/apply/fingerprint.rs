@@ -7,8 +7,8 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
-use super::ownership::{has_pull_secrets, owned_keys};
-use crate::driver::{Kind, Object};
+use super::ownership::{has_pull_secrets, owned_keys, owned_pull_secrets, refers_to};
+use crate::driver::{Kind, Object, Owner};
 
 /// An object after a write of ours.
 #[derive(Clone, Copy, PartialEq)]
@@ -58,13 +58,14 @@ fn hash_of_live(wanted: &Object, live: &DynamicObject) -> u64 {
     };
     let labels = of_ours(&wanted.labels, live.labels());
     let annotations = of_ours(&wanted.annotations, live.annotations());
-    let pull_secrets =
-        (wanted.kind == Kind::ServiceAccount).then(|| has_pull_secrets(wanted, live));
+    let pull_secrets = (wanted.kind == Kind::ServiceAccount)
+        .then(|| (has_pull_secrets(wanted, live), owned_pull_secrets(live)));
     hash(&json!([
         labels,
         annotations,
         owned_keys(live),
         pull_secrets,
+        refers_to(live, &Owner::of_wanted(wanted).uid),
         body(wanted.kind, live),
     ]))
 }

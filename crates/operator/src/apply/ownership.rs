@@ -7,13 +7,17 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, TypeMeta};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
-use stowage_api::driver_deployment::{Child, OWNER_UID_LABEL};
+use stowage_api::driver_deployment::{
+    Child, OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, OWNER_UID_LABEL,
+};
 
-use crate::driver::{Kind, Object};
+use crate::driver::{Kind, Object, Owner};
 
 /// Annotation with the keys of labels and annotations that we wrote, so that one which is no longer wanted can be told
 /// from one that somebody else added.
 const OWNED_KEYS: &str = "stowage.dev/owned-keys";
+/// Annotation with the pull secrets that we wrote into an account, for the same reason.
+const OWNED_PULL_SECRETS: &str = "stowage.dev/owned-pull-secrets";
 
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,10 +103,44 @@ impl Recorded {
     }
 }
 
-/// Whether an object belongs to the instance with this uid: by its label, or because the status lists it.
-pub fn is_ours(object: &DynamicObject, uid: &str, recorded: &Recorded) -> bool {
-    let label = object.labels().get(OWNER_UID_LABEL);
-    label.is_some_and(|label| label == uid) || recorded.contains(object.metadata.uid.as_deref())
+/// Whether an object belongs to an instance: by the label with its uid, because the status lists it, or because the
+/// operator of 2018 made it for this instance.
+pub fn is_ours(kind: Kind, object: &DynamicObject, owner: &Owner, recorded: &Recorded) -> bool {
+    let by_label = match object.labels().get(OWNER_UID_LABEL) {
+        Some(uid) => *uid == owner.uid,
+        None => is_from_2018(kind, object, owner),
+    };
+    by_label || recorded.contains(object.metadata.uid.as_deref())
+}
+
+/// The operator of 2018 put an ownerReference on what lives in a namespace. Cluster-scoped objects cannot have one:
+/// there only the labels say whose they are, and nobody else writes those labels without a uid.
+fn is_from_2018(kind: Kind, object: &DynamicObject, owner: &Owner) -> bool {
+    let label = |key: &str| object.labels().get(key).map(String::as_str);
+    let is_labelled = label(OWNER_NAMESPACE_LABEL) == Some(&owner.namespace)
+        && label(OWNER_NAME_LABEL) == Some(&owner.name);
+    let has_reference = refers_to(object, &owner.uid);
+    match kind {
+        Kind::StorageClass | Kind::ClusterRoleBinding => is_labelled,
+        _ => has_reference,
+    }
+}
+
+/// Whether an object has an ownerReference to the instance with this uid.
+pub(super) fn refers_to(object: &DynamicObject, uid: &str) -> bool {
+    object.owner_references().iter().any(|it| it.uid == uid)
+}
+
+impl Owner {
+    /// The instance that a wanted object is for.
+    pub(super) fn of_wanted(wanted: &Object) -> Self {
+        let label = |key: &str| wanted.labels.get(key).cloned().unwrap_or_default();
+        Self {
+            namespace: label(OWNER_NAMESPACE_LABEL),
+            name: label(OWNER_NAME_LABEL),
+            uid: label(OWNER_UID_LABEL),
+        }
+    }
 }
 
 /// The document to send: what is wanted, with the labels and annotations that others added.
@@ -121,6 +159,9 @@ pub(super) fn merged(
     if let Some(live) = live {
         object.metadata = live.metadata.clone();
         object.metadata.managed_fields = None;
+        // A foreground deletion of the instance would take the object away while the finalizer still needs it.
+        let uid = Owner::of_wanted(wanted).uid;
+        object.owner_references_mut().retain(|it| it.uid != uid);
         for key in owned_keys(live) {
             // The mark of a default class is an administrator's as soon as the template leaves it open.
             if !key.ends_with("/is-default-class") {
@@ -136,17 +177,23 @@ pub(super) fn merged(
     object.labels_mut().extend(wanted.labels.clone());
     object.annotations_mut().extend(wanted.annotations.clone());
     object.annotations_mut().remove(OWNED_KEYS);
+    object.annotations_mut().remove(OWNED_PULL_SECRETS);
     if !extra.is_empty() {
         object
             .annotations_mut()
             .insert(OWNED_KEYS.to_owned(), extra.join(","));
+    }
+    let secrets = names(&pull_secrets(&Value::Object(wanted.body.clone())));
+    if wanted.kind == Kind::ServiceAccount && !secrets.is_empty() {
+        object
+            .annotations_mut()
+            .insert(OWNED_PULL_SECRETS.to_owned(), secrets.join(","));
     }
     object
 }
 
 /// Keys that come from a template and may be gone from it tomorrow.
 fn extra_keys(wanted: &Object) -> Vec<String> {
-    use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
     let always = [OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, OWNER_UID_LABEL];
     let labels = wanted
         .labels
@@ -162,19 +209,36 @@ pub(super) fn owned_keys(live: &DynamicObject) -> Vec<String> {
     listed.map(str::to_owned).collect()
 }
 
-/// An account as it is, with our pull secrets.
+/// An account as it is, with the pull secrets that we want and without those that we wanted once.
 fn account(wanted: &Object, live: &DynamicObject) -> Value {
     let mut data = live.data.clone();
+    let ours = pull_secrets(&Value::Object(wanted.body.clone()));
+    let once = owned_pull_secrets(live);
     let mut secrets = pull_secrets(&data);
-    for ours in pull_secrets(&Value::Object(wanted.body.clone())) {
-        if !secrets.contains(&ours) {
-            secrets.push(ours);
+    secrets.retain(|it| {
+        !names(std::slice::from_ref(it))
+            .iter()
+            .any(|it| once.contains(it))
+    });
+    for secret in ours {
+        if !secrets.contains(&secret) {
+            secrets.push(secret);
         }
     }
-    if !secrets.is_empty() {
-        data["imagePullSecrets"] = json!(secrets);
-    }
+    data["imagePullSecrets"] = json!(secrets);
     data
+}
+
+/// The pull secrets that we wrote last time.
+pub(super) fn owned_pull_secrets(live: &DynamicObject) -> Vec<String> {
+    let listed = live.annotations().get(OWNED_PULL_SECRETS);
+    let listed = listed.into_iter().flat_map(|names| names.split(','));
+    listed.map(str::to_owned).collect()
+}
+
+fn names(secrets: &[Value]) -> Vec<String> {
+    let names = secrets.iter().filter_map(|it| it["name"].as_str());
+    names.map(str::to_owned).collect()
 }
 
 /// Whether an account has all of our pull secrets.

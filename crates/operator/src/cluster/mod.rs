@@ -20,6 +20,7 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 
 use crate::driver::secret::References;
+use crate::rights::{Rights, code_of};
 use facts::State;
 
 /// What is watched.
@@ -82,8 +83,8 @@ impl Default for Cluster {
 
 impl Cluster {
     /// Keeps the facts current until it is dropped.
-    pub async fn watch(&self, client: Client) {
-        let sources = Source::ALL.map(|source| self.follow(client.clone(), source));
+    pub async fn watch(&self, client: Client, rights: &Rights) {
+        let sources = Source::ALL.map(|source| self.follow(client.clone(), source, rights));
         future::join_all(sources).await;
     }
 
@@ -123,7 +124,7 @@ impl Cluster {
         self.snapshots.load(Ordering::Relaxed)
     }
 
-    async fn follow(&self, client: Client, source: Source) {
+    async fn follow(&self, client: Client, source: Source, rights: &Rights) {
         let api = Api::<DynamicObject>::all_with(client, &source.resource());
         let mut events = watcher(api, watcher::Config::default())
             .default_backoff()
@@ -137,10 +138,11 @@ impl Cluster {
                     (changed || news, complete)
                 }
                 // Snapshots are an addition that clusters may lack; the watch goes on trying.
-                Err(error) if source == Source::SnapshotClasses && is_missing(&error) => {
+                Err(error) if source == Source::SnapshotClasses && code_of(&error) == Some(404) => {
                     (self.snapshots.swap(false, Ordering::Relaxed), true)
                 }
                 Err(error) => {
+                    rights.suspect(&error);
                     tracing::warn!(?source, %error, "A watch was interrupted, and goes on.");
                     (false, false)
                 }
@@ -167,13 +169,4 @@ impl Cluster {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn is_missing(error: &watcher::Error) -> bool {
-    let (watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause)) =
-        error
-    else {
-        return false;
-    };
-    matches!(cause, kube::Error::Api(status) if status.code == 404)
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::object::{Kind, Object};
 use super::valid::{ControllerRole, SecretAccess, SecretNames, Sidecars, ValidDriver};
 use super::{Facts, metadata_labels, object};
+use crate::rights::Right;
 
 const CORE: &str = "";
 const STORAGE: &str = "storage.k8s.io";
@@ -122,7 +123,7 @@ const OPERATOR: [Rule; 17] = [
     ),
     (INSTANCES, "csidriverdeployments/status", "get update patch"),
     (CORE, "serviceaccounts", WRITE),
-    (CORE, "events", "list create"),
+    (CORE, "events", "list watch create"),
     (CORE, "namespaces", READ),
     (CORE, "persistentvolumes", READ),
     (CORE, "pods", READ),
@@ -148,6 +149,20 @@ pub fn operator_rules() -> Vec<Value> {
     let mut rules = merged(given.chain(&OPERATOR));
     rules.push(privileged_pods());
     rules
+}
+
+/// What the operator must be allowed to look at before it can decide anything.
+pub(crate) fn rights_to_look() -> impl Iterator<Item = Right> {
+    OPERATOR.iter().flat_map(|(group, resource, verbs)| {
+        let verbs = verbs
+            .split(' ')
+            .filter(|verb| matches!(*verb, "list" | "watch"));
+        verbs.map(|verb| Right {
+            group,
+            resource,
+            verb,
+        })
+    })
 }
 
 /// What the account of a controller needs when a template names one of its own: in the whole cluster, and in the

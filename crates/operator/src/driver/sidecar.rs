@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::template::PodTemplate;
 use super::valid::{
-    Builtin, ControllerRole, Probe, Sidecars, Tuning, Upstream, UpstreamContainer, ValidDriver,
+    Builtin, ControllerRole, CsiDriver, Probe, Sidecars, Tuning, Upstream, UpstreamContainer,
+    ValidDriver,
 };
 
 /// Names of volumes that are ours in every pod.
@@ -88,7 +89,9 @@ fn builtin_controller(driver: &ValidDriver, builtin: &Builtin, template: &PodTem
         "--http-endpoint=:{}",
         driver.ports.controller_metrics
     ));
+    args.extend(capacity(driver, ABOVE_REPLICA_SET));
     container(BUILTIN, &builtin.image, args, &builtin.controller, template)
+        .env_of_pod()
         .mount(SOCKET_VOLUME, SOCKET_MOUNT)
         .done()
 }
@@ -104,12 +107,15 @@ fn builtin_node(driver: &ValidDriver, builtin: &Builtin, template: &PodTemplate)
     if builtin.node_deployment {
         args.push("--node-deployment".to_owned());
         args.push("--node-name=$(KUBE_NODE_NAME)".to_owned());
+        args.extend(capacity(driver, ABOVE_POD));
     }
     let mut container = container(BUILTIN, &builtin.image, args, &builtin.node, template)
         .mount(SOCKET_VOLUME, SOCKET_MOUNT)
         .mount(REGISTRATION_VOLUME, REGISTRATION_MOUNT);
     if builtin.node_deployment {
-        container = container.env_from_field("KUBE_NODE_NAME", "spec.nodeName");
+        container = container
+            .env_from_field("KUBE_NODE_NAME", "spec.nodeName")
+            .env_of_pod();
     }
     container.done()
 }
@@ -143,6 +149,21 @@ fn election(driver: &ValidDriver) -> [String; 2] {
     ]
 }
 
+/// The owner of capacity objects is what made the pod, or what made that: they go with the driver.
+const ABOVE_POD: u8 = 1;
+const ABOVE_REPLICA_SET: u8 = 2;
+
+/// Once a CSIDriver says so, the scheduler takes no node of which it does not know the space.
+fn capacity(driver: &ValidDriver, owner_level: u8) -> Vec<String> {
+    match &driver.csi_driver {
+        CsiDriver::Wanted { spec, .. } if spec["storageCapacity"] == true => vec![
+            "--enable-capacity=true".to_owned(),
+            format!("--capacity-ownerref-level={owner_level}"),
+        ],
+        CsiDriver::Wanted { .. } | CsiDriver::NameUnfit { .. } => Vec::new(),
+    }
+}
+
 fn upstream_controller(
     driver: &ValidDriver,
     role: ControllerRole,
@@ -151,10 +172,17 @@ fn upstream_controller(
 ) -> Value {
     let mut args = upstream_common();
     args.extend(election(driver));
-    container(role.container(), &of.image, args, &of.tuning, template)
+    let tells_capacity = role == ControllerRole::Provisioner;
+    if tells_capacity {
+        args.extend(capacity(driver, ABOVE_REPLICA_SET));
+    }
+    let mut container = container(role.container(), &of.image, args, &of.tuning, template)
         .env("ADDRESS", &driver.paths.socket_in_sidecar())
-        .mount(SOCKET_VOLUME, SOCKET_MOUNT)
-        .done()
+        .mount(SOCKET_VOLUME, SOCKET_MOUNT);
+    if tells_capacity {
+        container = container.env_of_pod();
+    }
+    container.done()
 }
 
 fn upstream_registrar(
@@ -238,6 +266,12 @@ impl Container {
         self.env
             .push(json!({"name": name, "valueFrom": {"fieldRef": field}}));
         self
+    }
+
+    /// Which pod it is: for objects that belong to it.
+    fn env_of_pod(self) -> Self {
+        self.env_from_field("NAMESPACE", "metadata.namespace")
+            .env_from_field("POD_NAME", "metadata.name")
     }
 
     fn mount(mut self, volume: &str, path: &str) -> Self {

@@ -256,7 +256,9 @@ pub(super) async fn observe(
             .iter_mut()
             .zip(of_kind(Kind::DaemonSet))
         {
-            if workload.missing() > 0 && observation.trouble.is_none() {
+            // One that may not make any pod never gets as far as counting them.
+            let is_short = workload.missing() > 0 || workload.is_without_pods();
+            if is_short && observation.trouble.is_none() {
                 workload.failure = observe::refused_pods(&context.client, object).await?;
             }
         }

@@ -8,7 +8,7 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSta
 
 use super::context::Context;
 use super::problem::{self, Problem};
-use super::validate::ManagementState;
+use super::validate::{ManagementState, owner};
 use super::{Next, event, status};
 use crate::apply::{FIELD_MANAGER, Key, Objects, Recorded};
 
@@ -96,10 +96,7 @@ async fn remove_all(instance: &CSIDriverDeployment, context: &Context) -> Vec<Pr
 /// What carries the instance's uid, and what its status lists and somebody took our labels from.
 async fn everything(instance: &CSIDriverDeployment, context: &Context) -> Result<Objects, Problem> {
     let failed = |error| Problem::of_apply(&error, instance);
-    let owned = context
-        .applier
-        .owned(&instance.uid().unwrap_or_default())
-        .await;
+    let owned = context.applier.owned(&owner(instance)).await;
     let mut objects = owned.map_err(failed)?;
     let children = instance
         .status

@@ -15,6 +15,7 @@ use crate::apply::{Applier, Key};
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
 use crate::metrics::OperatorMetrics;
+use crate::rights::Rights;
 
 /// An instance that may not be readable.
 pub type Guarded = GuardedInstance;
@@ -28,6 +29,8 @@ pub struct Context {
     /// All instances, for what they claim.
     pub(super) instances: Store<Guarded>,
     pub(super) metrics: OperatorMetrics,
+    /// What the operator may see.
+    pub(super) rights: Rights,
     /// Ports given to instances whose status does not say so yet, by uid.
     pub(super) ports: Mutex<HashMap<String, u16>>,
     /// The objects of each instance after its last sync, by uid. Missing: unknown, so that they are looked for.
@@ -44,6 +47,7 @@ impl Context {
         config: watch::Receiver<OperatorConfig>,
         instances: Store<Guarded>,
         metrics: OperatorMetrics,
+        rights: Rights,
     ) -> Self {
         Self {
             client,
@@ -52,6 +56,7 @@ impl Context {
             config,
             instances,
             metrics,
+            rights,
             ports: Mutex::default(),
             known: Mutex::default(),
             failures: Mutex::default(),

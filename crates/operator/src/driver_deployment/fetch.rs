@@ -6,7 +6,7 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER};
 
 use super::context::{Context, lock};
 use super::problem::Problem;
-use super::validate::needs_own_ports;
+use super::validate::{needs_own_ports, owner};
 use crate::apply::{Key, Objects, Recorded, is_ours};
 use crate::config::OperatorConfig;
 use crate::driver::secret::{self, References};
@@ -81,9 +81,9 @@ async fn objects(instance: &CSIDriverDeployment, context: &Context) -> Result<Ob
         return Ok(Objects::new());
     }
     let failed = |error| Problem::of_apply(&error, instance);
-    let uid = instance.uid().unwrap_or_default();
-    let Some(mut keys) = lock(&context.known).get(&uid).cloned() else {
-        return context.applier.owned(&uid).await.map_err(failed);
+    let owner = owner(instance);
+    let Some(mut keys) = lock(&context.known).get(&owner.uid).cloned() else {
+        return context.applier.owned(&owner).await.map_err(failed);
     };
     let children = instance
         .status
@@ -93,7 +93,7 @@ async fn objects(instance: &CSIDriverDeployment, context: &Context) -> Result<Ob
     keys.extend(children.iter().filter_map(Key::of_child));
     let mut objects = context.applier.read(keys).await.map_err(failed)?;
     let recorded = Recorded::of(children);
-    objects.retain(|_, object| is_ours(object, &uid, &recorded));
+    objects.retain(|key, object| is_ours(key.kind, object, &owner, &recorded));
     Ok(objects)
 }
 

@@ -18,8 +18,9 @@ pub mod validate;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use kube::ResourceExt;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::{DeserializeGuard, Resource};
 use kube::runtime::controller::Action;
 use kube::{Api, Error};
@@ -95,7 +96,7 @@ async fn reconcile_readable(
     // fetch
     let fetched = match fetch::fetch(instance, context).await {
         Ok(fetched) => fetched,
-        Err(problem) => return note(instance, context, problem).await,
+        Err(problem) => return note(instance, context, vec![problem]).await,
     };
     // validate
     let driver = match validate(instance, &fetched.config, fetched.ports) {
@@ -118,14 +119,12 @@ async fn reconcile_readable(
     };
     let objects = driver::build(&driver, &facts);
     // apply
-    let applied = apply::apply(
-        instance,
-        &driver,
-        &objects,
-        fetched.objects.clone(),
-        context,
-    )
-    .await;
+    let live = fetched.objects.clone();
+    let mut applied = apply::apply(instance, &driver, &objects, live, context).await;
+    // What could be done is done, but what others change is no longer seen.
+    applied
+        .problems
+        .extend(Problem::missing_rights(&context.rights));
     // status
     let warnings = problem::warnings(&driver, &fetched);
     finish(instance, context, &fetched, applied, warnings).await
@@ -156,7 +155,7 @@ async fn reconcile_unreadable(
     if stand_in.metadata.deletion_timestamp.is_some() {
         return cleanup::cleanup(&stand_in, ManagementState::Managed, context).await;
     }
-    note(&stand_in, context, Problem::unreadable(error)).await
+    note(&stand_in, context, vec![Problem::unreadable(error)]).await
 }
 
 /// An unmanaged instance: only its state is told.
@@ -170,23 +169,49 @@ async fn leave_alone(instance: &CSIDriverDeployment, context: &Context) -> Resul
     Ok(Next::Rest)
 }
 
-/// Nothing was done and nothing was seen, because of this problem: whatever else the status says stays.
+/// Nothing was seen, because of these problems: whatever else the status says stays.
 async fn note(
     instance: &CSIDriverDeployment,
     context: &Context,
-    problem: Problem,
+    problems: Vec<Problem>,
 ) -> Result<Next, Error> {
     let before = instance.status.clone().unwrap_or_default();
-    let finding = problem::sync_finding(std::slice::from_ref(&problem), &[]);
+    let finding = problem::sync_finding(&problems, &[]);
     let after = status::with_finding(&before, finding, instance.meta().generation);
     let applied = Applied {
-        problems: vec![problem],
+        problems,
         ..Applied::default()
     };
     let known = before.conditions.as_deref().unwrap_or_default();
     event::tell(context, instance, &applied, known).await;
     write(instance, context, &before, &after).await?;
     Ok(applied.next())
+}
+
+/// Says on every instance why nothing is done, while the operator may not see what it must know. Never ends.
+async fn complain_while_blind(context: &Context) {
+    let mut changes = std::pin::pin!(context.rights.changes());
+    loop {
+        if let Some(problem) = Problem::missing_rights(&context.rights)
+            && let Err(error) = note_on_all(context, &problem).await
+        {
+            tracing::warn!(%error, "Instances could not be told which right is missing.");
+        }
+        if changes.next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn note_on_all(context: &Context, problem: &Problem) -> Result<(), Error> {
+    let instances = Api::<Guarded>::all(context.client.clone());
+    for instance in instances.list(&ListParams::default()).await? {
+        let Ok(instance) = instance.0 else { continue };
+        if management_state(&instance.spec) == ManagementState::Managed {
+            note(&instance, context, vec![problem.clone()]).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Nothing was done, because of these problems.
@@ -222,7 +247,14 @@ async fn finish(
         return Ok(Next::Retry);
     }
     let driver = &instance.spec.driver_name;
-    let observation = apply::observe(instance, &applied, context).await?;
+    let observation = match apply::observe(instance, &applied, context).await {
+        Err(Error::Api(status)) if status.code == 403 => {
+            let mut problems = applied.problems;
+            problems.push(Problem::unseen(&status));
+            return note(instance, context, problems).await;
+        }
+        observed => observed?,
+    };
     let deployed = !observation.daemon_sets.is_empty();
     let mut findings = vec![problem::sync_finding(&applied.problems, &warnings)];
     if deployed {

@@ -64,6 +64,11 @@ impl Workload {
         self.is_current && self.missing() == 0
     }
 
+    /// Whether it has not come to making pods.
+    pub fn is_without_pods(&self) -> bool {
+        !self.is_current && self.available == 0
+    }
+
     /// Whether every pod is of the current template.
     pub fn is_rolled_out(&self) -> bool {
         self.is_current && self.updated >= self.desired

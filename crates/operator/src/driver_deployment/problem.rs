@@ -1,5 +1,6 @@
 //! What keeps an instance from being as described, in words and reasons.
 
+use kube::core::Status;
 use stowage_api::driver_deployment::{CSIDriverDeployment, ConditionStatus};
 
 use super::fetch::{Fetched, own_references};
@@ -8,6 +9,7 @@ use super::validate::FieldError;
 use crate::apply::ApplyError;
 use crate::driver::ValidDriver;
 use crate::driver::valid::{CsiDriver, SecretAccess};
+use crate::rights::Rights;
 
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +46,21 @@ impl Problem {
              only one of a name"
         );
         Self::new(Reason::Collision, message)
+    }
+
+    /// What the operator may not see, if there is anything.
+    pub(super) fn missing_rights(rights: &Rights) -> Option<Self> {
+        let complaint = rights.complaint()?;
+        Some(Self::new(Reason::Forbidden, complaint))
+    }
+
+    /// The workloads may not be looked at.
+    pub(super) fn unseen(status: &Status) -> Self {
+        let message = format!(
+            "whether the driver can be used is not known: {}",
+            status.message
+        );
+        Self::new(Reason::Forbidden, message)
     }
 
     /// A field that cannot change in place, and what to do.

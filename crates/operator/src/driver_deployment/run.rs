@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::DynamicObject;
-use kube::runtime::controller::Config;
+use kube::runtime::controller::{self, Config};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, ResourceExt};
@@ -17,12 +17,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::context::{Context, Guarded};
-use super::reconcile;
+use super::{complain_while_blind, reconcile};
 use crate::apply::Applier;
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
 use crate::driver::{BudgetVersion, Kind};
 use crate::metrics::OperatorMetrics;
+use crate::rights::Rights;
 
 /// Changes that come together are handled together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -45,6 +46,7 @@ pub async fn run(
     client: Client,
     config: watch::Receiver<OperatorConfig>,
     metrics: OperatorMetrics,
+    rights: Rights,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
     let asked = |error| RunError::Server(Box::new(error));
@@ -52,28 +54,32 @@ pub async fn run(
     let applier = Applier::connect(client.clone()).await.map_err(asked)?;
     let budget = applier.budget_version();
     let cluster = Cluster::default();
-    let watching = cluster.watch(client.clone());
+    let watching = cluster.watch(client.clone(), &rights);
     let work = async {
-        tokio::select! {
-            () = cluster.until_read() => {}
-            () = shutdown.cancelled() => return,
-        }
-        let controller = controller(&client, budget, &cluster, &config);
-        let instances = controller.store();
-        let context = Context::new(
+        let controller =
+            controller(&client, budget, &cluster, &config).reconcile_all_on(rights.changes());
+        let context = Arc::new(Context::new(
             client.clone(),
             applier,
             cluster.clone(),
             config.clone(),
-            instances,
+            controller.store(),
             metrics,
-        );
+            rights.clone(),
+        ));
+        tokio::select! {
+            () = cluster.until_read() => {}
+            () = complain_while_blind(&context) => {}
+            () = shutdown.cancelled() => return,
+        }
         controller
             .graceful_shutdown_on(shutdown.clone().cancelled_owned())
-            .run(reconcile, |_, error, _| match *error {}, Arc::new(context))
+            .run(reconcile, |_, error, _| match *error {}, context)
             .for_each(|outcome| async {
-                if let Err(error) = outcome {
-                    tracing::debug!(%error, "A watch or queue was interrupted, and goes on.");
+                let Err(error) = outcome else { return };
+                tracing::debug!(%error, "A watch or queue was interrupted, and goes on.");
+                if let controller::Error::QueueError(error) = &error {
+                    rights.suspect(error);
                 }
             })
             .await;
@@ -136,7 +142,14 @@ fn controller(
         let api = Api::<Pod>::all(client.clone());
         controller = controller.watches(api, pods, move |pod| owner_of_pod(&pod, label, suffix));
     }
-    controller
+    // A DaemonSet says only there why it has no pods, such as a quota or a policy that refuses them.
+    let refused = "reason=FailedCreate,involvedObject.kind=DaemonSet";
+    let refused = watcher::Config::default().fields(refused);
+    controller.watches(Api::<Event>::all(client.clone()), refused, |event| {
+        let set = event.involved_object;
+        let name = set.name?.strip_suffix("-node")?.to_owned();
+        Some(ObjectRef::new(&name).within(&set.namespace?))
+    })
 }
 
 /// The instance that a child belongs to, by its labels.

@@ -175,6 +175,11 @@ impl Observation {
             );
             return finding(ConditionStatus::False, Reason::DriverNameMismatch, message);
         }
+        let mut idle = self.daemon_sets.iter().filter(|it| it.is_without_pods());
+        if let Some(refused) = idle.find_map(|it| it.failure.as_ref()) {
+            let message = format!("{counts}.\n{refused}");
+            return finding(ConditionStatus::False, Reason::NodesNotReady, message);
+        }
         let workloads: Vec<_> = self.daemon_sets.iter().chain(&self.deployment).collect();
         if workloads.iter().any(|it| !it.is_current) {
             let message = format!("Kubernetes has not looked at the current pods yet; {counts}.");

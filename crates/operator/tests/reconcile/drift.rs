@@ -249,3 +249,35 @@ async fn what_the_cluster_writes_into_an_account_stays() {
         "hostpath"
     );
 }
+
+#[tokio::test]
+async fn a_pull_secret_that_is_no_longer_configured_leaves_the_account() {
+    let mut rig = Rig::new().await;
+    let configured = |text: &str| stowage_operator::config::OperatorConfig::parse(text).unwrap();
+    rig.config
+        .send_replace(configured("{imagePullSecrets: [old, kept]}"));
+    rig.deploy(|_| ()).await;
+    // The cluster's own, as OpenShift adds one to each account.
+    let with_foreign =
+        json!({"imagePullSecrets": [{"name": "old"}, {"name": "kept"}, {"name": "foreign"}]});
+    rig.patch(Kind::ServiceAccount, "hostpath", with_foreign)
+        .await;
+    let mut restarted = rig.restarted().await;
+    restarted
+        .config
+        .send_replace(configured("{imagePullSecrets: [kept]}"));
+    restarted.sync().await;
+    let names = async |rig: &Rig| -> Vec<String> {
+        let account = rig.get(Kind::ServiceAccount, "hostpath").await;
+        let secrets = account["imagePullSecrets"].as_array().cloned();
+        let secrets = secrets.unwrap_or_default();
+        let name = |it: &Value| it["name"].as_str().unwrap().to_owned();
+        secrets.iter().map(name).collect()
+    };
+    let mut left = names(&restarted).await;
+    left.sort();
+    assert_eq!(left, ["foreign", "kept"]);
+    restarted.config.send_replace(configured("{}"));
+    restarted.sync().await;
+    assert_eq!(names(&restarted).await, ["foreign"]);
+}

@@ -5,6 +5,7 @@
     reason = "clippy exempts tests, but not the functions they share"
 )]
 
+mod adoption;
 mod collisions;
 mod deletion;
 mod drift;
@@ -12,6 +13,7 @@ mod faults;
 mod installed;
 mod refusals;
 mod rig;
+mod rights;
 mod running;
 mod scenarios;
 mod statuses;

@@ -20,6 +20,7 @@ use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::{BudgetVersion, Kind};
 use stowage_operator::driver_deployment::{Context, Guarded, reconcile};
 use stowage_operator::metrics::OperatorMetrics;
+use stowage_operator::rights::Rights;
 use tokio::sync::watch;
 
 use crate::faults::{FaultLayer, Faults};
@@ -113,7 +114,8 @@ impl Rig {
         let client = operator.unwrap_or_else(|| administrator.clone());
         let cluster = Cluster::default();
         let (watched, watching) = (cluster.clone(), client.clone());
-        let watching = tokio::spawn(async move { watched.watch(watching).await });
+        let watching =
+            tokio::spawn(async move { watched.watch(watching, &Rights::default()).await });
         let read = tokio::time::timeout(Duration::from_secs(30), cluster.until_read());
         read.await
             .expect("the operator's account may not watch everything");
@@ -121,7 +123,10 @@ impl Rig {
         let (config, configured) = watch::channel(OperatorConfig::default());
         let applier = Applier::connect(client.clone()).await.unwrap();
         let metrics = OperatorMetrics::register(&stowage_service::Metrics::new());
-        let context = Context::new(client, applier, cluster, configured, reader, metrics);
+        let rights = Rights::default();
+        let context = Context::new(
+            client, applier, cluster, configured, reader, metrics, rights,
+        );
         Self {
             client: administrator,
             namespace,

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::faults::Faults;
 use crate::rig::{client_of, condition_of, example, resource, start_server};
 
-async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(20);
+pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(found) = look().await {
             return found;
@@ -27,7 +27,7 @@ async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> 
     }
 }
 
-fn instances(client: &Client) -> Api<DynamicObject> {
+pub(crate) fn instances(client: &Client) -> Api<DynamicObject> {
     let resource = kube::api::ApiResource::erase::<CSIDriverDeployment>(&());
     Api::namespaced_with(client.clone(), "default", &resource)
 }
@@ -165,6 +165,7 @@ async fn a_running_operator_keeps_a_driver_as_described() {
         client_of(&server, &faults).await,
         configured,
         OperatorMetrics::register(&metrics),
+        stowage_operator::rights::Rights::default(),
         shutdown.clone(),
     );
     let operator = tokio::spawn(operator);

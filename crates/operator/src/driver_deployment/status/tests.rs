@@ -57,6 +57,17 @@ fn pods_alone_are_not_enough_kubelets_must_know_the_driver() {
 }
 
 #[test]
+fn a_daemon_set_that_may_not_make_pods_says_why_though_it_has_counted_none() {
+    let mut observation = observed((0, 0), 0, None);
+    observation.daemon_sets[0].is_current = false;
+    assert_eq!(judged(&observation).1, "Starting");
+    observation.daemon_sets[0].failure = Some("exceeded quota: none".to_owned());
+    let (status, reason, message) = judged(&observation);
+    assert_eq!((status, reason), (ConditionStatus::False, "NodesNotReady"));
+    assert_eq!(message, "0 of 0 nodes ready.\nexceeded quota: none");
+}
+
+#[test]
 fn both_names_are_shown_when_the_driver_calls_itself_something_else() {
     let mut observation = observed((1, 0), 0, None);
     observation.trouble = Some(Trouble {

@@ -27,6 +27,15 @@ pub use field::{FieldError, Mistake};
 /// Seconds until an answer of the driver is too late, unless the instance says otherwise.
 const PROBE_TIMEOUT: i32 = 30;
 
+/// The instance as owner of its objects.
+pub(super) fn owner(instance: &CSIDriverDeployment) -> Owner {
+    Owner {
+        namespace: instance.namespace().unwrap_or_default(),
+        name: instance.name_any(),
+        uid: instance.uid().unwrap_or_default(),
+    }
+}
+
 /// Whether the operator acts on an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManagementState {
@@ -105,11 +114,7 @@ pub fn validate(
     }
     let name = instance.name_any();
     Ok(ValidDriver {
-        owner: Owner {
-            namespace: instance.namespace().unwrap_or_default(),
-            uid: instance.uid().unwrap_or_default(),
-            name: name.clone(),
-        },
+        owner: owner(instance),
         driver_name: spec.driver_name.clone(),
         names,
         paths,

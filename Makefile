@@ -1,0 +1,2 @@
+.PHONY: container
+container: ; ./x image

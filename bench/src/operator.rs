@@ -1,0 +1,168 @@
+//! `./x bench operator`: the operator with many instances that wait when it starts, on a control plane of its own.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`stage`] | control plane, instances, and how the operator is started |
+//!
+//! There are no kubelets: what is measured is what the operator and the API server do.
+
+mod stage;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use kube::api::DeleteParams;
+use kube::{Api, ResourceExt};
+use tokio::time::{Instant, sleep};
+
+use self::stage::{NAMESPACE, Stage, instance_name};
+use crate::process::Process;
+use crate::say;
+use crate::sidecar::requests::Requests;
+use crate::table::{Goal, Row, Table};
+
+/// How long nothing may be written before all is taken to be done.
+const QUIET: Duration = Duration::from_secs(5);
+/// How many DaemonSets are deleted, one after the other.
+const DELETED: usize = 10;
+/// How long any part of it may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The operator: instances that wait when it starts, memory, rest, and repair
+///
+/// The operator is a process of its own, as is the control plane, which is one of this run and has no kubelets. Requests
+/// are counted in the API server's audit log.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// CSIDriverDeployments that wait when the operator starts
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub drivers: usize,
+    /// StorageClasses of each
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub classes: usize,
+    /// Seconds of rest in which nothing may be written
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub rest: u64,
+}
+
+/// Measures, prints what is found, and returns it.
+pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
+    ensure!(args.drivers > 0, "--drivers must be at least 1");
+    let stage = Stage::set(args).await?;
+    let begin = stage.audit.end();
+    let operator = Process::start(stowage, &stage.arguments())?;
+    stage.until_synced(args.drivers, PATIENCE).await?;
+    let converged = operator.started().elapsed();
+    let requests = until_quiet(&stage, begin).await?;
+    say(&format!("requests of the operator: {}", requests.told()));
+
+    let mut table = Table::new(format!(
+        "{} drivers with {} classes each",
+        args.drivers, args.classes
+    ));
+    let row = Row::new("start to all in effect, s", converged.as_secs_f64());
+    table.add(row);
+    let objects = stage.objects().await? + args.drivers;
+    table.add(Row::new("objects, with the instances", many(objects)));
+    let writes = requests.writes().saturating_sub(requests.lease_writes());
+    let row = Row::new(
+        "API writes without events per object",
+        many(writes) / many(objects),
+    );
+    table.add(row);
+    let row = Row::new(
+        "dry runs per object",
+        many(requests.dry_runs()) / many(objects),
+    );
+    table.add(row);
+    table.add(Row::new(
+        "API reads per object",
+        many(requests.reads()) / many(objects),
+    ));
+    at_rest(&stage, Duration::from_secs(args.rest), &mut table).await?;
+    add_memory(&operator, &mut table)?;
+    let slowest = repair(&stage, args.drivers.min(DELETED)).await?;
+    let row = Row::new(
+        "a deleted DaemonSet is back, slowest, s",
+        slowest.as_secs_f64(),
+    );
+    table.add(row.goal(Goal::AtMost(1.0)));
+    operator.stop().await?;
+    say(&format!("{table}\n"));
+    Ok(table)
+}
+
+/// Waits until nothing but the lease has been written for a while; all requests since `begin`.
+async fn until_quiet(stage: &Stage, begin: u64) -> anyhow::Result<Requests> {
+    let started = Instant::now();
+    loop {
+        let before = stage.audit.end();
+        sleep(QUIET).await;
+        if written(&stage.audit.since(before)?) == 0 {
+            return stage.audit.since(begin);
+        }
+        ensure!(
+            started.elapsed() < PATIENCE,
+            "the operator does not come to rest"
+        );
+    }
+}
+
+async fn at_rest(stage: &Stage, rest: Duration, table: &mut Table) -> anyhow::Result<()> {
+    let begin = stage.audit.end();
+    sleep(rest).await;
+    let requests = stage.audit.since(begin)?;
+    let row = Row::new(
+        format!("writes in {} s of rest", rest.as_secs()),
+        many(written(&requests)),
+    );
+    table.add(row.goal(Goal::AtMost(0.0)));
+    table.add(Row::new("reads meanwhile", many(requests.reads())));
+    Ok(())
+}
+
+/// Everything that changes something in the store, apart from the lease.
+fn written(requests: &Requests) -> usize {
+    requests.writes() + requests.events() - requests.lease_writes()
+}
+
+fn add_memory(operator: &Process, table: &mut Table) -> anyhow::Result<()> {
+    let memory = operator.memory()?;
+    let row = Row::new("resident memory, MB", memory.resident);
+    table.add(row.goal(Goal::AtMost(30.0)));
+    table.add(Row::new("of it anonymous", memory.anonymous));
+    table.add(Row::new("of it of files", memory.files));
+    Ok(())
+}
+
+/// Deletes DaemonSets one after the other; the longest time until one was back.
+async fn repair(stage: &Stage, count: usize) -> anyhow::Result<Duration> {
+    let sets = Api::<DaemonSet>::namespaced(stage.admin.clone(), NAMESPACE);
+    let mut slowest = Duration::ZERO;
+    for number in 0..count {
+        let name = format!("{}-node", instance_name(number));
+        let uid = sets.get(&name).await?.uid().context("no uid")?;
+        let started = Instant::now();
+        sets.delete(&name, &DeleteParams::background()).await?;
+        loop {
+            let found = sets.get_opt(&name).await?;
+            if found.is_some_and(|found| found.uid().is_some_and(|new| new != uid)) {
+                break;
+            }
+            ensure!(
+                started.elapsed() < PATIENCE,
+                "DaemonSet {name} does not come back"
+            );
+            sleep(Duration::from_millis(2)).await;
+        }
+        slowest = slowest.max(started.elapsed());
+    }
+    Ok(slowest)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a few thousand objects")]
+fn many(count: usize) -> f64 {
+    count as f64
+}

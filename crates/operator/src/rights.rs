@@ -1,0 +1,198 @@
+//! What the operator may see.
+//!
+//! A watch that the server refuses says so only in the log, and decisions on half the facts are wrong. So the server is
+//! asked for every right to look at something: once at the start, and again whenever a watch is refused. What is
+//! missing shows in readiness, in metrics and on every instance, until somebody grants it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use stowage_service::health::Check;
+use tokio::sync::{Notify, watch};
+
+use crate::driver::rbac;
+use crate::metrics::OperatorMetrics;
+
+/// How soon to ask again while something is missing: nobody can watch for a role that may not be read.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Questions at a time.
+const CONCURRENCY: usize = 8;
+
+/// One thing to be allowed in all namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// API group; empty for the core group.
+    pub group: &'static str,
+    /// Resource.
+    pub resource: &'static str,
+    /// Verb.
+    pub verb: &'static str,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        Ok(())
+    }
+}
+
+/// The rights that are missing. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Rights {
+    missing: watch::Sender<Vec<Right>>,
+    suspicion: Arc<Notify>,
+}
+
+impl Default for Rights {
+    fn default() -> Self {
+        Self {
+            missing: watch::Sender::new(Vec::new()),
+            suspicion: Arc::default(),
+        }
+    }
+}
+
+impl Rights {
+    /// Keeps them current, and says so in readiness and metrics. Never ends.
+    pub async fn keep(&self, client: Client, check: &Check, metrics: &OperatorMetrics) {
+        loop {
+            let is_complete = match missing(&client).await {
+                Ok(missing) => {
+                    metrics.missing_rights(&missing);
+                    let is_news = self.missing.send_if_modified(|known| {
+                        let is_news = *known != missing;
+                        *known = missing;
+                        is_news
+                    });
+                    let complaint = self.complaint();
+                    match &complaint {
+                        None => check.ready(),
+                        Some(complaint) => check.not_ready(complaint),
+                    }
+                    match &complaint {
+                        Some(missing) if is_news => {
+                            tracing::error!(missing, "The operator waits for a right.");
+                        }
+                        None if is_news => tracing::info!("The operator has all its rights."),
+                        _ => {}
+                    }
+                    complaint.is_none()
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "The API server does not say what the operator may do.");
+                    false
+                }
+            };
+            if is_complete {
+                self.suspicion.notified().await;
+            } else {
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+
+    /// What is missing, in a sentence, if anything is.
+    pub fn complaint(&self) -> Option<String> {
+        let missing = self.missing.borrow();
+        let listed: Vec<_> = missing.iter().map(Right::to_string).collect();
+        (!listed.is_empty()).then(|| {
+            format!(
+                "the operator's account may not {}: apply `deploy/prerequisites`, which grants it",
+                listed.join(", ")
+            )
+        })
+    }
+
+    /// A watch was refused: something may be missing that was there.
+    pub(crate) fn suspect(&self, error: &watcher::Error) {
+        if code_of(error) == Some(403) {
+            self.suspicion.notify_one();
+        }
+    }
+
+    /// One item for each change.
+    pub(crate) fn changes(&self) -> impl Stream<Item = ()> + Send + 'static {
+        stream::unfold(self.missing.subscribe(), |mut missing| async move {
+            missing.changed().await.ok()?;
+            Some(((), missing))
+        })
+    }
+}
+
+/// What the server answered to a watch, if it did.
+pub(crate) fn code_of(error: &watcher::Error) -> Option<u16> {
+    let (watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause)) =
+        error
+    else {
+        return None;
+    };
+    match cause {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+async fn missing(client: &Client) -> Result<Vec<Right>, kube::Error> {
+    let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
+    let asked = stream::iter(rbac::rights_to_look()).map(|right| {
+        let reviews = &reviews;
+        async move {
+            let answer = reviews
+                .create(&PostParams::default(), &review(right))
+                .await?;
+            let is_allowed = answer.status.is_some_and(|status| status.allowed);
+            Ok::<_, kube::Error>((!is_allowed).then_some(right))
+        }
+    });
+    let answers: Vec<_> = asked.buffered(CONCURRENCY).try_collect().await?;
+    Ok(answers.into_iter().flatten().collect())
+}
+
+fn review(right: Right) -> SelfSubjectAccessReview {
+    SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                group: Some(right.group.to_owned()),
+                resource: Some(right.resource.to_owned()),
+                verb: Some(right.verb.to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_names_each_rule() {
+        let rights = Rights::default();
+        assert_eq!(rights.complaint(), None);
+        let right = |group, resource, verb| Right {
+            group,
+            resource,
+            verb,
+        };
+        rights.missing.send_replace(vec![
+            right("", "pods", "list"),
+            right("apps", "daemonsets", "watch"),
+        ]);
+        let expected = "the operator's account may not list pods, watch daemonsets.apps: apply \
+                        `deploy/prerequisites`, which grants it";
+        assert_eq!(rights.complaint().as_deref(), Some(expected));
+    }
+}

@@ -1,0 +1,162 @@
+//! Instances that the operator of 2018 left behind: what it made for them is taken over where it is theirs beyond doubt.
+
+use kube::api::{DeleteParams, PostParams};
+use serde_json::{Value, json};
+use stowage_operator::driver::Kind;
+
+use crate::rig::{Rig, example};
+
+const REFERENCE: &str = "csidriver.storage.openshift.io/v1alpha1";
+
+fn labels(namespace: &str) -> Value {
+    json!({
+        "csidriver.storage.openshift.io/owner-namespace": namespace,
+        "csidriver.storage.openshift.io/owner-name": "hostpath",
+    })
+}
+
+/// Metadata as the operator of 2018 wrote it; with a reference to the owner for what lives in a namespace.
+fn metadata(rig: &Rig, name: &str, referred: Option<&str>) -> Value {
+    let mut metadata = json!({"name": name, "labels": labels(&rig.namespace)});
+    if let Some(uid) = referred {
+        metadata["namespace"] = json!(rig.namespace);
+        metadata["ownerReferences"] = json!([{
+            "apiVersion": REFERENCE, "kind": "CSIDriverDeployment", "name": "hostpath", "uid": uid, "controller": true,
+        }]);
+    }
+    metadata
+}
+
+fn pods(label: &str, workload: &str) -> Value {
+    let labels = json!({format!("csidriver.storage.openshift.io/{label}"): workload});
+    json!({
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "old", "image": "old"}]}},
+    })
+}
+
+/// The objects of section "2018": all but the roles, which were installed by hand.
+fn objects(rig: &Rig, uid: &str, referred: &str) -> Vec<(Kind, Value)> {
+    let subject =
+        json!([{"kind": "ServiceAccount", "name": "hostpath", "namespace": rig.namespace}]);
+    let role = |name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+    let class = format!("{}-a", rig.namespace);
+    let of = |name: &str| metadata(rig, name, Some(referred));
+    vec![
+        (Kind::ServiceAccount, json!({"metadata": of("hostpath")})),
+        (
+            Kind::RoleBinding,
+            json!({"metadata": of("leader-election-hostpath"), "roleRef": role("elect"), "subjects": subject}),
+        ),
+        (
+            Kind::ClusterRoleBinding,
+            json!({
+                "metadata": metadata(rig, &format!("csidriverdeployment-{uid}"), None),
+                "roleRef": role("drive"), "subjects": subject,
+            }),
+        ),
+        (
+            Kind::StorageClass,
+            json!({"metadata": metadata(rig, &class, None), "provisioner": format!("{}.example", rig.namespace)}),
+        ),
+        (
+            Kind::DaemonSet,
+            json!({"metadata": of("hostpath-node"), "spec": pods("daemonset", "hostpath-node")}),
+        ),
+        (
+            Kind::Deployment,
+            json!({"metadata": of("hostpath-controller"), "spec": pods("deployment", "hostpath-controller")}),
+        ),
+    ]
+}
+
+/// An instance with its objects; `referred` is the uid that the ownerReferences name, the instance's own by default.
+async fn left_behind(rig: &Rig, referred: Option<&str>) -> Vec<(Kind, String, Value)> {
+    let mut instance = example(&rig.namespace);
+    instance["metadata"]["finalizers"] = json!(["csidriver.storage.openshift.io"]);
+    rig.create(instance).await;
+    let uid = rig.instance().await["metadata"]["uid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut made = Vec::new();
+    for (kind, object) in objects(rig, &uid, referred.unwrap_or(&uid)) {
+        let document = serde_json::from_value(object).unwrap();
+        let api = rig.api(kind);
+        let stored = api.create(&PostParams::default(), &document).await.unwrap();
+        made.push((
+            kind,
+            stored.metadata.name.unwrap(),
+            json!(stored.metadata.uid),
+        ));
+    }
+    made
+}
+
+#[tokio::test]
+async fn what_the_operator_of_2018_made_is_taken_over() {
+    let mut rig = Rig::new().await;
+    let made = left_behind(&rig, None).await;
+    rig.sync().await;
+    assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
+    for (kind, name, uid) in &made {
+        let object = rig.get(*kind, name).await;
+        let metadata = &object["metadata"];
+        assert!(
+            metadata["labels"]["stowage.dev/owner-uid"].is_string(),
+            "{object:#}"
+        );
+        assert_eq!(metadata["ownerReferences"], Value::Null, "{object:#}");
+        // A binding can only be replaced; the rest is the same object, whose pods are replaced by its own strategy.
+        let is_binding = matches!(kind, Kind::RoleBinding | Kind::ClusterRoleBinding);
+        assert_eq!(metadata["uid"] != *uid, is_binding, "{object:#}");
+    }
+    let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+    assert_eq!(
+        set["spec"]["template"]["spec"]["containers"][0]["name"],
+        "csi-driver"
+    );
+    // A reference that somebody adds again disappears again.
+    let reference = json!([{
+        "apiVersion": REFERENCE, "kind": "CSIDriverDeployment", "name": "hostpath",
+        "uid": rig.instance().await["metadata"]["uid"],
+    }]);
+    rig.patch(
+        Kind::DaemonSet,
+        "hostpath-node",
+        json!({"metadata": {"ownerReferences": reference}}),
+    )
+    .await;
+    rig.sync().await;
+    let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+    assert_eq!(set["metadata"]["ownerReferences"], Value::Null);
+}
+
+#[tokio::test]
+async fn objects_of_an_earlier_instance_of_the_same_name_are_not_taken_over() {
+    let mut rig = Rig::new().await;
+    left_behind(&rig, Some("00000000-0000-0000-0000-000000000000")).await;
+    rig.reconcile("hostpath").await;
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(condition["reason"], "Collision");
+    let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+    assert_eq!(
+        set["spec"]["template"]["spec"]["containers"][0]["name"],
+        "old"
+    );
+}
+
+#[tokio::test]
+async fn an_instance_of_2018_that_is_deleted_takes_its_objects_along() {
+    let mut rig = Rig::new().await;
+    let made = left_behind(&rig, None).await;
+    rig.instances()
+        .delete("hostpath", &DeleteParams::default())
+        .await
+        .unwrap();
+    rig.sync().await;
+    assert!(rig.instance().await.is_null());
+    for (kind, name, _) in &made {
+        assert!(rig.get(*kind, name).await.is_null(), "{kind:?} {name}");
+    }
+}

@@ -1,0 +1,170 @@
+//! Drivers that the operator deploys: the samples, under names of a test's own.
+
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use devcluster::testing::{Namespace, TestCluster};
+use serde_json::Value;
+use stowage_tests::{PATIENCE, get, text};
+
+const OPERATOR: &str = include_str!("../../deploy/operator.yaml");
+const EVERY_NODE: &str = include_str!("../../deploy/samples/hostpath-every-node.yaml");
+const ONE_CONTROLLER: &str = include_str!("../../deploy/samples/hostpath.yaml");
+
+/// The label of a driver's node pods, and of its controller's.
+const NODE_LABEL: &str = "csidriver.storage.openshift.io/daemonset";
+const CONTROLLER_LABEL: &str = "csidriver.storage.openshift.io/deployment";
+
+/// Kinds of which an instance has objects.
+pub const KINDS: &str = "daemonset,deployment,serviceaccount,role,rolebinding,clusterrole,clusterrolebinding,\
+                         csidriver,storageclass,poddisruptionbudget";
+
+/// Installs the operator as the guide says, once for all tests.
+pub fn install_operator(cluster: &TestCluster) {
+    static DONE: OnceLock<()> = OnceLock::new();
+    DONE.get_or_init(|| {
+        let prerequisites = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/prerequisites");
+        cluster.kubectl(&["apply", "-f", prerequisites]).unwrap();
+        cluster.apply(OPERATOR).unwrap();
+        let rollout = ["rollout", "status", "deployment/csi-operator"];
+        let patience = ["--namespace=csi-operator", "--timeout=120s"];
+        cluster
+            .kubectl(&[&rollout[..], &patience[..]].concat())
+            .unwrap();
+    });
+}
+
+/// An instance in a test's namespace; it and its class are called like the namespace.
+pub struct Deployed<'a> {
+    pub namespace: &'a Namespace<'a>,
+    pub driver: String,
+}
+
+impl<'a> Deployed<'a> {
+    /// The driver on every node.
+    pub fn every_node(namespace: &'a Namespace<'a>, change: impl FnOnce(String) -> String) -> Self {
+        let driver = format!("{}.stowage.dev", namespace.name());
+        let manifest = EVERY_NODE
+            .replace("local.hostpath.stowage.dev", &driver)
+            .replace("stowage/hostpath\n", &format!("stowage/{driver}\n"))
+            .replace("hostpath-local", namespace.name());
+        Self::apply(namespace, driver, &change(manifest))
+    }
+
+    /// The driver with one controller, as in the original documentation.
+    pub fn one_controller(namespace: &'a Namespace<'a>) -> Self {
+        let driver = format!("{}.stowage.dev", namespace.name());
+        // The sample's driver has its default name.
+        let named = format!("        - hostpath\n        - --drivername={driver}\n");
+        let manifest = ONE_CONTROLLER
+            .replace("        - hostpath\n", &named)
+            .replace("driverName: csi-hostpath", &format!("driverName: {driver}"))
+            .replace("/tmp/csi-hostpath", &format!("/tmp/{driver}"))
+            .replace(
+                "  name: hostpath\n",
+                &format!("  name: {}\n", namespace.name()),
+            )
+            .replace("my-default-class", namespace.name())
+            .replace("my-non-default-class", &format!("{}-b", namespace.name()))
+            .replace("default: true", "default: false");
+        Self::apply(namespace, driver, &manifest)
+    }
+
+    fn apply(namespace: &'a Namespace<'a>, driver: String, manifest: &str) -> Self {
+        let own = format!("namespace: {}", namespace.name());
+        namespace
+            .apply(&manifest.replace("namespace: default", &own))
+            .unwrap();
+        Self { namespace, driver }
+    }
+
+    /// The name of the instance and of its class.
+    pub fn name(&self) -> &str {
+        self.namespace.name()
+    }
+
+    /// One of its conditions.
+    pub fn condition(&self, about: &str) -> Option<Value> {
+        let instance = get(self.namespace, "csidriverdeployment", self.name())?;
+        let conditions = instance["status"]["conditions"].as_array()?.clone();
+        conditions.into_iter().find(|it| it["type"] == about)
+    }
+
+    /// Waits until a condition has a status and says something.
+    pub fn wait_for(&self, about: &str, status: &str, saying: &str) -> Value {
+        let started = Instant::now();
+        loop {
+            let condition = self.condition(about).unwrap_or_default();
+            let mut fields = ["reason", "message"].iter();
+            let says = fields.any(|field| text(&condition[*field]).contains(saying));
+            if condition["status"] == status && says {
+                return condition;
+            }
+            assert!(
+                started.elapsed() < PATIENCE,
+                "{}: not {about} {status} with `{saying}`, but {condition}",
+                self.name()
+            );
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    pub fn wait_until_available(&self) {
+        self.wait_for("Available", "True", "");
+    }
+
+    /// Waits until all pods are of the current template and the driver can be used.
+    pub fn wait_until_rolled_out(&self) {
+        self.wait_for("Progressing", "False", "Complete");
+        self.wait_until_available();
+    }
+
+    /// Changes the instance.
+    pub fn patch(&self, patch: &str) {
+        let change = ["patch", "csidriverdeployment", self.name()];
+        let how = ["--type=merge", "-p", patch];
+        self.namespace
+            .kubectl(&[&change[..], &how[..]].concat())
+            .unwrap();
+    }
+
+    /// Its node pods that are not on their way out, by node.
+    pub fn node_pods(&self) -> Vec<Value> {
+        self.pods(&format!("{NODE_LABEL}={}-node", self.name()))
+    }
+
+    /// Its controller's pods that are not on their way out.
+    pub fn controller_pods(&self) -> Vec<Value> {
+        self.pods(&format!("{CONTROLLER_LABEL}={}-controller", self.name()))
+    }
+
+    fn pods(&self, label: &str) -> Vec<Value> {
+        let found = self
+            .namespace
+            .kubectl(&["get", "pods", "-l", label, "-o", "json"]);
+        let found: Value = serde_json::from_str(&found.unwrap()).unwrap();
+        let mut pods = found["items"].as_array().unwrap().clone();
+        pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        pods.sort_by_key(|pod| text(&pod["spec"]["nodeName"]).to_owned());
+        pods
+    }
+
+    /// Deletes the instance; what it had must be gone, cluster-scoped objects included.
+    pub fn remove(&self) {
+        let delete = ["delete", "csidriverdeployment", self.name()];
+        self.namespace.kubectl(&delete).unwrap();
+        let label = format!(
+            "csidriver.storage.openshift.io/owner-namespace={}",
+            self.name()
+        );
+        let left = ["get", KINDS, "--all-namespaces", "-l", &label, "-o", "name"];
+        assert_eq!(self.namespace.kubectl(&left).unwrap().trim(), "");
+    }
+}
+
+/// The uids of pods.
+pub fn uids(pods: &[Value]) -> Vec<String> {
+    let uid = |pod: &Value| text(&pod["metadata"]["uid"]).to_owned();
+    pods.iter().map(uid).collect()
+}

@@ -1,0 +1,102 @@
+//! Changed templates reach the nodes by the instance's strategy, and nobody else's.
+
+use serde_json::Value;
+use stowage_tests::{cluster, eventually, text};
+
+use super::claims::NODE;
+use super::deployed::{Deployed, install_operator, uids};
+
+/// A change of the node pods that changes nothing in them.
+const CHANGE_NODES: &str =
+    r#"{"spec": {"driverPerNodeTemplate": {"metadata": {"annotations": {"change": "1"}}}}}"#;
+
+fn is_changed(pod: &Value) -> bool {
+    pod["metadata"]["annotations"]["change"] == "1"
+}
+
+#[test]
+fn of_two_drivers_side_by_side_only_the_changed_one_rolls() {
+    let cluster = cluster();
+    cluster.dev().unwrap();
+    install_operator(cluster);
+    let namespaces = ["one", "other"].map(|name| cluster.namespace(name).unwrap());
+    let [one, other] = [&namespaces[0], &namespaces[1]]
+        .map(|namespace| Deployed::every_node(namespace, |manifest| manifest));
+    one.wait_until_rolled_out();
+    other.wait_until_rolled_out();
+    let (before, untouched) = (uids(&one.node_pods()), uids(&other.node_pods()));
+    assert_eq!((before.len(), untouched.len()), (2, 2));
+
+    one.patch(CHANGE_NODES);
+    eventually("both pods are replaced", || {
+        let pods = one.node_pods();
+        (pods.len() == 2 && pods.iter().all(is_changed)).then_some(())
+    });
+    one.wait_until_rolled_out();
+    let after = uids(&one.node_pods());
+    assert!(after.iter().all(|uid| !before.contains(uid)));
+    assert_eq!(uids(&other.node_pods()), untouched);
+
+    // A selector takes the pod away from the other node, and the count follows.
+    let selector = format!(
+        r#"{{"spec": {{"driverPerNodeTemplate": {{"spec": {{"nodeSelector": {{"kubernetes.io/hostname": "{NODE}"}}}}}}}}}}"#
+    );
+    one.patch(&selector);
+    eventually("only the selected node has a pod", || {
+        let pods = one.node_pods();
+        let nodes: Vec<_> = pods
+            .iter()
+            .map(|pod| text(&pod["spec"]["nodeName"]))
+            .collect();
+        (nodes == [NODE]).then_some(())
+    });
+    one.wait_until_rolled_out();
+    eventually("one node is wanted", || {
+        let path = "jsonpath={.status.nodes}";
+        let get = ["get", "csidriverdeployment", one.name(), "-o", path];
+        (one.namespace.kubectl(&get).ok()? == "1/1").then_some(())
+    });
+    assert_eq!(uids(&other.node_pods()), untouched);
+    one.remove();
+    other.wait_until_available();
+    other.remove();
+}
+
+#[test]
+fn with_on_delete_pods_stay_until_somebody_deletes_them_and_the_controller_rolls() {
+    let cluster = cluster();
+    cluster.dev().unwrap();
+    install_operator(cluster);
+    let namespace = cluster.namespace("on-delete").unwrap();
+    let driver = Deployed::one_controller(&namespace);
+    driver.wait_until_rolled_out();
+    let (nodes, controllers) = (uids(&driver.node_pods()), uids(&driver.controller_pods()));
+
+    driver.patch(r#"{"spec": {"nodeUpdateStrategy": "OnDelete"}}"#);
+    driver.patch(CHANGE_NODES);
+    driver.patch(
+        r#"{"spec": {"driverControllerTemplate": {"metadata": {"annotations": {"change": "1"}}}}}"#,
+    );
+    eventually("the controller is replaced", || {
+        let pods = driver.controller_pods();
+        (pods.len() == 1 && is_changed(&pods[0])).then_some(())
+    });
+    assert!(!controllers.contains(&uids(&driver.controller_pods())[0]));
+    driver.wait_for("Progressing", "True", "WaitingForDeletion");
+    assert_eq!(uids(&driver.node_pods()), nodes, "nobody deleted them");
+
+    let [first, second] = driver.node_pods().try_into().unwrap();
+    let name = text(&first["metadata"]["name"]);
+    namespace.kubectl(&["delete", "pod", name]).unwrap();
+    eventually("a new pod in its place", || {
+        let pods = driver.node_pods();
+        (pods.len() == 2 && is_changed(&pods[0])).then_some(())
+    });
+    let pods = driver.node_pods();
+    assert_eq!(uids(&pods[1..]), uids(std::slice::from_ref(&second)));
+    driver.wait_for("Progressing", "True", "WaitingForDeletion");
+    let name = text(&second["metadata"]["name"]);
+    namespace.kubectl(&["delete", "pod", name]).unwrap();
+    driver.wait_until_rolled_out();
+    driver.remove();
+}
