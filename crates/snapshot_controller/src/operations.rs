@@ -26,7 +26,17 @@ const UNKNOWN: &str = "unknown";
 pub(crate) struct Operations {
     took: Family<Labels, Histogram, fn() -> Histogram>,
     in_flight: Gauge,
-    begun: Arc<Mutex<HashMap<(String, Operation), Instant>>>,
+    begun: Arc<Mutex<UnderWay>>,
+}
+
+/// By the request's uid.
+type UnderWay = HashMap<(String, Operation), Begun>;
+
+#[derive(Debug)]
+struct Begun {
+    since: Instant,
+    /// As soon as it is known: at the end of a request its content may be gone already.
+    driver: Option<String>,
 }
 
 /// In upstream's order.
@@ -81,19 +91,19 @@ impl Operations {
     /// Takes note of a request as it is now. Called twice: what has begun has begun.
     pub(crate) fn saw(&self, request: &Request, driver: Option<&str>) {
         if request.deleting {
-            self.begin(request, Operation::Delete);
+            self.begin(request, Operation::Delete, driver);
             return;
         }
         let made_here = !matches!(request.source, Source::Content(_));
         match (&request.status.created, made_here) {
-            (None, true) => self.begin(request, Operation::Create),
+            (None, true) => self.begin(request, Operation::Create, driver),
             (None, false) => {}
             (Some(_), _) => self.end(request, Operation::Create, driver, "success"),
         }
         if request.is_ready() {
             self.end(request, Operation::CreateAndReady, driver, "success");
         } else {
-            self.begin(request, Operation::CreateAndReady);
+            self.begin(request, Operation::CreateAndReady, driver);
         }
     }
 
@@ -104,10 +114,16 @@ impl Operations {
         self.end(request, Operation::CreateAndReady, driver, "cancel");
     }
 
-    fn begin(&self, request: &Request, operation: Operation) {
+    fn begin(&self, request: &Request, operation: Operation, driver: Option<&str>) {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (request.uid.clone(), operation);
-        begun.entry(key).or_insert_with(Instant::now);
+        let entry = begun.entry(key).or_insert_with(|| Begun {
+            since: Instant::now(),
+            driver: None,
+        });
+        if let Some(driver) = driver {
+            entry.driver = Some(driver.to_owned());
+        }
         self.count(&begun);
     }
 
@@ -119,12 +135,15 @@ impl Operations {
         operation_status: &'static str,
     ) {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(since) = begun.remove(&(request.uid.clone(), operation)) else {
+        let Some(ended) = begun.remove(&(request.uid.clone(), operation)) else {
             return;
         };
         self.count(&begun);
         let labels = Labels {
-            driver_name: driver.unwrap_or(UNKNOWN).to_owned(),
+            driver_name: driver
+                .or(ended.driver.as_deref())
+                .unwrap_or(UNKNOWN)
+                .to_owned(),
             operation_name: operation.name(request.kind),
             snapshot_type: match request.source {
                 Source::Content(_) => "pre-provisioned",
@@ -133,10 +152,10 @@ impl Operations {
             operation_status,
         };
         let took = self.took.get_or_create(&labels);
-        took.observe(since.elapsed().as_secs_f64());
+        took.observe(ended.since.elapsed().as_secs_f64());
     }
 
-    fn count(&self, begun: &HashMap<(String, Operation), Instant>) {
+    fn count(&self, begun: &UnderWay) {
         let count = i64::try_from(begun.len()).unwrap_or(i64::MAX);
         self.in_flight.set(count);
     }

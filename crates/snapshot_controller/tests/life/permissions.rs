@@ -68,7 +68,10 @@ fn apply_rules(server: &ApiServer, manifest: &str, namespace: &str) {
 
 fn kubeconfig(rig: &Rig, user: &str) -> String {
     let file = rig.server.kubeconfig_of(user).unwrap();
-    format!("--kubeconfig={}", file.display())
+    // A colon would end the path: several files may be named.
+    let plain = file.with_file_name(user.replace(':', "-"));
+    std::fs::copy(&file, &plain).unwrap();
+    format!("--kubeconfig={}", plain.display())
 }
 
 /// Waits until the rules are in force: the controller ends at once if it may not list leases.
