@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use devcluster::testing::TestCluster;
+use devcluster::testing::{Namespace, TestCluster};
 use stowage_tests::{cluster, eventually, pod_in_phase, ready_pods, text};
 
 use self::objects::{
@@ -45,6 +45,43 @@ fn everything_left(cluster: &TestCluster, driver: &str) -> Vec<String> {
     .collect()
 }
 
+/// Classes first, then what is in use, sources before their copies, and contents and members beside their owners.
+fn delete_in_a_hostile_order(
+    cluster: &TestCluster,
+    namespace: &Namespace,
+    driver: &str,
+    (content, member): (&str, &str),
+) {
+    delete_classes(cluster, driver);
+    let delete = |kind_and_names: &[&str]| {
+        let words = [&["delete", "--wait=false"], kind_and_names].concat();
+        namespace.kubectl(&words).unwrap();
+    };
+    delete(&["pvc", "data", "logs", "restored", "copy", "member"]);
+    delete(&["pod", "writer", "logger"]);
+    eventually("the claims are gone, their snapshots are not", || {
+        let claims = namespace.kubectl(&["get", "pvc", "-o", "name"]).ok()?;
+        claims.is_empty().then_some(())
+    });
+    ready(namespace, "volumesnapshot", "monday");
+    delete(&["volumesnapshot", "monday", member]);
+    // It may be gone by now.
+    let _ = cluster.kubectl(&["delete", "volumesnapshotcontent", content, "--wait=false"]);
+    delete(&["volumegroupsnapshot", "nightly"]);
+}
+
+/// Starts a pod that writes, and waits until it does.
+fn start_writer(namespace: &Namespace, pod: &str, claim: &str, node: &str) {
+    Pod::new(pod, claim, WRITE)
+        .scheduled_to(node)
+        .start(namespace);
+    pod_in_phase(namespace, pod, "Running");
+    eventually("the pod writes", || {
+        let log = namespace.kubectl(&["exec", pod, "--", "cat", "/data/log"]);
+        log.ok().filter(|log| !log.is_empty())
+    });
+}
+
 #[test]
 fn a_volume_grows_is_copied_in_every_way_and_leaves_nothing() {
     let cluster = cluster();
@@ -58,19 +95,8 @@ fn a_volume_grows_is_copied_in_every_way_and_leaves_nothing() {
     // Bind and write.
     claim(namespace, "data", &class, SMALL, None);
     claim(namespace, "logs", &class, SMALL, None);
-    Pod::new("writer", "data", WRITE)
-        .scheduled_to(NODE)
-        .start(namespace);
-    Pod::new("logger", "logs", WRITE)
-        .scheduled_to(NODE)
-        .start(namespace);
-    for pod in ["writer", "logger"] {
-        pod_in_phase(namespace, pod, "Running");
-        eventually("the pod writes", || {
-            let count = namespace.kubectl(&["exec", pod, "--", "cat", "/data/log"]);
-            count.ok().filter(|log| !log.is_empty())
-        });
-    }
+    start_writer(namespace, "writer", "data", NODE);
+    start_writer(namespace, "logger", "logs", NODE);
 
     // Expand, and snapshot while the pod writes.
     let (small, grown) = expand(namespace, "data", "writer", "420Mi");
@@ -136,24 +162,8 @@ fn a_volume_grows_is_copied_in_every_way_and_leaves_nothing() {
     );
     assert_eq!(look(namespace, "member", NODE).sums, "noise: OK");
 
-    // The hostile order: classes, then what is in use, then sources before their copies, contents before their owners.
-    delete_classes(cluster, &driver.name);
-    let gone = |kind_and_names: &[&str]| {
-        let words = [&["delete", "--wait=false"], kind_and_names].concat();
-        namespace.kubectl(&words).unwrap();
-    };
-    gone(&["pvc", "data", "logs", "restored", "copy", "member"]);
-    gone(&["pod", "writer", "logger"]);
-    eventually("the claims are gone, their snapshots are not", || {
-        let claims = namespace.kubectl(&["get", "pvc", "-o", "name"]).ok()?;
-        claims.is_empty().then_some(())
-    });
-    ready(namespace, "volumesnapshot", "monday");
-    gone(&["volumesnapshot", "monday", &members[1]]);
     let content = text(&monday["status"]["boundVolumeSnapshotContentName"]);
-    let _ = cluster.kubectl(&["delete", "volumesnapshotcontent", content, "--wait=false"]);
-    gone(&["volumegroupsnapshot", "nightly"]);
-
+    delete_in_a_hostile_order(cluster, namespace, &driver.name, (content, &members[1]));
     eventually("nothing is left in the cluster", || {
         let kinds = "volumesnapshot,volumegroupsnapshot,pvc";
         let own = namespace.kubectl(&["get", kinds, "-o", "name"]).ok()?;
@@ -216,14 +226,7 @@ fn a_manifest_in_upstreams_style_works_with_the_sidecars_replaced() {
     let node = text(&pods[0]["spec"]["nodeName"]);
 
     claim(namespace, "data", &driver, SMALL, None);
-    Pod::new("writer", "data", WRITE)
-        .scheduled_to(node)
-        .start(namespace);
-    pod_in_phase(namespace, "writer", "Running");
-    eventually("the pod writes", || {
-        let log = namespace.kubectl(&["exec", "writer", "--", "cat", "/data/log"]);
-        log.ok().filter(|log| !log.is_empty())
-    });
+    start_writer(namespace, "writer", "data", node);
     let (small, grown) = expand(namespace, "data", "writer", "420Mi");
     assert!(grown > small + 90 * 1024, "{small} -> {grown} KiB");
     snapshot(namespace, "monday", "data", &driver);
