@@ -104,7 +104,7 @@ pub struct RoleArgs {
     pub resizer_timeout: Option<Duration>,
 
     /// Like --worker-threads, to resize only
-    #[arg(long, value_name = "NUMBER", help_heading = RESIZING, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, alias = "workers", value_name = "NUMBER", help_heading = RESIZING, value_parser = clap::value_parser!(u16).range(1..))]
     pub resizer_worker_threads: Option<u16>,
 
     /// After a driver refused to resize a volume in use, wait until no pod uses it; pods are watched only then
