@@ -20,6 +20,7 @@
 
 mod access;
 pub mod args;
+mod arrival;
 mod attach;
 mod attributes_class;
 mod capacity;

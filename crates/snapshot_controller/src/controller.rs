@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     claims, finish,
-    request::{Kind, by},
+    operations::Operations,
+    request::{Kind, Request, by},
     rival::{self, Rival},
     worker::Worker,
     world::{Scope, World},
@@ -116,6 +117,7 @@ pub async fn run(
     let elections = Elections::new(config.clone(), &args.lease, &process.metrics)?;
     let controller = Controller {
         namespace: elections.namespace().to_owned(),
+        operations: Operations::register(&process.metrics),
         client: client::connect(config)?,
         args,
         process,
@@ -129,6 +131,7 @@ pub async fn run(
 
 struct Controller {
     namespace: String,
+    operations: Operations,
     client: Client,
     args: SnapshotControllerArgs,
     process: Process,
@@ -181,6 +184,7 @@ impl Controller {
         let contents = world.contents.of(Kind::Single).store().len();
         tracing::info!(snapshots, contents, "The cluster is known.");
         let queues = self.queues();
+        time_operations(&world, &self.operations, scope);
         listen(&world, &queues, scope);
         let workers = self.args.worker_threads.into();
         let writer = Writer {
@@ -268,6 +272,21 @@ impl Controller {
             ],
             claims: queue("snapshot-controller-claims"),
         }
+    }
+}
+
+fn time_operations(world: &Arc<World>, operations: &Operations, scope: Scope) {
+    for kind in scope.kinds() {
+        let (all, operations) = (Arc::clone(world), operations.clone());
+        let driver = move |request: &Request| {
+            let contents = all.contents.of(request.kind).store();
+            let content = contents.get(request.status.bound.as_ref()?)?;
+            Some(content.driver.clone())
+        };
+        world.requests.of(*kind).listen(move |change| match change {
+            Change::Set { new, .. } => operations.saw(new, driver(new).as_deref()),
+            Change::Gone(last) => operations.saw_end(last, driver(last).as_deref()),
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod arriving;
 mod deleting;
 mod faults;
 mod groups;

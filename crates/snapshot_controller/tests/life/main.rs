@@ -8,6 +8,7 @@ mod classes;
 mod deleting;
 mod groups;
 mod kills;
+mod permissions;
 #[path = "../../../sidecar/tests/snapshots/rig.rs"]
 #[allow(dead_code, reason = "the sidecar's own tests use the rest")]
 mod rig;
