@@ -6,6 +6,7 @@
 mod deleting;
 mod faults;
 mod groups;
+mod interchange;
 mod making;
 mod rig;
 mod standing;

@@ -7,6 +7,7 @@ mod bad_input;
 mod classes;
 mod deleting;
 mod groups;
+mod interchange;
 mod kills;
 #[path = "../../../sidecar/tests/snapshots/rig.rs"]
 #[allow(dead_code, reason = "the sidecar's own tests use the rest")]
