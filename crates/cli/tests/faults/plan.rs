@@ -150,12 +150,12 @@ pub struct Size {
 /// All rounds, one per fault.
 pub fn rounds(size: Size, random: &mut Random) -> Vec<Round> {
     let faults = size.faults.max(1);
-    let (mut claims, mut lines) = (0..size.claims, 0..size.lines);
+    let (mut single, mut lined) = (0..size.claims, 0..size.lines);
     (0..faults)
         .map(|number| {
             let rounds_left = faults - number;
-            let names = share(&mut claims, rounds_left);
-            let lives = names.map(|claim| {
+            let names = share(&mut single, rounds_left);
+            let each = names.map(|claim| {
                 let life = Life::random(random);
                 let life = if size.attach {
                     life
@@ -164,12 +164,12 @@ pub fn rounds(size: Size, random: &mut Random) -> Vec<Round> {
                 };
                 (format!("claim-{claim}"), life)
             });
-            let lives = lives.collect();
-            let names = share(&mut lines, rounds_left);
-            let lines = names.map(|line| (format!("line-{line}"), Line::random(random)));
+            let lives = each.collect();
+            let names = share(&mut lined, rounds_left);
+            let each = names.map(|line| (format!("line-{line}"), Line::random(random)));
             Round {
                 lives,
-                lines: lines.collect(),
+                lines: each.collect(),
                 moment: moment(number, size.lines > 0, random),
                 lasts: random.milliseconds(0..400),
             }
@@ -229,7 +229,7 @@ fn the_same_seed_makes_the_same_plan() {
 fn every_claim_has_one_life_and_every_kind_of_life_occurs() {
     let size = Size {
         claims: 503,
-        lines: 203,
+        lines: 0,
         faults: 50,
         attach: true,
     };
@@ -243,6 +243,17 @@ fn every_claim_has_one_life_and_every_kind_of_life_occurs() {
         .map(|(_, life)| std::mem::discriminant(life))
         .collect();
     assert_eq!(kinds.len(), 9);
+}
+
+#[test]
+fn every_line_occurs_once_and_every_end_of_a_line_does() {
+    let size = Size {
+        claims: 0,
+        lines: 203,
+        faults: 50,
+        attach: false,
+    };
+    let rounds = rounds(size, &mut Random::new(1));
     let lines: Vec<_> = rounds.iter().flat_map(|round| &round.lines).collect();
     let names: std::collections::BTreeSet<_> = lines.iter().map(|(name, _)| name).collect();
     assert_eq!((lines.len(), names.len()), (203, 203));
