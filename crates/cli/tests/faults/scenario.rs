@@ -174,11 +174,19 @@ impl Cast {
     }
 
     /// Waits until all lives are lived; returns what should be there then.
-    pub async fn finish(mut self, scene: &mut Scene<'_>) -> Expected {
+    pub async fn finish(self, scene: &mut Scene<'_>) -> Expected {
+        let Self {
+            faults,
+            mut lives,
+            expected,
+            ..
+        } = self;
+        // Who waits for another fault waits in vain.
+        drop(faults);
         let mut wrong = Vec::new();
         loop {
             scene.revive();
-            match timeout(Duration::from_secs(1), self.lives.join_next()).await {
+            match timeout(Duration::from_secs(1), lives.join_next()).await {
                 Err(_) | Ok(Some(Ok(()))) => {}
                 Ok(None) => break,
                 Ok(Some(Err(error))) => {
@@ -197,7 +205,7 @@ impl Cast {
         if !wrong.is_empty() {
             scene.fail(&wrong);
         }
-        self.expected
+        expected
     }
 }
 
