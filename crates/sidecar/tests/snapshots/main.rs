@@ -7,6 +7,7 @@ mod arriving;
 mod deleting;
 mod faults;
 mod groups;
+mod interchange;
 mod making;
 mod rig;
 mod standing;

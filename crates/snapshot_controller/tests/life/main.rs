@@ -7,6 +7,7 @@ mod bad_input;
 mod classes;
 mod deleting;
 mod groups;
+mod interchange;
 mod kills;
 mod permissions;
 #[path = "../../../sidecar/tests/snapshots/rig.rs"]
