@@ -35,7 +35,8 @@ pub fn cargo(verb: &str) -> Command {
 /// Builds packages as they are shipped. Those that are built together share their features.
 pub fn build_release(packages: &[&str], report: &Report) -> anyhow::Result<()> {
     let mut build = cargo("build");
-    build.arg("--release");
+    // Simulators are for people and tests; what is shipped has none.
+    build.args(["--release", "--no-default-features"]);
     for package in packages {
         build.args(["--package", package]);
     }

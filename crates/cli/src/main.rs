@@ -6,6 +6,7 @@
 //! - [`driver`]: runs a CSI driver.
 //! - [`operator`]: runs the operator; `original` reads the command line of the one it replaces.
 //! - [`sidecar`]: runs the sidecar of a CSI driver.
+//! - `sim`: runs a simulated array.
 //! - [`snapshot_controller`]: runs the cluster-wide half of snapshots.
 //! - [`status`]: draws CSI drivers x nodes of a cluster.
 //! - [`cluster`]: how the commands for a person's shell reach a cluster, and what they say if they cannot.
@@ -19,6 +20,8 @@ mod operator;
 mod original;
 mod output;
 mod sidecar;
+#[cfg(feature = "sim")]
+mod sim;
 mod snapshot_controller;
 mod status;
 
@@ -27,6 +30,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+#[cfg(feature = "sim")]
+use crate::args::Sim;
 use crate::args::{Args, Command, Driver, Sidecar};
 
 /// A driver waits for the kernel and for tools, not for processors: two threads keep its memory small.
@@ -37,6 +42,10 @@ const OPERATOR_THREADS: usize = 2;
 
 /// Exit codes: 0 done, 1 failed with a sentence on stderr, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
+    #[cfg(feature = "sim")]
+    if let Some(arguments) = sim::as_mount_helper(env::args_os()) {
+        return sim::mount(arguments);
+    }
     match run(Args::parse_from(original::arguments(env::args_os())).command) {
         Ok(code) => code,
         Err(error) => {
@@ -88,6 +97,20 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 .build()?
                 .block_on(sidecar::node(*args))
         }
+        #[cfg(feature = "sim")]
+        Command::Sim(Sim::MountWekafs(args)) => return Ok(sim::mount(args.arguments)),
+        #[cfg(feature = "sim")]
+        Command::Sim(Sim::Weka(args)) => tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(DRIVER_THREADS)
+            .enable_all()
+            .build()?
+            .block_on(sim::weka(*args)),
+        #[cfg(feature = "sim")]
+        Command::Sim(Sim::WekaFrontend(args)) => tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(DRIVER_THREADS)
+            .enable_all()
+            .build()?
+            .block_on(sim::weka_frontend(*args)),
         Command::SnapshotController(args) => {
             stowage_service::arenas::limit();
             tokio::runtime::Builder::new_multi_thread()

@@ -50,6 +50,7 @@ fn help_is_the_map_of_the_product() {
             "driver",
             "operator",
             "sidecar",
+            "sim",
             "snapshot-controller",
             "status",
             "help"

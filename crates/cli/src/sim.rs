@@ -1,0 +1,79 @@
+//! Runs a simulated array.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use stowage_service::Service;
+use stowage_sim::weka::mount_helper::{self, Request, SOCKETS, SOCKETS_VARIABLE};
+use stowage_sim::weka::{Array, Frontend, FrontendOptions};
+
+use crate::args::{SimWekaArgs, SimWekaFrontendArgs};
+use crate::output;
+
+/// What mount(8) expects of a helper that could not mount.
+const MOUNT_FAILED: u8 = 32;
+
+/// Serves a Weka cluster, and its files on this host, until SIGTERM.
+pub async fn weka(args: SimWekaArgs) -> anyhow::Result<()> {
+    let service = Service::start(&args.service)?;
+    let array = Array::start(args.cluster).await?;
+    tracing::info!(
+        url = %array.url(),
+        control = %array.control().url(),
+        data = %array.data().display(),
+        "The Weka cluster runs."
+    );
+    let options = FrontendOptions {
+        data: array.data().to_owned(),
+        array: array.control().url().to_owned(),
+        node: args.frontend,
+    };
+    let frontend = if args.no_frontend {
+        None
+    } else {
+        Some(Frontend::start(&options).await?)
+    };
+    if let Some(frontend) = &frontend {
+        tracing::info!(socket = %frontend.socket().display(), "Filesystems can be mounted here.");
+    }
+    wait(service).await
+}
+
+/// Serves a Weka cluster's files on one node until SIGTERM.
+pub async fn weka_frontend(args: SimWekaFrontendArgs) -> anyhow::Result<()> {
+    let service = Service::start(&args.service)?;
+    let frontend = Frontend::start(&args.frontend).await?;
+    tracing::info!(socket = %frontend.socket().display(), "Filesystems can be mounted here.");
+    wait(service).await
+}
+
+async fn wait(service: Service) -> anyhow::Result<()> {
+    let shutdown = service.shutdown();
+    let work = async move {
+        shutdown.cancelled().await;
+        Ok::<(), Infallible>(())
+    };
+    Ok(service.run(work).await?)
+}
+
+/// The arguments, if this program is called as `mount.wekafs`.
+pub fn as_mount_helper(mut given: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
+    let program = given.next()?;
+    let name = Path::new(&program).file_name()?;
+    (name == "mount.wekafs").then(|| given.collect())
+}
+
+/// Mounts, as mount(8) asks a helper to.
+pub fn mount(arguments: Vec<OsString>) -> ExitCode {
+    let sockets =
+        std::env::var_os(SOCKETS_VARIABLE).map_or_else(|| PathBuf::from(SOCKETS), PathBuf::from);
+    match Request::parse(arguments).and_then(|request| mount_helper::run(&request, &sockets)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&error.into());
+            ExitCode::from(MOUNT_FAILED)
+        }
+    }
+}

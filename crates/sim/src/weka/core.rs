@@ -1,0 +1,318 @@
+//! State, journal, files and knobs together: what every request works on.
+
+mod quotas;
+mod setup;
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::Options;
+use super::backing::Backing;
+use super::control::faults::Faults;
+use super::control::frontends::Frontends;
+use super::state::filesystems::{Delays, Moment};
+use super::state::store::{Store, StoreError};
+use super::state::tokens::Expiry;
+use super::state::{Change, Kind, Millis, Refusal, State};
+
+/// Requests that are remembered for [`Control::requests`](super::Control::requests).
+const REMEMBERED: usize = 100_000;
+
+/// What every request works on.
+#[derive(Debug)]
+pub struct Core {
+    options: Options,
+    kept: Mutex<Kept>,
+    knobs: Mutex<Knobs>,
+    requests: Mutex<VecDeque<SeenRequest>>,
+    quota_locks: quotas::Locks,
+    /// Where files are.
+    pub backing: Backing,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// The frontends that reported.
+    pub frontends: Frontends,
+}
+
+#[derive(Debug)]
+struct Kept {
+    state: State,
+    /// None while the cluster restarts.
+    store: Option<Store>,
+}
+
+/// What can be turned while the cluster runs; times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Knobs {
+    /// Objects per page of a list.
+    pub page_size: usize,
+    /// How long access and mount tokens are valid.
+    pub access_token_expiry: Millis,
+    /// How long refresh tokens are valid.
+    pub refresh_token_expiry: Millis,
+    /// How long a new filesystem is being created.
+    pub creation_delay: Millis,
+    /// How long things are being removed.
+    pub removal_delay: Millis,
+    /// How long a new quota is ADDING.
+    pub quota_delay: Millis,
+    /// Whether new quotas end in status ERROR.
+    pub quota_error: bool,
+    /// Whether setting a quota answers with another inode than asked for, as some versions do.
+    pub wrong_quota_inode: bool,
+    /// How long every request takes at least.
+    pub latency: Millis,
+}
+
+/// A request that the REST API answered, or left without answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenRequest {
+    /// `GET`, `POST`, ...
+    pub method: String,
+    /// Without `/api/v2/` and without query.
+    pub path: String,
+    /// The query, empty if there was none.
+    pub query: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// The endpoint it came to.
+    pub endpoint: usize,
+}
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The cluster says no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The simulator itself cannot go on.
+    #[error("the simulator's data directory: {0}")]
+    Storage(#[from] io::Error),
+}
+
+impl Core {
+    /// Opens the data directory; makes the cluster that it does not have yet.
+    pub fn open(options: &Options) -> Result<Self, StoreError> {
+        let (store, state) = Store::open(&options.data)?;
+        let core = Self {
+            kept: Mutex::new(Kept {
+                state,
+                store: Some(store),
+            }),
+            knobs: Mutex::new(Knobs::from(options)),
+            requests: Mutex::default(),
+            quota_locks: quotas::Locks::default(),
+            backing: Backing::new(&options.data),
+            faults: Faults::default(),
+            frontends: Frontends::default(),
+            options: options.clone(),
+        };
+        setup::complete(&core, options)?;
+        Ok(core)
+    }
+
+    /// Forgets everything but the data directory, and reads that again.
+    pub async fn reload(&self) -> Result<(), StoreError> {
+        drop(self.kept().store.take());
+        let (store, state) = loop {
+            match Store::open(&self.options.data) {
+                // The writer of the old journal ends a moment later.
+                Err(StoreError::InUse(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
+                result => break result?,
+            }
+        };
+        *self.kept() = Kept {
+            state,
+            store: Some(store),
+        };
+        Ok(())
+    }
+
+    /// Looks at the state.
+    pub fn read<T>(&self, look: impl FnOnce(&State, Millis) -> T) -> T {
+        look(&self.kept().state, now())
+    }
+
+    /// Decides, makes the changes, and returns when they are durable.
+    pub async fn change<T>(
+        &self,
+        decide: impl FnOnce(&State, &Moment) -> Result<(Vec<Change>, T), Refusal>,
+    ) -> Result<T, Failure> {
+        let moment = self.moment();
+        let (value, durable) = {
+            let mut kept = self.kept();
+            let (changes, value) = decide(&kept.state, &moment)?;
+            let store = kept.store.as_ref().ok_or_else(restarting)?;
+            let durable = store.append(&changes);
+            for change in changes {
+                kept.state.apply(change);
+            }
+            (value, durable)
+        };
+        durable.await.map_err(|_| restarting())??;
+        Ok(value)
+    }
+
+    /// Makes changes that need no decision.
+    pub async fn put(&self, changes: Vec<Change>) -> Result<(), Failure> {
+        self.change(|_, _| Ok((changes, ()))).await
+    }
+
+    /// Lets go of what is done with being removed.
+    pub async fn sweep(&self) -> Result<(), Failure> {
+        let (outdated, snapshots) = self.read(|state, now| {
+            let outdated = state.outdated(now);
+            let snapshots: Vec<_> = outdated
+                .iter()
+                .filter_map(|change| match change {
+                    Change::Remove {
+                        kind: Kind::Snapshot,
+                        key,
+                    } => state.snapshots.get(key).cloned(),
+                    _ => None,
+                })
+                .collect();
+            (outdated, snapshots)
+        });
+        if outdated.is_empty() {
+            return Ok(());
+        }
+        // Files first: what the state has forgotten nobody would look for again.
+        for snapshot in snapshots {
+            self.backing
+                .remove_snapshot(&snapshot.filesystem, &snapshot.access_point)?;
+        }
+        for change in &outdated {
+            match change {
+                Change::Remove {
+                    kind: Kind::Filesystem,
+                    key,
+                } => self.backing.remove(key)?,
+                Change::Remove {
+                    kind: Kind::Quota,
+                    key,
+                } => self.drop_ledger(key)?,
+                _ => {}
+            }
+        }
+        self.put(outdated).await
+    }
+
+    /// The time, a fresh identity and how long things take.
+    pub fn moment(&self) -> Moment {
+        let knobs = self.knobs();
+        Moment {
+            now: now(),
+            uid: fresh_uid(),
+            delays: Delays {
+                creation: knobs.creation_delay,
+                removal: knobs.removal_delay,
+                quota: (!knobs.quota_error).then_some(knobs.quota_delay),
+            },
+        }
+    }
+
+    /// How long tokens are valid.
+    pub fn expiry(&self) -> Expiry {
+        let knobs = self.knobs();
+        Expiry {
+            access: Duration::from_millis(knobs.access_token_expiry),
+            refresh: Duration::from_millis(knobs.refresh_token_expiry),
+        }
+    }
+
+    /// How the knobs are now.
+    pub fn knobs(&self) -> Knobs {
+        lock(&self.knobs).clone()
+    }
+
+    /// Turns them.
+    pub fn set_knobs(&self, knobs: Knobs) {
+        *lock(&self.knobs) = knobs;
+    }
+
+    /// Remembers a request.
+    pub fn saw(&self, request: SeenRequest) {
+        let mut requests = lock(&self.requests);
+        if requests.len() == REMEMBERED {
+            requests.pop_front();
+        }
+        requests.push_back(request);
+    }
+
+    /// The requests since the last call.
+    pub fn take_requests(&self) -> Vec<SeenRequest> {
+        lock(&self.requests).drain(..).collect()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.kept)
+    }
+}
+
+impl From<&Options> for Knobs {
+    fn from(options: &Options) -> Self {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            page_size: options.page_size,
+            access_token_expiry: millis(options.access_token_expiry),
+            refresh_token_expiry: millis(options.refresh_token_expiry),
+            creation_delay: millis(options.creation_delay),
+            removal_delay: millis(options.removal_delay),
+            quota_delay: millis(options.quota_delay),
+            quota_error: false,
+            wrong_quota_inode: false,
+            latency: 0,
+        }
+    }
+}
+
+/// The time.
+pub fn now() -> Millis {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An identity that nothing has yet, as Weka writes them.
+pub fn fresh_uid() -> String {
+    let text = fresh_secret(16);
+    format!(
+        "{}-{}-{}-{}-{}",
+        &text[..8],
+        &text[8..12],
+        &text[12..16],
+        &text[16..20],
+        &text[20..]
+    )
+}
+
+/// A text that nobody can guess, of twice as many characters.
+pub fn fresh_secret(bytes: usize) -> String {
+    let mut random = vec![0; bytes];
+    let mut filled = 0;
+    while filled < bytes {
+        filled +=
+            rustix::rand::getrandom(&mut random[filled..], rustix::rand::GetRandomFlags::empty())
+                .expect("the kernel has random numbers");
+    }
+    random.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn restarting() -> io::Error {
+    io::Error::other("the cluster restarts")
+}

@@ -1,0 +1,146 @@
+//! Quotas: decided in the state, kept by ledgers next to the files.
+
+use std::io;
+
+use super::{Core, Failure, now};
+use crate::weka::backing::{self, Found};
+use crate::weka::ledger::Record;
+use crate::weka::release::Feature;
+use crate::weka::state::objects::quota_key;
+use crate::weka::state::quotas::{self, Directory, Limits};
+use crate::weka::state::{Change, Filesystem, Kind, Millis, Quota, Refusal};
+
+/// The limits of a quota that has no effect.
+const NEVER: Millis = Millis::MAX;
+
+/// Between the state and the ledger of a quota nobody else may look at both.
+#[derive(Debug)]
+pub(super) struct Locks([tokio::sync::Mutex<()>; 64]);
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| tokio::sync::Mutex::default()))
+    }
+}
+
+impl Locks {
+    async fn lock(&self, inode: u64) -> tokio::sync::MutexGuard<'_, ()> {
+        let slot = usize::try_from(inode % 64).unwrap_or(0);
+        self.0[slot].lock().await
+    }
+}
+
+impl Core {
+    /// Sets the quota of a directory.
+    pub async fn set_quota(
+        &self,
+        filesystem: &Filesystem,
+        inode: u64,
+        limits: &Limits,
+    ) -> Result<Quota, Failure> {
+        let found = self
+            .find(filesystem, inode)
+            .await?
+            .ok_or(Refusal::InodeMissing(inode))?;
+        let directory = self.directory(filesystem, inode, &found)?;
+        let _lock = self.quota_locks.lock(inode).await;
+        self.forget_stale(&filesystem.uid, inode).await?;
+        let enforced = directory.snapshot.is_none()
+            || self.read(|state, _| state.cluster().release.has(Feature::SnapshotQuota));
+        let quota = self
+            .change(|state, moment| quotas::set(state, filesystem, &directory, limits, moment))
+            .await?;
+        let record = Record {
+            hard: quota.hard_limit_bytes,
+            soft: quota.soft_limit_bytes,
+            grace: quota.grace_seconds.saturating_mul(1000),
+            active_at: quota.active_at.filter(|_| enforced).unwrap_or(NEVER),
+            ..Record::default()
+        };
+        let ledgers = self.backing.ledgers(&filesystem.uid);
+        tokio::task::spawn_blocking(move || {
+            ledgers.set(inode, record, || backing::usage(&found.behind))
+        })
+        .await
+        .map_err(io::Error::other)??;
+        Ok(quota)
+    }
+
+    /// The quota of a directory, and the bytes in it. A quota goes with its directory.
+    pub async fn quota(&self, filesystem: &str, inode: u64) -> Result<(Quota, u64), Failure> {
+        let _lock = self.quota_locks.lock(inode).await;
+        let used = self.forget_stale(filesystem, inode).await?;
+        let quota = self.read(|state, _| quotas::get(state, filesystem, inode).cloned())?;
+        Ok((quota, used))
+    }
+
+    /// Bytes in a directory; forgets a quota whose directory is gone, for another may get its inode.
+    async fn forget_stale(&self, filesystem: &str, inode: u64) -> Result<u64, Failure> {
+        if let Some(record) = self.backing.ledgers(filesystem).read(inode)? {
+            return Ok(record.used);
+        }
+        let key = quota_key(filesystem, inode);
+        if self.read(|state, _| state.quotas.contains_key(&key)) {
+            let kind = Kind::Quota;
+            self.put(vec![Change::Remove { kind, key }]).await?;
+        }
+        Ok(0)
+    }
+
+    /// Begins to remove the quota of a directory.
+    pub async fn delete_quota(&self, filesystem: &str, inode: u64) -> Result<(), Failure> {
+        let quota = self
+            .change(|state, moment| quotas::delete(state, filesystem, inode, moment))
+            .await?;
+        if quota.removed_at.is_some_and(|at| at <= now()) {
+            self.sweep().await?;
+        }
+        Ok(())
+    }
+
+    /// Where a directory is.
+    pub async fn find(
+        &self,
+        filesystem: &Filesystem,
+        inode: u64,
+    ) -> Result<Option<Found>, Failure> {
+        let backing = self.backing.clone();
+        let uid = filesystem.uid.clone();
+        Ok(
+            tokio::task::spawn_blocking(move || backing.find(&uid, inode))
+                .await
+                .map_err(io::Error::other)??,
+        )
+    }
+
+    pub(super) fn drop_ledger(&self, quota_key: &str) -> io::Result<()> {
+        match quota_key.split_once('/') {
+            Some((filesystem, inode)) => match inode.parse() {
+                Ok(inode) => self.backing.ledgers(filesystem).remove(inode),
+                Err(_) => Ok(()),
+            },
+            None => Ok(()),
+        }
+    }
+
+    fn directory(
+        &self,
+        filesystem: &Filesystem,
+        inode: u64,
+        found: &Found,
+    ) -> Result<Directory, Failure> {
+        let snapshot = self.read(|state, _| {
+            let access_point = found.access_point.as_ref()?;
+            state
+                .snapshots
+                .values()
+                .find(|s| s.filesystem == filesystem.uid && s.access_point == *access_point)
+                .map(|s| s.uid.clone())
+        });
+        Ok(Directory {
+            inode,
+            empty: found.is_empty()?,
+            snapshot,
+        })
+    }
+}

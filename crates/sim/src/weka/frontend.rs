@@ -1,0 +1,217 @@
+//! The frontend of a node: serves filesystems over FUSE to whoever mounts them there.
+//!
+//! A process of its own, outside of any pod of a driver, so that mounts outlive the driver. The mount helper asks it on a
+//! socket; it asks the cluster's control API whether the mount is allowed; the helper mounts in its own mount namespace
+//! and hands the descriptor of the mount over.
+//!
+//! - [`wire`]: what helper and frontend say to each other.
+//! - [`served`]: what the kernel asks, and what it is answered.
+//! - [`tree`]: what operations do to the files behind; [`nodes`]: what the kernel knows of; [`accounts`]: who pays.
+//! - [`stage`]: stand-ins of the kernel's files.
+
+pub mod accounts;
+pub mod nodes;
+pub mod served;
+pub mod stage;
+pub mod tree;
+pub mod wire;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use fuser::{Config, Session, SessionACL};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use self::served::Served;
+use self::stage::StageFiles;
+use self::tree::Tree;
+use self::wire::{Mount, Verdict, hear, say, take_over};
+use super::args::FrontendOptions;
+use super::backing::Backing;
+use super::control::frontends::{Report, Stage};
+use super::control::{Control, ControlError};
+use super::state::mounts::MountRequest;
+
+/// How often the cluster is told that the frontend is there.
+const HEARTBEAT: Duration = Duration::from_millis(250);
+
+/// How many operations of one mount run at once.
+const THREADS: usize = 8;
+
+/// Why a frontend does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum FrontendError {
+    /// Its socket.
+    #[error("cannot listen on `{}`", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Its stand-ins of kernel files.
+    #[error("cannot write the stand-ins of the kernel's files")]
+    Stage(#[source] io::Error),
+    /// The cluster.
+    #[error(transparent)]
+    Cluster(#[from] ControlError),
+}
+
+/// A frontend that takes mounts for as long as this is held. What is mounted is served until it is unmounted.
+#[derive(Debug)]
+pub struct Frontend {
+    socket: PathBuf,
+    stop: CancellationToken,
+}
+
+struct Shared {
+    container: String,
+    backing: Backing,
+    control: Control,
+    runtime: Handle,
+}
+
+impl Frontend {
+    /// Starts a frontend of the cluster with this control API. Must be called inside a tokio runtime.
+    pub async fn start(options: &FrontendOptions) -> Result<Self, FrontendError> {
+        let control = Control::new(&options.array);
+        let report = Report {
+            container: options.node.container.clone(),
+            hostname: options.hostname(),
+            ip: options.node.ip.to_string(),
+        };
+        let files = StageFiles {
+            modules: options.node.proc_modules.clone(),
+            interface: options.node.proc_interface.clone(),
+        };
+        let stage = control.report(&report).await?;
+        files
+            .show(&report.container, stage)
+            .map_err(FrontendError::Stage)?;
+        let socket = options.socket();
+        let listener = listen(&socket).map_err(|source| FrontendError::Socket {
+            path: socket.clone(),
+            source,
+        })?;
+        let stop = CancellationToken::new();
+        let shared = Arc::new(Shared {
+            container: report.container.clone(),
+            backing: Backing::new(&options.data),
+            control: control.clone(),
+            runtime: Handle::current(),
+        });
+        thread::spawn({
+            let stop = stop.clone();
+            move || accept(&listener, &shared, &stop)
+        });
+        tokio::spawn(report_on(control, report, files, stop.clone()));
+        Ok(Self { socket, stop })
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+impl Drop for Frontend {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        // Wakes the thread that waits for the next mount, which then sees that it is over.
+        let _ = UnixStream::connect(&self.socket);
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    if let Some(directory) = socket.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    match std::fs::remove_file(socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    UnixListener::bind(socket)
+}
+
+/// Says again and again that it is there, and lets the stand-ins say what the cluster wants them to.
+async fn report_on(control: Control, report: Report, files: StageFiles, stop: CancellationToken) {
+    let mut shown = None::<Stage>;
+    loop {
+        match control.report(&report).await {
+            Ok(stage) if shown != Some(stage) => match files.show(&report.container, stage) {
+                Ok(()) => shown = Some(stage),
+                Err(error) => tracing::warn!(%error, "The kernel's stand-ins stay as they are."),
+            },
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "The cluster does not hear this frontend."),
+        }
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep(HEARTBEAT) => {}
+        }
+    }
+    let _ = files.hide(&report.container);
+}
+
+fn accept(listener: &UnixListener, shared: &Arc<Shared>, stop: &CancellationToken) {
+    for stream in listener.incoming() {
+        if stop.is_cancelled() {
+            return;
+        }
+        let Ok(stream) = stream else {
+            continue;
+        };
+        let shared = Arc::clone(shared);
+        thread::spawn(move || {
+            if let Err(error) = shared.mount(stream) {
+                tracing::warn!(%error, "A mount was given up.");
+            }
+        });
+    }
+}
+
+impl Shared {
+    /// One mount, from the question to the end of serving it.
+    fn mount(&self, mut stream: UnixStream) -> io::Result<()> {
+        let mount: Mount = hear(&mut stream)?;
+        let name = mount.filesystem.clone();
+        let granted = self.runtime.block_on(self.control.mount(&MountRequest {
+            filesystem: mount.filesystem,
+            container: self.container.clone(),
+            options: mount.options,
+            token: mount.token,
+        }));
+        let grant = match granted {
+            Ok(grant) => grant,
+            Err(error) => return say(&mut stream, &Verdict::Refused(error.to_string())),
+        };
+        let tree = match Tree::open(self.backing.clone(), &grant.filesystem) {
+            Ok(tree) => tree,
+            Err(error) => return say(&mut stream, &Verdict::Refused(error.to_string())),
+        };
+        say(&mut stream, &Verdict::Granted)?;
+        let session = begin(tree, take_over(&stream)?)?;
+        say(&mut stream, &Verdict::Granted)?;
+        drop(stream);
+        tracing::info!(filesystem = %name, "Mounted.");
+        // Ends with an error when it is unmounted by force: that is an end, too.
+        let _ = session.run();
+        tracing::info!(filesystem = %name, "Unmounted.");
+        Ok(())
+    }
+}
+
+fn begin(tree: Tree, descriptor: OwnedFd) -> io::Result<Session<Served>> {
+    let mut config = Config::default();
+    config.acl = SessionACL::All;
+    config.n_threads = Some(THREADS);
+    Session::from_fd(Served::new(tree), descriptor, SessionACL::All, config)
+}

@@ -1,0 +1,490 @@
+//! What the kernel asks, and what it is answered.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
+};
+use rustix::fs::Timespec;
+
+use super::tree::{Attributes, Entry, Owner, Tree};
+use crate::weka::core::lock;
+use crate::weka::ledger::BLOCK;
+
+/// Nothing is believed for long: other nodes change files, too.
+const NO_TIME: Duration = Duration::ZERO;
+
+/// How often a hung operation looks whether it may go on.
+const HANG_CHECK: Duration = Duration::from_millis(20);
+
+/// More files than anybody makes.
+const FILES: u64 = 1 << 32;
+
+/// A mounted filesystem, as the kernel talks to it.
+#[derive(Debug)]
+pub struct Served {
+    tree: Tree,
+    files: Handles<File>,
+    directories: Handles<Vec<Entry>>,
+}
+
+impl Served {
+    /// Serves these files.
+    pub fn new(tree: Tree) -> Self {
+        Self {
+            tree,
+            files: Handles::default(),
+            directories: Handles::default(),
+        }
+    }
+
+    /// The files, once operations do not hang.
+    fn tree(&self) -> &Tree {
+        while self.tree.accounts.is_hung() {
+            thread::sleep(HANG_CHECK);
+        }
+        &self.tree
+    }
+}
+
+/// What the kernel has open.
+#[derive(Debug)]
+struct Handles<T> {
+    open: Mutex<HashMap<u64, Arc<T>>>,
+    next: AtomicU64,
+}
+
+impl<T> Default for Handles<T> {
+    fn default() -> Self {
+        Self {
+            open: Mutex::default(),
+            next: AtomicU64::new(1),
+        }
+    }
+}
+
+impl<T> Handles<T> {
+    fn add(&self, value: T) -> FileHandle {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.open).insert(number, Arc::new(value));
+        FileHandle(number)
+    }
+
+    fn get(&self, handle: FileHandle) -> io::Result<Arc<T>> {
+        lock(&self.open)
+            .get(&handle.0)
+            .cloned()
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
+    }
+
+    fn remove(&self, handle: FileHandle) {
+        lock(&self.open).remove(&handle.0);
+    }
+}
+
+/// Answers with an entry or an error.
+fn entry(reply: ReplyEntry, result: io::Result<FileAttr>) {
+    match result {
+        Ok(attributes) => reply.entry(&NO_TIME, &attributes, Generation(0)),
+        Err(error) => reply.error(Errno::from(error)),
+    }
+}
+
+fn attr(reply: ReplyAttr, result: io::Result<FileAttr>) {
+    match result {
+        Ok(attributes) => reply.attr(&NO_TIME, &attributes),
+        Err(error) => reply.error(Errno::from(error)),
+    }
+}
+
+fn empty(reply: ReplyEmpty, result: io::Result<()>) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(Errno::from(error)),
+    }
+}
+
+fn bytes(reply: ReplyData, result: io::Result<Vec<u8>>) {
+    match result {
+        Ok(bytes) => reply.data(&bytes),
+        Err(error) => reply.error(Errno::from(error)),
+    }
+}
+
+fn opened(reply: ReplyOpen, result: io::Result<FileHandle>) {
+    match result {
+        Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+        Err(error) => reply.error(Errno::from(error)),
+    }
+}
+
+fn extended(reply: ReplyXattr, size: u32, result: io::Result<Vec<u8>>) {
+    match result {
+        Ok(value) => match u32::try_from(value.len()) {
+            Ok(length) if size == 0 => reply.size(length),
+            Ok(length) if length <= size => reply.data(&value),
+            _ => reply.error(Errno::ERANGE),
+        },
+        Err(error) => reply.error(Errno::from(error)),
+    }
+}
+
+fn owner(request: &Request) -> Owner {
+    Owner {
+        uid: request.uid(),
+        gid: request.gid(),
+    }
+}
+
+fn time(time: Option<TimeOrNow>) -> Timespec {
+    let special = |nanos| Timespec {
+        tv_sec: 0,
+        tv_nsec: nanos,
+    };
+    match time {
+        None => special(rustix::fs::UTIME_OMIT),
+        Some(TimeOrNow::Now) => special(rustix::fs::UTIME_NOW),
+        Some(TimeOrNow::SpecificTime(time)) => {
+            let since = time
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .unwrap_or_default();
+            Timespec {
+                tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: since.subsec_nanos().into(),
+            }
+        }
+    }
+}
+
+impl Filesystem for Served {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // What another node wrote must not be hidden by pages that this one has cached. A kernel without it serves, too.
+        let _ = config.add_capabilities(InitFlags::FUSE_AUTO_INVAL_DATA);
+        let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        entry(reply, self.tree().lookup(parent, name));
+    }
+
+    fn forget(&self, _: &Request, node: INodeNo, times: u64) {
+        self.tree.nodes.forget(node.0, times);
+    }
+
+    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        attr(reply, self.tree().attributes(node));
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let changed = Attributes {
+            mode,
+            uid,
+            gid,
+            size,
+            times: (atime.is_some() || mtime.is_some()).then(|| (time(atime), time(mtime))),
+        };
+        attr(reply, self.tree().set_attributes(node, &changed));
+    }
+
+    fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
+        bytes(reply, self.tree().read_link(node));
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let result = self
+            .tree()
+            .make_node(parent, name, mode, device, owner(request));
+        entry(reply, result);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        let result = self
+            .tree()
+            .make_directory(parent, name, mode, owner(request));
+        entry(reply, result);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(reply, self.tree().unlink(parent, name));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(reply, self.tree().remove_directory(parent, name));
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let result = self
+            .tree()
+            .make_symlink(parent, name, target, owner(request));
+        entry(reply, result);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let renamed = self
+            .tree()
+            .rename((parent, name), (new_parent, new_name), flags);
+        empty(reply, renamed);
+    }
+
+    fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        entry(reply, self.tree().link(node, parent, name));
+    }
+
+    fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let file = self.tree().open_file(node, flags.0);
+        opened(reply, file.map(|file| self.files.add(file)));
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        match self
+            .tree()
+            .create_file(parent, name, mode, flags, owner(request))
+        {
+            Ok((attributes, file)) => reply.created(
+                &NO_TIME,
+                &attributes,
+                Generation(0),
+                self.files.add(file),
+                FopenFlags::empty(),
+            ),
+            Err(error) => reply.error(Errno::from(error)),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.tree();
+        let read = self
+            .files
+            .get(handle)
+            .and_then(|file| Tree::read(&file, offset, size));
+        bytes(reply, read);
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let append = flags.0 & libc::O_APPEND != 0;
+        let written = self
+            .files
+            .get(handle)
+            .and_then(|file| self.tree().write(node, &file, offset, data, append));
+        match written {
+            Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
+            Err(error) => reply.error(Errno::from(error)),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let allocated = self
+            .files
+            .get(handle)
+            .and_then(|file| self.tree().allocate(node, &file, offset, length, mode));
+        empty(reply, allocated);
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.tree();
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.tree();
+        let synced = self.files.get(handle).and_then(|file| file.sync_data());
+        empty(reply, synced);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.files.remove(handle);
+        reply.ok();
+    }
+
+    fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let entries = self.tree().entries(node);
+        opened(reply, entries.map(|entries| self.directories.add(entries)));
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        self.tree();
+        let entries = match self.directories.get(handle) {
+            Ok(entries) => entries,
+            Err(error) => return reply.error(Errno::from(error)),
+        };
+        let first = usize::try_from(offset).unwrap_or(usize::MAX);
+        for (index, entry) in entries.iter().enumerate().skip(first) {
+            use std::os::unix::ffi::OsStrExt;
+            let name = OsStr::from_bytes(&entry.name);
+            if reply.add(INodeNo(entry.inode), index as u64 + 1, entry.kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn releasedir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.directories.remove(handle);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.tree();
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.tree().accounts.total() {
+            Ok((total, used)) => {
+                let free = total.saturating_sub(used) / BLOCK;
+                let block = u32::try_from(BLOCK).unwrap_or(u32::MAX);
+                reply.statfs(total / BLOCK, free, free, FILES, FILES, block, 255, block);
+            }
+            Err(error) => reply.error(Errno::from(error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        empty(reply, self.tree().set_extended(node, name, value, flags));
+    }
+
+    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        extended(reply, size, self.tree().extended(node, name));
+    }
+
+    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        extended(reply, size, self.tree().extended_names(node));
+    }
+
+    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(reply, self.tree().remove_extended(node, name));
+    }
+}

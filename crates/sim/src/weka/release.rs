@@ -1,0 +1,154 @@
+//! Versions of Weka, and what each brought.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A version such as `4.4.7` or `4.2.10.1`; segments that are missing count as zero.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Release {
+    text: String,
+    numbers: Vec<u32>,
+}
+
+/// A text that no Weka version looks like.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is not a Weka release: write numbers with dots, such as `4.4.7`")]
+pub struct ReleaseError(String);
+
+/// What a version may lack. The names are those of the capabilities that clients ask about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// `fileSystems/{uid}/quota`.
+    DirectoryQuota,
+    /// `fileSystems/{uid}/mountToken` and the mount option `token`.
+    MountToken,
+    /// Organizations other than Root.
+    Organizations,
+    /// Query parameters: filters and pages.
+    QueryParameters,
+    /// Encrypted filesystems.
+    Encryption,
+    /// Quotas of directories in snapshots take effect.
+    SnapshotQuota,
+    /// The mount option `sync_on_close`.
+    SyncOnClose,
+    /// The mount option `container_name`.
+    ContainerName,
+    /// `processes`, which was `nodes` before.
+    Processes,
+    /// `fileSystems/{uid}/resolvePath`.
+    ResolvePath,
+    /// Own key of a filesystem.
+    FilesystemKey,
+    /// `resolvePath` for users with the role CSI.
+    ResolvePathForCsiRole,
+    /// `has_permissions` of a new filesystem.
+    FilesystemOwner,
+    /// A directory without quota is told with 404; before, with 500 and a sentence.
+    QuotaNotFoundStatus,
+}
+
+impl Feature {
+    /// The first version that has it.
+    fn since(self) -> &'static [u32] {
+        match self {
+            Self::DirectoryQuota => &[3, 13],
+            Self::MountToken | Self::Organizations => &[3, 14],
+            Self::QueryParameters | Self::Encryption => &[4, 0],
+            Self::SnapshotQuota
+            | Self::SyncOnClose
+            | Self::ContainerName
+            | Self::Processes
+            | Self::QuotaNotFoundStatus => &[4, 2],
+            Self::ResolvePath => &[4, 3],
+            Self::FilesystemKey => &[4, 4, 1],
+            Self::ResolvePathForCsiRole => &[4, 4, 7],
+            Self::FilesystemOwner => &[5, 1],
+        }
+    }
+}
+
+impl Release {
+    /// Whether this version has it.
+    pub fn has(&self, feature: Feature) -> bool {
+        let since = feature.since();
+        let length = since.len().max(self.numbers.len());
+        let padded = |numbers: &[u32]| -> Vec<u32> {
+            (0..length)
+                .map(|i| numbers.get(i).copied().unwrap_or(0))
+                .collect()
+        };
+        padded(&self.numbers) >= padded(since)
+    }
+}
+
+impl FromStr for Release {
+    type Err = ReleaseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers: Result<Vec<u32>, _> = text.split('.').map(str::parse).collect();
+        match numbers {
+            Ok(numbers) if numbers.len() >= 2 => Ok(Self {
+                text: text.to_owned(),
+                numbers,
+            }),
+            _ => Err(ReleaseError(text.to_owned())),
+        }
+    }
+}
+
+impl TryFrom<String> for Release {
+    type Error = ReleaseError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Release> for String {
+    fn from(release: Release) -> Self {
+        release.text
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_feature_begins_with_its_version() {
+        let table = [
+            (Feature::DirectoryQuota, "3.12.9", "3.13"),
+            (Feature::MountToken, "3.13.6", "3.14.0"),
+            (Feature::QueryParameters, "3.14.99", "4.0"),
+            (Feature::Processes, "4.1.0.71", "4.2.0.0"),
+            (Feature::ResolvePath, "4.2.18", "4.3.0"),
+            (Feature::FilesystemKey, "4.4.0.9", "4.4.1"),
+            (Feature::ResolvePathForCsiRole, "4.4.6", "4.4.7"),
+            (Feature::FilesystemOwner, "5.0.3", "5.1.0"),
+        ];
+        for (feature, before, since) in table {
+            let has = |text: &str| text.parse::<Release>().unwrap().has(feature);
+            assert!(!has(before), "{feature:?} in {before}");
+            assert!(has(since), "{feature:?} not in {since}");
+            assert!(has("10.0"), "{feature:?} not in 10.0");
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_is_refused_by_name() {
+        for text in ["", "4", "v4.2", "4.x", "4..2", "4.2-beta"] {
+            let error = text.parse::<Release>().unwrap_err();
+            assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `.snapshots`.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::rig::{Rig, errno};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_show_what_was_and_only_writable_ones_change() {
+    let mut rig = Rig::start(&["a"], |_| {}).await;
+    let mount = rig.mount("default", "a").await;
+    fs::write(mount.join("file"), "before").unwrap();
+    let uid = rig.uid("default").await;
+    for (name, writable) in [("kept", false), ("copy", true)] {
+        let body =
+            json!({ "fs_uid": uid, "name": name, "access_point": name, "is_writable": writable });
+        rig.call("POST", "snapshots", Some(body)).await;
+    }
+    fs::write(mount.join("file"), "after").unwrap();
+    let (kept, copy) = (mount.join(".snapshots/kept"), mount.join(".snapshots/copy"));
+    assert_eq!(fs::read_to_string(kept.join("file")).unwrap(), "before");
+    assert_eq!(errno(fs::write(kept.join("file"), "x")), Some(libc::EROFS));
+    assert_eq!(errno(fs::create_dir(kept.join("dir"))), Some(libc::EROFS));
+    assert_eq!(errno(fs::remove_file(kept.join("file"))), Some(libc::EROFS));
+    assert_eq!(
+        errno(fs::create_dir(mount.join(".snapshots/own"))),
+        Some(libc::EROFS)
+    );
+    assert_eq!(
+        errno(fs::remove_dir(mount.join(".snapshots"))),
+        Some(libc::EPERM)
+    );
+
+    fs::write(copy.join("file"), "changed").unwrap();
+    assert_eq!(fs::read_to_string(kept.join("file")).unwrap(), "before");
+    assert_eq!(fs::read_to_string(mount.join("file")).unwrap(), "after");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_in_a_snapshot_holds_from_4_2_on_and_is_not_listed() {
+    for (release, expected) in [("4.3", Some(libc::EDQUOT)), ("4.1", None)] {
+        let mut rig = Rig::start(&["a"], |_| {}).await;
+        let options = rig.try_mount("default", "").await;
+        let mount = options.unwrap();
+        let uid = rig.uid("default").await;
+        let body = json!({ "fs_uid": uid, "name": "s", "access_point": "s", "is_writable": true });
+        rig.call("POST", "snapshots", Some(body)).await;
+        let inode = rig.inode("/.snapshots/s").await;
+        rig.array.control().upgrade(release).await.unwrap();
+        let quota = format!("fileSystems/{uid}/quota/{inode}");
+        let limits = json!({ "hard_limit_bytes": 4096, "soft_limit_bytes": 4096 });
+        rig.call("PUT", &quota, Some(limits)).await;
+        let written = fs::write(mount.join(".snapshots/s/file"), vec![0; 8192]);
+        assert_eq!(errno(written), expected, "{release}");
+        let listed = rig
+            .call("GET", &format!("fileSystems/{uid}/quota"), None)
+            .await;
+        assert_eq!(listed.as_array().unwrap().len(), 0);
+        assert_eq!(rig.call("GET", &quota, None).await["snap_view_id"], 1);
+    }
+}

@@ -1,0 +1,215 @@
+//! What versions lack, what roles may not, what organizations do not see.
+
+use serde_json::json;
+use stowage_sim::weka::state::access::Role;
+
+use crate::client::{Client, Rig};
+
+#[tokio::test]
+async fn each_version_lacks_what_came_later() {
+    // For each path, the last version without it and the first with it.
+    let table = [
+        ("fileSystems/UID/quota", "3.12", "3.13"),
+        ("fileSystems/UID/mountToken", "3.13", "3.14"),
+        ("processes", "4.1", "4.2"),
+        ("fileSystems/UID/resolvePath?path=/", "4.2", "4.3"),
+    ];
+    let rig = Rig::release("3.8").await;
+    let client = rig.admin().await;
+    let uid = client.default_uid().await;
+    for (path, without, with) in table {
+        for (release, expected) in [(without, 404), (with, 200)] {
+            rig.array.control().upgrade(release).await.unwrap();
+            let reply = client.get(&path.replace("UID", &uid)).await;
+            assert_eq!(
+                reply.status, expected,
+                "{path} in {release}: {}",
+                reply.body
+            );
+        }
+    }
+    assert_eq!(client.get("nodes").await.status, 200);
+}
+
+#[tokio::test]
+async fn filters_are_ignored_before_4_0() {
+    let rig = Rig::release("3.14").await;
+    let client = rig.admin().await;
+    client.create_filesystem("other").await.data();
+    assert_eq!(client.get("fileSystems?name=other").await.names().len(), 2);
+    rig.array.control().upgrade("4.0").await.unwrap();
+    assert_eq!(
+        client.get("fileSystems?name=other").await.names(),
+        ["other"]
+    );
+}
+
+#[tokio::test]
+async fn without_a_valid_token_nothing_is_told() {
+    let rig = Rig::start(|_| {}).await;
+    let control = rig.array.control();
+    let mut client = Client::anonymous(&rig.array.url());
+    assert_eq!(client.get("fileSystems").await.status, 401);
+    client.token = "made-up".to_owned();
+    assert_eq!(client.get("fileSystems").await.status, 401);
+
+    let client = rig.admin().await;
+    control.revoke_tokens(false).await.unwrap();
+    assert_eq!(client.get("fileSystems").await.status, 401);
+    let refreshed = client
+        .post(
+            "login/refresh",
+            json!({ "refresh_token": client.refresh_token }),
+        )
+        .await;
+    assert!(refreshed.data()["access_token"].is_string());
+    control.revoke_tokens(true).await.unwrap();
+    let refused = client
+        .post(
+            "login/refresh",
+            json!({ "refresh_token": client.refresh_token }),
+        )
+        .await;
+    assert_eq!(refused.status, 401);
+
+    control
+        .turn(|knobs| knobs.access_token_expiry = 50)
+        .await
+        .unwrap();
+    let client = rig.admin().await;
+    tokio::time::sleep(std::time::Duration::from_millis(60)).await;
+    assert_eq!(client.get("cluster").await.status, 401);
+}
+
+#[tokio::test]
+async fn a_wrong_login_is_401_and_a_wrong_body_400() {
+    let rig = Rig::start(|_| {}).await;
+    let client = Client::anonymous(&rig.array.url());
+    for (body, status) in [
+        (
+            json!({ "username": "admin", "password": "no", "org": "Root" }),
+            401,
+        ),
+        (
+            json!({ "username": "admin", "password": "admin", "org": "None" }),
+            401,
+        ),
+        (json!({ "username": "admin" }), 400),
+    ] {
+        assert_eq!(
+            client.post("login", body.clone()).await.status,
+            status,
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_role_without_the_right_is_told_which() {
+    let rig = Rig::release("4.4.6").await;
+    let control = rig.array.control();
+    for role in [Role::Regular, Role::ReadOnly, Role::S3, Role::CSI] {
+        control
+            .add_user(0, &format!("{role:?}"), "pw", role)
+            .await
+            .unwrap();
+    }
+    let uid = rig.admin().await.default_uid().await;
+    let table = [
+        ("Regular", format!("fileSystems/{uid}/mountToken"), None),
+        (
+            "Regular",
+            "fileSystems".to_owned(),
+            Some("read the configuration"),
+        ),
+        ("ReadOnly", "fileSystems".to_owned(), None),
+        (
+            "ReadOnly",
+            format!("fileSystems/{uid}/mountToken"),
+            Some("get a mount token"),
+        ),
+        (
+            "S3",
+            "fileSystems".to_owned(),
+            Some("read the configuration"),
+        ),
+        ("S3", "users/whoami".to_owned(), None),
+        (
+            "CSI",
+            format!("fileSystems/{uid}/resolvePath?path=/"),
+            Some("resolve paths"),
+        ),
+    ];
+    for (user, path, missing) in table {
+        let reply = rig.user(user, "pw", "Root").await.get(&path).await;
+        match missing {
+            None => assert_eq!(reply.status, 200, "{user} {path}: {}", reply.body),
+            Some(right) => {
+                assert_eq!(reply.status, 403, "{user} {path}: {}", reply.body);
+                assert!(reply.message().contains(right), "{}", reply.body);
+            }
+        }
+    }
+    let made = rig
+        .user("CSI", "pw", "Root")
+        .await
+        .create_filesystem("csi")
+        .await;
+    assert_eq!(made.status, 200);
+    let refused = rig
+        .user("ReadOnly", "pw", "Root")
+        .await
+        .create_filesystem("ro")
+        .await;
+    assert_eq!(refused.status, 403);
+}
+
+#[tokio::test]
+async fn organizations_do_not_see_each_other() {
+    let rig = Rig::start(|_| {}).await;
+    let control = rig.array.control();
+    control.add_organization(1, "tenant").await.unwrap();
+    control
+        .add_user(1, "tina", "pw", Role::OrgAdmin)
+        .await
+        .unwrap();
+    let (admin, tina) = (rig.admin().await, rig.user("tina", "pw", "tenant").await);
+    let theirs = tina.create_filesystem("default").await;
+    let theirs = theirs.data()["uid"].as_str().unwrap().to_owned();
+    assert_eq!(tina.get("fileSystems").await.names(), ["default"]);
+    let ours = admin.default_uid().await;
+    assert_ne!(ours, theirs);
+    assert_eq!(tina.get(&format!("fileSystems/{ours}")).await.status, 404);
+    assert_eq!(
+        admin.delete(&format!("fileSystems/{theirs}")).await.status,
+        404
+    );
+    assert_eq!(
+        admin
+            .get(&format!("fileSystems/{theirs}/mountToken"))
+            .await
+            .status,
+        404
+    );
+    control.upgrade("3.13").await.unwrap();
+    let body = json!({ "username": "tina", "password": "pw", "org": "tenant" });
+    assert_eq!(tina.post("login", body).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_field_that_the_version_does_not_know_is_named() {
+    let rig = Rig::release("5.0").await;
+    let client = rig.admin().await;
+    let body = json!({
+        "name": "new", "group_name": "default", "total_capacity": 1 << 30, "has_permissions": true,
+    });
+    let refused = client.post("fileSystems", body).await;
+    assert_eq!(refused.status, 400);
+    assert!(
+        refused.message().contains("has_permissions"),
+        "{}",
+        refused.body
+    );
+    let refused = client.post("fileSystems", json!({ "nome": "x" })).await;
+    assert!(refused.message().contains("nome"), "{}", refused.body);
+}
