@@ -122,8 +122,9 @@ pub async fn run(
         args,
         process,
     };
-    rival::refuse(&controller.client, &controller.namespace).await?;
     let shutdown = controller.process.shutdown.clone();
+    let alone = rival::refuse_once_known(&controller.client, &controller.namespace);
+    shutdown.run_until_cancelled(alone).await.transpose()?;
     let work = |lost| controller.work(lost);
     let worked = elections.lead(CONTROLLER_LEASE, &shutdown, work).await?;
     worked.unwrap_or(Ok(()))
@@ -149,7 +150,12 @@ impl Controller {
     /// Does the work of a leader. Everything ends with this future.
     async fn work(&self, lost: CancellationToken) -> Result<(), ControllerError> {
         // One may have come while we waited for the lease.
-        rival::refuse(&self.client, &self.namespace).await?;
+        let alone = rival::refuse_once_known(&self.client, &self.namespace);
+        tokio::select! {
+            alone = alone => alone?,
+            () = lost.cancelled() => return Ok(()),
+            () = self.process.shutdown.cancelled() => return Ok(()),
+        }
         let stop = self.process.shutdown.child_token();
         // Events outlive the work, which speaks to the last.
         let silence = CancellationToken::new();

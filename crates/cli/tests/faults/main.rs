@@ -122,6 +122,12 @@ async fn growing_claims_and_their_snapshots_survive_every_kill() {
                 Fault::Killed(Role::Sidecar),
                 Fault::Killed(Role::SnapshotController),
             ],
+            // They come back before it does.
+            &[
+                Fault::ApiServerStopped,
+                Fault::Killed(Role::Sidecar),
+                Fault::Killed(Role::SnapshotController),
+            ],
         ],
         size: scale.size_of_lines(1, scale.kills),
         outage: Duration::from_secs(2),

@@ -211,7 +211,12 @@ impl<'a> Scene<'a> {
                 self.driver.start_again().unwrap();
                 self.slow_the_driver();
             }
-            Fault::ApiServerStopped => self.plane.start_again().unwrap(),
+            Fault::ApiServerStopped => {
+                self.plane.start_again().unwrap();
+                // Kubernetes' own controllers ask again after pauses that grow with every outage: fresh ones bind at once.
+                self.plane.stop_controllers().unwrap();
+                self.plane.start_controllers().unwrap();
+            }
         }
     }
 
