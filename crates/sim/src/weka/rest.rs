@@ -99,6 +99,7 @@ pub fn router(core: Arc<Core>, endpoints: Arc<Endpoints>) -> Router {
         )
         .route("/nfs/permissions/{uid}", delete(nfs::delete_permission))
         .fallback(async || answer::refusal(&Refusal::NoSuchPath))
+        .method_not_allowed_fallback(async || answer::fault(405))
         .layer(from_fn_with_state(
             Arc::clone(&shared.core),
             middleware::trouble,

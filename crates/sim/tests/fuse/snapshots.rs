@@ -32,9 +32,15 @@ async fn snapshots_show_what_was_and_only_writable_ones_change() {
         Some(libc::EPERM)
     );
 
+    let moved = fs::rename(mount.join("file"), copy.join("moved"));
+    assert_eq!(errno(moved), Some(libc::EXDEV));
     fs::write(copy.join("file"), "changed").unwrap();
     assert_eq!(fs::read_to_string(kept.join("file")).unwrap(), "before");
     assert_eq!(fs::read_to_string(mount.join("file")).unwrap(), "after");
+    // What a snapshot shares with the filesystem is not paid for twice, so nothing is freed either.
+    fs::remove_file(copy.join("file")).unwrap();
+    let shown = rig.call("GET", &format!("fileSystems/{uid}"), None).await;
+    assert_eq!(shown["used_total"], 4096);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,6 +29,8 @@ async fn each_version_lacks_what_came_later() {
         }
     }
     assert_eq!(client.get("nodes").await.status, 200);
+    assert_eq!(client.get("nothing").await.status, 404);
+    assert_eq!(client.delete("nodes").await.message(), "Method Not Allowed");
 }
 
 #[tokio::test]

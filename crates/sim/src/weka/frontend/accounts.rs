@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use super::nodes::Nodes;
+use super::nodes::{Nodes, View};
 use crate::weka::core::{lock, now};
 use crate::weka::ledger::{Ledger, Ledgers, Overdrawn, Standstill, read_epoch};
 
@@ -71,14 +71,23 @@ impl Accounts {
         directory: u64,
         work: impl FnOnce(&dyn Fn(i64) -> io::Result<()>) -> io::Result<T>,
     ) -> io::Result<T> {
+        let view = nodes.get(directory)?.view;
         loop {
             let known = self.known()?;
-            let mut ledgers: Vec<Arc<Ledger>> = owners(&known.quotas, nodes, directory)
+            let mut charged: Vec<Arc<Ledger>> = owners(&known.quotas, nodes, directory)
                 .map(|(_, ledger)| ledger)
                 .collect();
-            ledgers.push(Arc::clone(&self.total));
-            ledgers.reverse();
-            let standstill = Standstill::of(&ledgers)?;
+            let mut held = Vec::new();
+            // What a snapshot holds was never charged to the filesystem, so neither are its changes.
+            let payer = if view == View::Live {
+                &mut charged
+            } else {
+                &mut held
+            };
+            payer.push(Arc::clone(&self.total));
+            charged.reverse();
+            let _exclusion = Standstill::of(&held)?;
+            let standstill = Standstill::of(&charged)?;
             // A directory may have got a quota between the look and the lock.
             if known.generation != Some(read_epoch(&self.epoch)?.generation) {
                 continue;

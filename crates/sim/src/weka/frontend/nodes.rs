@@ -21,6 +21,8 @@ pub enum View {
     Snapshots,
     /// A snapshot.
     Snapshot {
+        /// The inode of its root: one snapshot is not another.
+        root: u64,
         /// Whether it can be written.
         writable: bool,
     },
@@ -30,10 +32,11 @@ impl View {
     /// Refuses changes where nothing can be changed.
     pub fn check_writable(self) -> io::Result<()> {
         match self {
-            Self::Live | Self::Snapshot { writable: true } => Ok(()),
-            Self::Snapshots | Self::Snapshot { writable: false } => {
-                Err(io::Error::from_raw_os_error(libc::EROFS))
-            }
+            Self::Live | Self::Snapshot { writable: true, .. } => Ok(()),
+            Self::Snapshots
+            | Self::Snapshot {
+                writable: false, ..
+            } => Err(io::Error::from_raw_os_error(libc::EROFS)),
         }
     }
 }

@@ -1,29 +1,26 @@
 //! What the kernel asks, and what it is answered.
 
-use std::collections::HashMap;
+mod answers;
+mod handles;
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
     Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::Timespec;
 
-use super::tree::{Attributes, Entry, Owner, Tree};
-use crate::weka::core::lock;
+use self::answers::{NO_TIME, attr, bytes, empty, entry, extended, opened, owner, time};
+use self::handles::Handles;
+use super::tree::{Attributes, Entry, Tree};
 use crate::weka::ledger::BLOCK;
-
-/// Nothing is believed for long: other nodes change files, too.
-const NO_TIME: Duration = Duration::ZERO;
 
 /// How often a hung operation looks whether it may go on.
 const HANG_CHECK: Duration = Duration::from_millis(20);
@@ -55,115 +52,6 @@ impl Served {
             thread::sleep(HANG_CHECK);
         }
         &self.tree
-    }
-}
-
-/// What the kernel has open.
-#[derive(Debug)]
-struct Handles<T> {
-    open: Mutex<HashMap<u64, Arc<T>>>,
-    next: AtomicU64,
-}
-
-impl<T> Default for Handles<T> {
-    fn default() -> Self {
-        Self {
-            open: Mutex::default(),
-            next: AtomicU64::new(1),
-        }
-    }
-}
-
-impl<T> Handles<T> {
-    fn add(&self, value: T) -> FileHandle {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        lock(&self.open).insert(number, Arc::new(value));
-        FileHandle(number)
-    }
-
-    fn get(&self, handle: FileHandle) -> io::Result<Arc<T>> {
-        lock(&self.open)
-            .get(&handle.0)
-            .cloned()
-            .ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
-    }
-
-    fn remove(&self, handle: FileHandle) {
-        lock(&self.open).remove(&handle.0);
-    }
-}
-
-/// Answers with an entry or an error.
-fn entry(reply: ReplyEntry, result: io::Result<FileAttr>) {
-    match result {
-        Ok(attributes) => reply.entry(&NO_TIME, &attributes, Generation(0)),
-        Err(error) => reply.error(Errno::from(error)),
-    }
-}
-
-fn attr(reply: ReplyAttr, result: io::Result<FileAttr>) {
-    match result {
-        Ok(attributes) => reply.attr(&NO_TIME, &attributes),
-        Err(error) => reply.error(Errno::from(error)),
-    }
-}
-
-fn empty(reply: ReplyEmpty, result: io::Result<()>) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(Errno::from(error)),
-    }
-}
-
-fn bytes(reply: ReplyData, result: io::Result<Vec<u8>>) {
-    match result {
-        Ok(bytes) => reply.data(&bytes),
-        Err(error) => reply.error(Errno::from(error)),
-    }
-}
-
-fn opened(reply: ReplyOpen, result: io::Result<FileHandle>) {
-    match result {
-        Ok(handle) => reply.opened(handle, FopenFlags::empty()),
-        Err(error) => reply.error(Errno::from(error)),
-    }
-}
-
-fn extended(reply: ReplyXattr, size: u32, result: io::Result<Vec<u8>>) {
-    match result {
-        Ok(value) => match u32::try_from(value.len()) {
-            Ok(length) if size == 0 => reply.size(length),
-            Ok(length) if length <= size => reply.data(&value),
-            _ => reply.error(Errno::ERANGE),
-        },
-        Err(error) => reply.error(Errno::from(error)),
-    }
-}
-
-fn owner(request: &Request) -> Owner {
-    Owner {
-        uid: request.uid(),
-        gid: request.gid(),
-    }
-}
-
-fn time(time: Option<TimeOrNow>) -> Timespec {
-    let special = |nanos| Timespec {
-        tv_sec: 0,
-        tv_nsec: nanos,
-    };
-    match time {
-        None => special(rustix::fs::UTIME_OMIT),
-        Some(TimeOrNow::Now) => special(rustix::fs::UTIME_NOW),
-        Some(TimeOrNow::SpecificTime(time)) => {
-            let since = time
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .unwrap_or_default();
-            Timespec {
-                tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: since.subsec_nanos().into(),
-            }
-        }
     }
 }
 

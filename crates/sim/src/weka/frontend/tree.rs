@@ -68,7 +68,7 @@ impl Tree {
         } else {
             behind(&parent, name)?
         };
-        let view = self.view_of(&parent, name);
+        let view = self.view_of(&parent, name, shown_inode(fstat(&descriptor)?.st_ino));
         self.tell(&parent, descriptor, view)
     }
 
@@ -115,10 +115,11 @@ impl Tree {
         Ok(attributes)
     }
 
-    fn view_of(&self, parent: &Node, name: &OsStr) -> View {
+    fn view_of(&self, parent: &Node, name: &OsStr, inode: u64) -> View {
         match parent.view {
             View::Live if is_snapshots(parent, name) => View::Snapshots,
             View::Snapshots => View::Snapshot {
+                root: inode,
                 writable: self
                     .backing
                     .is_writable(&self.filesystem, &name.to_string_lossy()),

@@ -85,7 +85,7 @@ impl Tree {
         self.tell(&parent, descriptor, parent.view)
     }
 
-    /// Gives a file another name. Not into or out of a directory with a quota: bytes would change sides.
+    /// Gives a file another name. Not into or out of a directory with a quota or a snapshot: bytes would change sides.
     pub fn link(&self, node: INodeNo, parent: INodeNo, name: &OsStr) -> io::Result<FileAttr> {
         let node = self.nodes.get(node.0)?;
         let parent = self.changeable(parent, name)?;
@@ -120,7 +120,7 @@ impl Tree {
         self.accounts.forget(inode)
     }
 
-    /// Gives something another name, which may be taken. Not into or out of a directory with a quota.
+    /// Gives something another name, which may be taken. Not into or out of a directory with a quota or a snapshot.
     pub fn rename(
         &self,
         from: (INodeNo, &OsStr),
@@ -205,8 +205,9 @@ impl Tree {
     }
 
     fn check_domains(&self, old: u64, new: u64) -> io::Result<()> {
-        let same = old == new
-            || self.accounts.domain(&self.nodes, old)? == self.accounts.domain(&self.nodes, new)?;
+        let views = [self.nodes.get(old)?.view, self.nodes.get(new)?.view];
+        let same = views[0] == views[1]
+            && self.accounts.domain(&self.nodes, old)? == self.accounts.domain(&self.nodes, new)?;
         if same {
             Ok(())
         } else {
