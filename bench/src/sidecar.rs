@@ -3,20 +3,26 @@
 //! | file | holds |
 //! |---|---|
 //! | [`stage`] | control plane, driver, clients, and how the sidecar is started |
-//! | [`objects`] | claims, volumes and attachments, as JSON |
+//! | [`objects`], [`snapshot_objects`] | what is written, as JSON |
 //! | [`bare`] | the ceiling: a client that writes what the sidecar writes, and does nothing else |
 //! | [`arrival`] | when objects became what they should be |
 //! | [`requests`] | what the API server was asked, from its audit log |
-//! | [`idle`], [`claims`], [`attachments`], [`crowd`] | what is measured |
+//! | [`provisioned`] | claims that have their volumes |
+//! | [`idle`], [`claims`], [`attachments`], [`expansions`], [`snapshots`], [`crowd`], [`contents`] | what is measured |
 
 mod arrival;
 mod attachments;
 mod bare;
 mod claims;
+mod contents;
 mod crowd;
+mod expansions;
 mod idle;
 mod objects;
+mod provisioned;
 pub(crate) mod requests;
+mod snapshot_objects;
+mod snapshots;
 mod stage;
 
 use std::path::Path;
@@ -28,7 +34,9 @@ pub(crate) use self::stage::connect;
 use crate::say;
 use crate::table::Table;
 
-/// The sidecar: claims and attachments that wait when it starts, memory, time to start
+/// The sidecar: claims, attachments, expansions and snapshots that wait when it starts, memory, time to start
+///
+/// A number of 0 leaves that part out.
 ///
 /// The sidecar is a process of its own, and so is its driver, which keeps its volumes in memory and answers at once. The control plane is one
 /// of this run. A bare client makes the same writes on the same server first: what it reaches is the ceiling.
@@ -43,6 +51,15 @@ pub struct Args {
     /// Volumes, each with its claim, that exist when the sidecar starts; the whole measurement: 5000
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub objects: usize,
+    /// Claims that wait to grow when the sidecar starts; the whole measurement: 500
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub expansions: usize,
+    /// Snapshots that wait when sidecar and snapshot controller start; the whole measurement: 500
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub snapshots: usize,
+    /// Snapshots, each with its content, that exist when sidecar and snapshot controller start; the whole measurement: 15000
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub contents: usize,
     /// How many claims to work on at a time, the sidecar and the bare client; the default is the sidecar's
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub workers: usize,
@@ -53,7 +70,7 @@ pub struct Args {
 
 /// Measures, prints what is found, and returns it. Without a `driver` one is built.
 pub async fn run(stowage: &Path, driver: Option<&Path>, args: &Args) -> anyhow::Result<Vec<Table>> {
-    ensure!(args.claims > 1, "--claims must be at least 2");
+    ensure!(args.claims != 1, "--claims must be at least 2, or 0");
     ensure!(args.workers > 0, "--workers must be at least 1");
     ensure!(
         args.attachments <= args.claims,
@@ -67,12 +84,26 @@ pub async fn run(stowage: &Path, driver: Option<&Path>, args: &Args) -> anyhow::
     };
     let (table, model) = idle::measure(&stage).await?;
     show(table);
-    show(claims::measure(&stage, &model, args.claims).await?);
+    if args.claims > 0 {
+        show(claims::measure(&stage, &model, args.claims).await?);
+    }
     if args.attachments > 0 {
         show(attachments::measure(&stage, args.attachments).await?);
     }
+    if args.expansions > 0 {
+        show(expansions::measure(&stage, &model, args.expansions).await?);
+    }
+    if args.snapshots > 0 || args.contents > 0 {
+        stage.install_snapshots().await?;
+    }
+    if args.snapshots > 0 {
+        show(snapshots::measure(&stage, args.snapshots).await?);
+    }
     if args.objects > 0 {
         show(crowd::measure(&stage, &model, args.objects).await?);
+    }
+    if args.contents > 0 {
+        show(contents::measure(&stage, args.contents).await?);
     }
     Ok(tables)
 }

@@ -1,10 +1,12 @@
 //! Drivers that the operator deploys: the samples, under names of a test's own.
 
 use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use devcluster::testing::{Namespace, TestCluster};
 use serde_json::Value;
-use stowage_tests::{eventually, get, text};
+use stowage_tests::{PATIENCE, get, text};
 
 const OPERATOR: &str = include_str!("../../deploy/operator.yaml");
 const EVERY_NODE: &str = include_str!("../../deploy/samples/hostpath-every-node.yaml");
@@ -47,7 +49,7 @@ impl<'a> Deployed<'a> {
             .replace("local.hostpath.stowage.dev", &driver)
             .replace("stowage/hostpath\n", &format!("stowage/{driver}\n"))
             .replace("hostpath-local", namespace.name());
-        Self::apply(namespace, driver, change(manifest))
+        Self::apply(namespace, driver, &change(manifest))
     }
 
     /// The driver with one controller, as in the original documentation.
@@ -66,10 +68,10 @@ impl<'a> Deployed<'a> {
             .replace("my-default-class", namespace.name())
             .replace("my-non-default-class", &format!("{}-b", namespace.name()))
             .replace("default: true", "default: false");
-        Self::apply(namespace, driver, manifest)
+        Self::apply(namespace, driver, &manifest)
     }
 
-    fn apply(namespace: &'a Namespace<'a>, driver: String, manifest: String) -> Self {
+    fn apply(namespace: &'a Namespace<'a>, driver: String, manifest: &str) -> Self {
         let own = format!("namespace: {}", namespace.name());
         namespace
             .apply(&manifest.replace("namespace: default", &own))
@@ -91,22 +93,21 @@ impl<'a> Deployed<'a> {
 
     /// Waits until a condition has a status and says something.
     pub fn wait_for(&self, about: &str, status: &str, saying: &str) -> Value {
-        let mut last = None;
-        eventually(
-            &format!("{} {about} {status}: {saying}", self.name()),
-            || {
-                let condition = self.condition(about)?;
-                if last.as_ref() != Some(&condition) {
-                    // Shown when the test fails.
-                    println!("{}: {condition}", self.name());
-                    last = Some(condition.clone());
-                }
-                let says = ["reason", "message"]
-                    .iter()
-                    .any(|field| text(&condition[*field]).contains(saying));
-                (condition["status"] == status && says).then_some(condition)
-            },
-        )
+        let started = Instant::now();
+        loop {
+            let condition = self.condition(about).unwrap_or_default();
+            let mut fields = ["reason", "message"].iter();
+            let says = fields.any(|field| text(&condition[*field]).contains(saying));
+            if condition["status"] == status && says {
+                return condition;
+            }
+            assert!(
+                started.elapsed() < PATIENCE,
+                "{}: not {about} {status} with `{saying}`, but {condition}",
+                self.name()
+            );
+            thread::sleep(Duration::from_millis(200));
+        }
     }
 
     pub fn wait_until_available(&self) {

@@ -14,6 +14,7 @@ mod dev_cluster {
     mod hostpath;
     mod hostpath_shapes;
     mod isolation;
+    mod life;
     mod lifecycle;
     mod node_loss;
     mod operator;

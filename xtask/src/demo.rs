@@ -1,5 +1,5 @@
-//! `./x demo`: what a newcomer sees first. From nothing to a pod that writes to a volume, each step as a person would
-//! type it.
+//! `./x demo`: what a newcomer sees first. From nothing to a pod that writes to a volume, which grows and is copied
+//! meanwhile, each step as a person would type it.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,9 @@ use crate::{image, test};
 
 /// A claim and the pod that uses it.
 const APPLICATION: &str = include_str!("demo.yaml");
+const SNAPSHOT: &str = include_str!("demo-snapshot.yaml");
+/// Volumes from the snapshot and from the volume itself.
+const COPIES: &str = include_str!("demo-copies.yaml");
 /// How long any step may take on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -28,11 +31,14 @@ pub fn run(name: &str, report: &Report) -> anyhow::Result<()> {
     install_operator(&kubectl, report)?;
     deploy_driver(&kubectl, report)?;
     run_application(&kubectl, report)?;
+    grow(&kubectl, report)?;
+    copy(&kubectl, report)?;
     say("\
 \nTry:
   ./x kubectl describe csidriverdeployment hostpath        what the operator made, and how it is
   ./x kubectl delete daemonset hostpath-node               and look again: it is back within a second
-  ./x kubectl delete namespace stowage-demo                the volume goes with its claim
+  ./x kubectl --namespace stowage-demo get events          what the sidecar says
+  ./x kubectl delete namespace stowage-demo                volumes and snapshots go with their claims
   ./x node stop node-b       and then: ./x kubectl get nodes --watch
   ./x down                   when you are done");
     Ok(())
@@ -60,6 +66,7 @@ fn prepare(name: &str, report: &Report) -> anyhow::Result<PathBuf> {
 fn install_operator(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
     let step = report.step("Installing the operator");
     kubectl.apply_file("deploy/prerequisites")?;
+    install_snapshots(kubectl)?;
     kubectl.apply_file("deploy/operator.yaml")?;
     let rollout = [
         "rollout",
@@ -70,6 +77,18 @@ fn install_operator(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
     ];
     kubectl.run(&[&rollout[..], &["--timeout", "120s"]].concat())?;
     step.done("");
+    Ok(())
+}
+
+/// The kinds of snapshots, and the cluster-wide half of them where there is none.
+fn install_snapshots(kubectl: &Kubectl) -> anyhow::Result<()> {
+    kubectl.apply_file("deploy/crds/snapshot.storage.k8s.io.yaml")?;
+    kubectl.apply_file("deploy/crds/groupsnapshot.storage.k8s.io.yaml")?;
+    let of_name = "--field-selector=metadata.name=snapshot-controller-leader";
+    let leases = kubectl.run(&["get", "leases", "--all-namespaces", of_name, "-o", "name"])?;
+    if leases.is_empty() {
+        kubectl.apply_file("deploy/snapshot-controller.yaml")?;
+    }
     Ok(())
 }
 
@@ -91,26 +110,73 @@ fn deploy_driver(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
 
 fn run_application(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
     let step = report.step("Giving a pod a volume");
-    let pod = ["pod", "writer", "--namespace", "stowage-demo"];
-    // A pod cannot be changed, so a second demo replaces the first one's.
-    kubectl.run(&[&["delete", "--ignore-not-found"], &pod[..]].concat())?;
-    feed(kubectl.command().args(["apply", "-f", "-"]), APPLICATION)?;
-    kubectl.wait("the pod runs", |kubectl| {
-        let phase = ["-o", "jsonpath={.status.phase}"];
-        Ok(kubectl.run(&[&["get"], &pod[..], &phase[..]].concat())? == "Running")
+    // A volume cannot shrink, so a second demo begins where the first one did.
+    kubectl.run(&["delete", "namespace", "stowage-demo", "--ignore-not-found"])?;
+    kubectl.apply_text(APPLICATION)?;
+    kubectl.wait_for_pod("writer")?;
+    step.done("");
+    say("");
+    kubectl.show_own(&["get", "pvc,pod"])?;
+    let tail = ["exec", "writer", "--", "tail", "-n", "3", "/data/temp.txt"];
+    kubectl.show_own(&tail)?;
+    std::thread::sleep(Duration::from_secs(3));
+    kubectl.show_own(&tail)
+}
+
+/// Asks for more room while the pod writes.
+fn grow(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
+    let df = ["exec", "writer", "--", "df", "-h", "/data"];
+    kubectl.show_own(&df)?;
+    let room = "df /data | awk '{print $2}'";
+    let room = ["exec", "writer", "--", "sh", "-c", room];
+    let before = kubectl.own(&room)?;
+    let step = report.step("Growing the volume while the pod writes to it");
+    let size = r#"{"spec":{"resources":{"requests":{"storage":"480Mi"}}}}"#;
+    let patch = ["patch", "pvc", "data", "--patch", size];
+    let patched = kubectl.own(&patch)?;
+    let pending = "jsonpath={.status.conditions[?(@.type=='FileSystemResizePending')].status}";
+    kubectl.wait("the driver has grown the volume", |kubectl| {
+        Ok(kubectl.own(&["get", "pvc", "data", "-o", pending])? == "True")
+    })?;
+    // The kubelet looks at the volumes of a pod about once a minute, and at once when the pod changes.
+    kubectl.own(&["annotate", "pod", "writer", "stowage.dev/look=now"])?;
+    kubectl.wait("the pod sees more room", |kubectl| {
+        Ok(kubectl.own(&room)? != before)
     })?;
     step.done("");
     say("");
-    let namespace = ["--namespace", "stowage-demo"];
-    kubectl.show(&[&["get", "pvc,pod"], &namespace[..]].concat())?;
-    let tail = ["exec", "writer", "--", "tail", "-n", "3", "/data/temp.txt"];
-    kubectl.show(&[&namespace[..], &tail[..]].concat())?;
-    std::thread::sleep(Duration::from_secs(3));
-    kubectl.show(&[&namespace[..], &tail[..]].concat())
+    show_own(&patch, &patched);
+    kubectl.show_own(&df)
+}
+
+/// Takes a snapshot, and makes volumes from it and from the volume itself.
+fn copy(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
+    let step = report.step("Taking a snapshot");
+    kubectl.apply_text(SNAPSHOT)?;
+    kubectl.wait("the snapshot is ready", |kubectl| {
+        let ready = "jsonpath={.status.readyToUse}";
+        Ok(kubectl.own(&["get", "volumesnapshot", "monday", "-o", ready])? == "true")
+    })?;
+    step.done("");
+    say("");
+    kubectl.show_own(&["get", "volumesnapshots"])?;
+    let step =
+        report.step("Restoring it into a larger volume, and cloning the volume as it is now");
+    kubectl.apply_text(COPIES)?;
+    kubectl.wait_for_pod("reader")?;
+    step.done("");
+    say("");
+    kubectl.show_own(&["get", "pvc"])?;
+    let files = ["/restored/temp.txt", "/clone/temp.txt"];
+    let tail = ["exec", "reader", "--", "tail", "-n", "1"];
+    kubectl.show_own(&[&tail[..], &files[..]].concat())
 }
 
 /// The driver of the demo: the embedded one.
 const SAMPLE: &str = "deploy/samples/hostpath.yaml";
+
+/// The demo's namespace.
+const OWN: [&str; 2] = ["--namespace", "stowage-demo"];
 
 /// `kubectl` on the demo's cluster.
 struct Kubectl {
@@ -129,6 +195,28 @@ impl Kubectl {
 
     fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         Ok(capture(self.command().args(arguments))?)
+    }
+
+    /// Runs it in the demo's namespace.
+    fn own(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        self.run(&[&OWN[..], arguments].concat())
+    }
+
+    /// The same, and shows both.
+    fn show_own(&self, arguments: &[&str]) -> anyhow::Result<()> {
+        self.show(&[&OWN[..], arguments].concat())
+    }
+
+    fn wait_for_pod(&self, name: &str) -> anyhow::Result<()> {
+        self.wait(&format!("pod {name} runs"), |kubectl| {
+            let phase = "jsonpath={.status.phase}";
+            Ok(kubectl.own(&["get", "pod", name, "-o", phase])? == "Running")
+        })
+    }
+
+    fn apply_text(&self, text: &str) -> anyhow::Result<()> {
+        feed(self.command().args(["apply", "-f", "-"]), text)?;
+        Ok(())
     }
 
     fn apply_file(&self, file: &str) -> anyhow::Result<String> {
@@ -153,6 +241,20 @@ impl Kubectl {
 }
 
 fn show(arguments: &[&str], said: &str) {
-    let typed = arguments.join(" ");
+    let typed: Vec<_> = arguments.iter().copied().map(quoted).collect();
+    let typed = typed.join(" ");
     say(&format!("$ kubectl {typed}\n{}\n", said.trim_end()));
+}
+
+fn show_own(arguments: &[&str], said: &str) {
+    show(&[&OWN[..], arguments].concat(), said);
+}
+
+/// As a shell needs it.
+fn quoted(word: &str) -> String {
+    if word.contains(['{', ' ']) {
+        format!("'{word}'")
+    } else {
+        word.to_owned()
+    }
 }

@@ -20,7 +20,10 @@ pub struct Options {
     /// Claims that come and go while the sidecar is killed; other scenarios have a part of them.
     #[arg(long, value_name = "N", default_value_t = 500)]
     claims: usize,
-    /// How often the sidecar is killed; leaders a fifth of it.
+    /// Claims that grow while everything is killed, each with a snapshot and a claim restored from it.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    snapshots: usize,
+    /// How often the sidecar is killed, and everything around snapshots; leaders a fifth of it.
     #[arg(long, value_name = "N", default_value_t = 50)]
     kills: usize,
     /// How often the driver is killed.
@@ -56,8 +59,9 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
         play(options, seed, report)?;
     }
     report.say(&format!(
-        "ok  With {} claims, {} kills and seeds {first} to {seed}: no volume was lost and nothing is left ({})",
+        "ok  With {} claims, {} snapshots, {} kills and seeds {first} to {seed}: nothing was lost and nothing is left ({})",
         options.claims,
+        options.snapshots,
         options.kills,
         took(started.elapsed())
     ));
@@ -97,8 +101,9 @@ fn play(options: &Options, seed: u64, report: &Report) -> anyhow::Result<()> {
         why = error.to_string();
     }
     bail!(
-        "{why}\nThe same again: ./x soak --claims {} --kills {} --driver-kills {} --outage {} --seed {seed}",
+        "{why}\nThe same again: ./x soak --claims {} --snapshots {} --kills {} --driver-kills {} --outage {} --seed {seed}",
         options.claims,
+        options.snapshots,
         options.kills,
         options.driver_kills,
         options.outage,
@@ -112,6 +117,7 @@ fn tests(options: &Options, seed: u64) -> Command {
         // One scenario at a time, and what it says while it says it.
         .args(["--", "--nocapture", "--test-threads=1"])
         .env("STOWAGE_SOAK_CLAIMS", options.claims.to_string())
+        .env("STOWAGE_SOAK_SNAPSHOTS", options.snapshots.to_string())
         .env("STOWAGE_SOAK_KILLS", options.kills.to_string())
         .env(
             "STOWAGE_SOAK_DRIVER_KILLS",

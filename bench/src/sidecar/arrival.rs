@@ -1,12 +1,13 @@
 //! When objects became what they should be, as somebody sees it who watches them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::bail;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{ApiResource, Object};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -28,15 +29,33 @@ struct Spec {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Status {
     phase: String,
     attached: bool,
+    capacity: Option<BTreeMap<String, Quantity>>,
+    ready_to_use: bool,
 }
 
 impl Seen {
     pub fn is_in(&self, namespace: &str) -> bool {
         self.0.metadata.namespace.as_deref() == Some(namespace)
+    }
+
+    pub fn has_name(&self, name: &str) -> bool {
+        self.0.metadata.name.as_deref() == Some(name)
+    }
+
+    /// Whether a snapshot can be used, or that of a content.
+    pub fn is_ready(&self) -> bool {
+        let status = self.0.status.as_ref();
+        status.is_some_and(|status| status.ready_to_use)
+    }
+
+    /// Whether a claim has so much storage.
+    pub fn has_storage(&self, size: &str) -> bool {
+        let capacity = || self.0.status.as_ref()?.capacity.as_ref()?.get("storage");
+        capacity().is_some_and(|storage| storage.0 == size)
     }
 
     pub fn has_annotation(&self, key: &str) -> bool {

@@ -12,9 +12,13 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent, names};
 use tokio::time::Instant;
 
-use super::objects::PART;
+use super::objects::{PART, claim_name};
+use super::provisioned::volume_by_hand;
+use super::snapshot_objects;
+use super::stage::{GROWING, SNAPSHOTTING};
 use crate::latency::Latency;
 
 /// How long deleted objects may take to go.
@@ -56,6 +60,74 @@ pub async fn attach(
         Ok(())
     })
     .await
+}
+
+/// Makes the least that a resizer could write: that it is at work, the volume's size, and the claim's.
+pub async fn grow(
+    client: &Client,
+    namespace: &'static str,
+    count: usize,
+    size: &'static str,
+) -> anyhow::Result<Latency> {
+    let volumes = Api::<PersistentVolume>::all(client.clone());
+    let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace);
+    let (volumes, claims) = (&volumes, &claims);
+    Latency::measure(0..count, GROWING, |number| async move {
+        let (claim, params) = (claim_name(number), PatchParams::default());
+        let capacity = json!({"storage": size});
+        let condition = json!([{"type": "Resizing", "status": "True"}]);
+        let begun = Patch::Strategic(json!({"status": {"conditions": condition}}));
+        claims.patch_status(&claim, &params, &begun).await?;
+        let volume = volume_by_hand(namespace, number);
+        let larger = Patch::Strategic(json!({"spec": {"capacity": capacity}}));
+        volumes.patch(&volume, &params, &larger).await?;
+        let condition = json!([{"type": "Resizing", "$patch": "delete"}]);
+        let status = json!({"conditions": condition, "capacity": capacity});
+        let done = Patch::Strategic(json!({"status": status}));
+        claims.patch_status(&claim, &params, &done).await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Makes the least that the two controllers could write for a snapshot: finalizer and content, the mark, what came of
+/// it, the mark again, and the snapshot's status.
+pub async fn snapshot(client: &Client, snapshots: &[VolumeSnapshot]) -> anyhow::Result<Latency> {
+    let contents = Api::<VolumeSnapshotContent>::all(client.clone());
+    let contents = &contents;
+    Latency::measure(snapshots, SNAPSHOTTING, |snapshot| async move {
+        let namespace = snapshot.namespace().unwrap_or_default();
+        let api = Api::<VolumeSnapshot>::namespaced(client.clone(), &namespace);
+        let (name, params) = (snapshot.name_any(), PatchParams::default());
+        let kept = Patch::Merge(json!({"metadata": {"finalizers": [names::SNAPSHOT_BOUND]}}));
+        api.patch(&name, &params, &kept).await?;
+        let content = snapshot_objects::content(BARE, snapshot);
+        contents.create(&PostParams::default(), &content).await?;
+        let own = content.name_any();
+        let mark =
+            |value| json!({"metadata": {"annotations": {names::SNAPSHOT.being_created: value}}});
+        let marked = Patch::Merge(mark(json!(names::YES)));
+        contents.patch(&own, &params, &marked).await?;
+        let ready = Patch::Merge(snapshot_objects::content_ready());
+        contents.patch_status(&own, &params, &ready).await?;
+        let unmarked = Patch::Merge(mark(Value::Null));
+        contents.patch(&own, &params, &unmarked).await?;
+        let ready = Patch::Merge(snapshot_objects::ready(&own));
+        api.patch_status(&name, &params, &ready).await?;
+        Ok(())
+    })
+    .await
+}
+
+/// What the bare client makes for snapshots.
+pub const BARE: &str = "bare-snapshots";
+
+/// Reads all contents and snapshots, both at the same time, and returns how many there are.
+pub async fn list_snapshots(client: &Client) -> anyhow::Result<usize> {
+    let contents = Api::<VolumeSnapshotContent>::all(client.clone());
+    let snapshots = Api::<VolumeSnapshot>::all(client.clone());
+    let (contents, snapshots) = tokio::try_join!(pages(&contents), pages(&snapshots))?;
+    Ok(contents + snapshots)
 }
 
 /// Reads all volumes and claims, both at the same time, page by page, and returns how many there are.

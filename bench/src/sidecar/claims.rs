@@ -14,6 +14,7 @@ use super::arrival::{Arrivals, Seen};
 use super::bare;
 use super::idle::add_memory;
 use super::objects::{self, Model};
+use super::provisioned::bound_in;
 use super::requests::Requests;
 use super::stage::Stage;
 use crate::say;
@@ -159,13 +160,8 @@ async fn volumes_of(stage: &Stage, namespace: &'static str) -> anyhow::Result<Ar
     Arrivals::of::<PersistentVolume>(&stage.admin, claimed).await
 }
 
-async fn bound_in(stage: &Stage, namespace: &'static str) -> anyhow::Result<Arrivals> {
-    let bound = move |claim: &Seen| claim.is_in(namespace) && claim.is_bound();
-    Arrivals::of::<PersistentVolumeClaim>(&stage.admin, bound).await
-}
-
-/// Events come last, and nobody waits for them but us.
-async fn settled(stage: &Stage, begin: u64, count: usize) -> anyhow::Result<Requests> {
+/// The requests so far, with so many events: they come last, and nobody waits for them but us.
+pub async fn settled(stage: &Stage, begin: u64, count: usize) -> anyhow::Result<Requests> {
     for _ in 0..200 {
         let requests = stage.audit.since(begin)?;
         if requests.events() >= count {

@@ -13,8 +13,8 @@ use super::bare;
 use super::claims::many;
 use super::idle::add_memory;
 use super::objects::{self, Model};
+use super::provisioned;
 use super::stage::Stage;
-use crate::latency::Latency;
 use crate::table::{Goal, Row, Table};
 
 const NAMESPACE: &str = "crowd";
@@ -22,7 +22,7 @@ const WAITING: &str = "waiting";
 
 pub async fn measure(stage: &Stage, model: &Model, count: usize) -> anyhow::Result<Table> {
     stage.plane.stop_controllers()?;
-    fill(stage, model, count).await?;
+    provisioned::by_hand(stage, model, NAMESPACE, count).await?;
     stage.namespace(WAITING).await?;
     let waiting = Api::<PersistentVolumeClaim>::namespaced(stage.admin.clone(), WAITING);
     let claim = objects::claim_for_driver(WAITING, 0);
@@ -52,24 +52,4 @@ pub async fn measure(stage: &Stage, model: &Model, count: usize) -> anyhow::Resu
     add_memory(&mut table, &sidecar, "controller", Some(45.0))?;
     sidecar.process.stop().await?;
     Ok(table)
-}
-
-/// Writes claims that have their volumes, and the volumes.
-async fn fill(stage: &Stage, model: &Model, count: usize) -> anyhow::Result<()> {
-    stage.namespace(NAMESPACE).await?;
-    let claims = Api::<PersistentVolumeClaim>::namespaced(stage.admin.clone(), NAMESPACE);
-    let volumes = Api::<PersistentVolume>::all(stage.admin.clone());
-    let (claims, volumes) = (&claims, &volumes);
-    Latency::measure(0..count, stage.workers, |number| async move {
-        let params = PostParams::default();
-        let name = format!("pvc-crowd-{number:08}-0000-0000-000000000000");
-        let claim = objects::bound_claim(NAMESPACE, number, &name);
-        let claim = claims.create(&params, &claim).await?;
-        let mut volume = model.volume(NAMESPACE, &claim);
-        volume.metadata.name = Some(name);
-        volumes.create(&params, &volume).await?;
-        Ok(())
-    })
-    .await
-    .map(drop)
 }

@@ -7,6 +7,7 @@ use kube::{Api, ResourceExt};
 use super::arrival::Arrivals;
 use super::objects::{self, Model, volume_name};
 use super::stage::{Sidecar, Stage};
+use crate::process::Process;
 use crate::table::{Goal, Row, Table};
 
 const NAMESPACE: &str = "model";
@@ -46,7 +47,17 @@ pub fn add_memory(
     name: &str,
     most: Option<f64>,
 ) -> anyhow::Result<()> {
-    let memory = sidecar.process.memory()?;
+    add_memory_of(table, &sidecar.process, name, most)
+}
+
+/// The same for any process.
+pub fn add_memory_of(
+    table: &mut Table,
+    process: &Process,
+    name: &str,
+    most: Option<f64>,
+) -> anyhow::Result<()> {
+    let memory = process.memory()?;
     let resident = Row::new(format!("{name}: resident memory, MB"), memory.resident);
     table.add(match most {
         Some(most) => resident.goal(Goal::AtMost(most)),

@@ -59,15 +59,21 @@ pub fn class() -> StorageClass {
         "metadata": {"name": DRIVER},
         "provisioner": DRIVER,
         "reclaimPolicy": "Delete",
+        "allowVolumeExpansion": true,
         "volumeBindingMode": "Immediate",
     }))
+}
+
+/// The name of a claim.
+pub fn claim_name(number: usize) -> String {
+    format!("claim-{number}")
 }
 
 /// A claim that waits.
 pub fn claim(namespace: &str, number: usize) -> PersistentVolumeClaim {
     read(json!({
         "metadata": {
-            "name": format!("claim-{number}"),
+            "name": claim_name(number),
             "namespace": namespace,
             "labels": {PART: namespace},
         },
@@ -122,6 +128,7 @@ pub fn attachment(part: &str, number: usize, volume: &str, node: &str) -> Volume
     }))
 }
 
-fn read<K: DeserializeOwned>(object: Value) -> K {
+/// An object of a kind.
+pub fn read<K: DeserializeOwned>(object: Value) -> K {
     serde_json::from_value(object).expect("an object of this kind")
 }

@@ -6,22 +6,31 @@ use std::time::Duration;
 use anyhow::Context;
 use devcluster::testing::{ControlPlane, Rule};
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, Config, ResourceExt};
 use serde_json::json;
+use stowage_api::CrdGroup;
 use stowage_csi::testing::DriverProcess;
 use stowage_service::client;
 use tempfile::TempDir;
 
 use super::requests::{AuditLog, USER};
-use super::{Args, objects};
+use super::{Args, objects, snapshot_objects};
 use crate::process::{Process, free_port};
 
 /// The driver's name, and that of its class.
 pub const DRIVER: &str = "memory.csi.test";
 /// How many attachments at a time; the sidecar's default.
 pub const ATTACHING: usize = 10;
+
+/// How many expansions at a time; the sidecar's default.
+pub const GROWING: usize = 10;
+/// How many snapshots at a time; the default of the sidecar and of the snapshot controller.
+pub const SNAPSHOTTING: usize = 10;
 
 const NODES: usize = 8;
 
@@ -94,7 +103,36 @@ impl Stage {
             "--leader-election-namespace=default".to_owned(),
             format!("--provisioner-worker-threads={}", self.workers),
             format!("--attacher-worker-threads={ATTACHING}"),
+            format!("--resizer-worker-threads={GROWING}"),
+            format!("--snapshotter-worker-threads={SNAPSHOTTING}"),
         ])
+    }
+
+    /// Starts `stowage snapshot-controller`.
+    pub fn snapshot_controller(&self) -> anyhow::Result<Process> {
+        let arguments = [
+            "snapshot-controller".to_owned(),
+            format!("--kubeconfig={}", self.measured.display()),
+            "--leader-election-namespace=default".to_owned(),
+            format!("--worker-threads={SNAPSHOTTING}"),
+        ];
+        Process::start(&self.stowage, &arguments)
+    }
+
+    /// Gives the cluster the kinds of snapshots, and a class.
+    pub async fn install_snapshots(&self) -> anyhow::Result<()> {
+        let definitions = Api::<CustomResourceDefinition>::all(self.admin.clone());
+        for definition in CrdGroup::Snapshots.crds() {
+            let params = PostParams::default();
+            definitions.create(&params, &definition).await?;
+            let name = definition.name_any();
+            let ready = await_condition(definitions.clone(), &name, is_crd_established());
+            tokio::time::timeout(Duration::from_secs(30), ready).await??;
+        }
+        let classes = Api::all(self.admin.clone());
+        let class = snapshot_objects::class();
+        classes.create(&PostParams::default(), &class).await?;
+        Ok(())
     }
 
     /// Starts `stowage sidecar node`, and returns its socket for the kubelet too.
@@ -153,7 +191,8 @@ pub async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
 
 fn start_driver(program: Option<&Path>, directory: &Path) -> anyhow::Result<DriverProcess> {
     std::fs::create_dir_all(directory)?;
-    let arguments = ["--name", DRIVER];
+    // There is no kubelet that would do a node's part of an expansion.
+    let arguments = ["--name", DRIVER, "--expands-without-node"];
     let driver = match program {
         Some(program) => DriverProcess::start_program(program, directory, &arguments),
         None => DriverProcess::start(directory, &arguments),

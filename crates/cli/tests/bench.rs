@@ -12,6 +12,9 @@ async fn the_sidecar_is_measured_in_every_respect() {
         claims: 20,
         attachments: 10,
         objects: 30,
+        expansions: 10,
+        snapshots: 10,
+        contents: 20,
         workers: 10,
         rest: 0,
     };
@@ -38,6 +41,16 @@ async fn the_sidecar_is_measured_in_every_respect() {
         "API writes without events per attachment",
         "detached per second",
         "start to the first PV for a claim",
+        "grown per second",
+        "start to the last grown claim",
+        "API writes without events per expansion",
+        "ready per second",
+        "start to the last ready snapshot",
+        "API writes without events per snapshot",
+        "snapshot controller: resident memory",
+        "sidecar: start to the first content",
+        "sidecar: resident memory",
+        "snapshot controller: start to the first",
     ] {
         let found = rows.iter().find(|row| row.what().starts_with(promised));
         let row = found.unwrap_or_else(|| panic!("nothing says `{promised}`: {tables:?}"));

@@ -2,6 +2,7 @@
 //! driver where it has the flag.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgAction, ValueEnum};
 use stowage_csi::endpoint::{Endpoint, EndpointError};
@@ -71,6 +72,10 @@ pub struct Args {
     #[arg(long = "default-fstype", value_name = "TYPE", default_value = "ext4", value_parser = filesystem)]
     pub default_filesystem: FsKind,
 
+    /// Longest time, in seconds, for which a group snapshot may stop the writers of its volumes
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub max_group_freeze: u64,
+
     /// For tests: several nodes of one machine use the same state directory
     #[arg(long = "shared-statedir", hide = true)]
     pub shared_state_directory: bool,
@@ -118,6 +123,7 @@ pub(crate) struct Config {
     pub(crate) max_volume_bytes: u64,
     pub(crate) capacity: Option<u64>,
     pub(crate) default_filesystem: FsKind,
+    pub(crate) max_group_freeze: Duration,
     pub(crate) shared: bool,
 }
 
@@ -142,6 +148,7 @@ impl TryFrom<Args> for Config {
             max_volume_bytes: args.max_volume_size.0.min(LARGEST_VOLUME),
             capacity: args.capacity.map(|capacity| capacity.0),
             default_filesystem: args.default_filesystem,
+            max_group_freeze: Duration::from_secs(args.max_group_freeze),
             shared: args.shared_state_directory,
         })
     }

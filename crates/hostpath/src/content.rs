@@ -21,6 +21,10 @@ use crate::id::Key;
 use crate::state::{Area, Image, StateError, Store, VolumeRecord};
 use crate::usage::Access;
 
+mod together;
+
+pub(crate) use together::Copy;
+
 /// The mount itself is quick: the filesystem is mounted already.
 const MOUNT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -196,12 +200,17 @@ async fn copy_frozen(store: &Store, from: &Image, to: &Image, point: &Path) -> R
 /// Whether the whole file could be shared; nothing was copied if not.
 fn reflink(from: File, to: File) -> Result<bool, CopyError> {
     let mut copy = FileCopy::start(from, to)?;
-    let progress = copy.progress();
-    if progress.done < progress.total {
+    if !is_shared(&copy) {
         return Ok(false);
     }
     copy.step()?;
     Ok(true)
+}
+
+/// Whether a copy that was just started has everything already.
+fn is_shared(copy: &FileCopy) -> bool {
+    let progress = copy.progress();
+    progress.done == progress.total
 }
 
 fn copy_all(from: File, to: File) -> Result<(), CopyError> {

@@ -34,6 +34,8 @@ mod inspect;
 mod modify;
 mod snapshot;
 
+pub(crate) use self::snapshot::describe as describe_snapshot;
+
 const PLAIN: &[Rpc] = &[
     Rpc::CreateDeleteVolume,
     Rpc::ListVolumes,

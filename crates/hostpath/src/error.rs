@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use stowage_csi::check::Violation;
@@ -46,6 +47,12 @@ pub(crate) enum Error {
     VolumeMissing(String),
     #[error("snapshot `{0}` does not exist")]
     SnapshotMissing(String),
+    #[error("group snapshot `{0}` does not exist")]
+    GroupMissing(String),
+    #[error("snapshot `{id}` is a member of group snapshot `{group}` and goes with it")]
+    GroupMember { id: String, group: String },
+    #[error("group snapshot `{id}` has other members: {}", members.join(", "))]
+    OtherMembers { id: String, members: Vec<String> },
     #[error("node `{0}` is not known to this driver")]
     NodeUnknown(String),
     #[error("`{id}` lives on node `{node}`; this is node `{here}`, and data is local to its node")]
@@ -83,6 +90,15 @@ pub(crate) enum Error {
         "volume `{id}` is a raw block volume in use, and the filesystem of the state directory cannot copy it in one moment (no reflink): unpublish it first"
     )]
     LiveBlock { id: String },
+    #[error(
+        "`{first}` and `{second}` are raw block volumes in use, and there is no moment at which both stand still: unpublish all of them but one"
+    )]
+    LiveBlocks { first: String, second: String },
+    #[error(
+        "copying the group would stop its writers for longer than {} s: put the state directory on a filesystem that shares blocks (xfs, btrfs), take fewer volumes together, or raise --max-group-freeze",
+        limit.as_secs()
+    )]
+    FrozenTooLong { limit: Duration },
 
     #[error("volume `{id}` is not staged at `{}`", path.display())]
     NotStaged { id: String, path: PathBuf },
@@ -148,17 +164,22 @@ impl Error {
             Self::Mutable(_)
             | Self::NoDirectIo(_)
             | Self::OtherFilesystem { .. }
+            | Self::GroupMember { .. }
+            | Self::OtherMembers { .. }
             | Self::EphemeralId(_)
             | Self::EphemeralSize(_) => Code::InvalidArgument,
             Self::Busy(_) | Self::BadToken => Code::Aborted,
             Self::VolumeMissing(_)
             | Self::SnapshotMissing(_)
+            | Self::GroupMissing(_)
             | Self::NodeUnknown(_)
             | Self::NotThere { .. } => Code::NotFound,
             Self::OtherNode { .. }
             | Self::InUse { .. }
             | Self::AttachedElsewhere { .. }
             | Self::LiveBlock { .. }
+            | Self::LiveBlocks { .. }
+            | Self::FrozenTooLong { .. }
             | Self::NotStaged { .. }
             | Self::SecondWriter { .. } => Code::FailedPrecondition,
             Self::SourceElsewhere { .. }

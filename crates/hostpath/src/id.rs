@@ -71,7 +71,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// What the files of a volume or snapshot are called: the hash of its name, so that it is found by name and by id
+/// What the files of a volume, snapshot or group are called: the hash of its name, so that it is found by name and by id
 /// with one look and without an index.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key(String);
@@ -112,6 +112,7 @@ impl fmt::Display for Key {
 pub(crate) enum Kind {
     Volume,
     Snapshot,
+    Group,
 }
 
 impl Kind {
@@ -119,11 +120,12 @@ impl Kind {
         match self {
             Self::Volume => "vol-",
             Self::Snapshot => "snap-",
+            Self::Group => "group-",
         }
     }
 }
 
-/// The id of a volume or snapshot that this driver made on some node: `vol-<key>-<node>`, `snap-<key>-<node>`.
+/// The id of what this driver made on some node: `vol-<key>-<node>`, `snap-<key>-<node>`, `group-<key>-<node>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Id {
     pub(crate) kind: Kind,
@@ -161,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_id_is_read_back_as_it_was_written() {
-        for kind in [Kind::Volume, Kind::Snapshot] {
+        for kind in [Kind::Volume, Kind::Snapshot, Kind::Group] {
             let longest = "n".repeat(LONGEST_NODE);
             for name in ["worker-1", "10.0.0.1", "a", &longest] {
                 let id = Id {

@@ -50,6 +50,7 @@ impl Identity for IdentityService {
         let local = self.0.config.topology;
         let capabilities = [
             Some(service(Service::ControllerService)),
+            Some(service(Service::GroupControllerService)),
             local.then(|| service(Service::VolumeAccessibilityConstraints)),
             Some(plugin_capability::Type::VolumeExpansion(VolumeExpansion {
                 r#type: Expansion::Online.into(),

@@ -9,7 +9,7 @@
 //! - `ledger`: sums that limits are compared with.
 //! - `driver`: what all services share, and how a call finds its volume.
 //! - `device`: loop devices and mounts of a volume; `content`: copies of volumes, also in use.
-//! - `identity`, `controller`, `node`: the services.
+//! - `identity`, `controller`, `group`, `node`: the services.
 //! - `error`: every failure and its gRPC code.
 
 pub mod args;
@@ -19,6 +19,7 @@ mod controller;
 mod device;
 mod driver;
 mod error;
+mod group;
 mod id;
 mod identity;
 mod ledger;

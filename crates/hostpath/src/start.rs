@@ -11,6 +11,7 @@ use stowage_csi::host::stat::Stats;
 use stowage_csi::locks::VolumeLocks;
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::proto::csi::controller_server::ControllerServer;
+use stowage_csi::proto::csi::group_controller_server::GroupControllerServer;
 use stowage_csi::proto::csi::identity_server::IdentityServer;
 use stowage_csi::proto::csi::node_server::NodeServer;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
@@ -21,6 +22,7 @@ use crate::args::{Args, Config, FlagError, Mode};
 use crate::controller::ControllerService;
 use crate::driver::{Driver, Host};
 use crate::error::chain;
+use crate::group::GroupService;
 use crate::identity::IdentityService;
 use crate::ledger::Ledger;
 use crate::node::NodeService;
@@ -131,6 +133,7 @@ fn routes(driver: &Arc<Driver>) -> Routes {
     let mut routes = Routes::new(IdentityServer::new(IdentityService(driver.clone())));
     if mode != Mode::Node {
         routes = routes.add_service(ControllerServer::new(ControllerService(driver.clone())));
+        routes = routes.add_service(GroupControllerServer::new(GroupService(driver.clone())));
     }
     if mode != Mode::Controller {
         routes = routes.add_service(NodeServer::new(NodeService(driver.clone())));

@@ -4,6 +4,7 @@
 //! volumes/<key>.img    the volume itself, as large as the volume, sparse
 //! volumes/<key>.json   its record; with it the volume exists, without it it does not
 //! snapshots/           the same for snapshots
+//! groups/<key>.json    snapshots that were taken together; the image beside it is empty and only there to be locked
 //! inline/<key>.img     inline volumes of pods; they have no record, the kubelet knows them
 //! frozen/<key>         written before a filesystem is frozen, removed after it is thawed
 //! scratch/<key>/       where a filesystem is mounted for a moment
@@ -16,7 +17,7 @@
 //! lock on the image ([`lock`]); readers need none. Order of a creation: image, then record. Order of a deletion:
 //! record, then image. So a crash leaves an image without record at worst; such an image is marked as unfinished by
 //! its mode, and [`repair`] removes it. An image without record and without that mark is somebody's data whose record
-//! was lost: it is reported and left alone.
+//! was lost: it is reported and left alone. How several snapshots come into being at once is told in [`group`].
 //!
 //! All functions block.
 
@@ -29,14 +30,18 @@ use stowage_csi::host::copy::atomic_write;
 
 use crate::id::{Key, NodeId};
 
+mod group;
 mod list;
 mod lock;
 mod record;
 mod repair;
 mod staged;
 
+pub(crate) use group::{GroupRecord, GroupStage};
 pub(crate) use lock::{Image, Stage};
-pub(crate) use record::{Attachment, Record, SnapshotRecord, Source, VolumeRecord, now_unix_ms};
+pub(crate) use record::{
+    Attachment, Record, SnapshotRecord, Source, VolumeRecord, from_unix_ms, now_unix_ms,
+};
 pub(crate) use repair::{audit, repair};
 
 /// Nobody but the driver has any business here: the images are the pods' data.
@@ -79,16 +84,18 @@ impl StateError {
 pub(crate) enum Area {
     Volumes,
     Snapshots,
+    Groups,
     Inline,
 }
 
 impl Area {
-    const ALL: [Self; 3] = [Self::Volumes, Self::Snapshots, Self::Inline];
+    const ALL: [Self; 4] = [Self::Volumes, Self::Snapshots, Self::Groups, Self::Inline];
 
     fn directory(self) -> &'static str {
         match self {
             Self::Volumes => "volumes",
             Self::Snapshots => "snapshots",
+            Self::Groups => "groups",
             Self::Inline => "inline",
         }
     }

@@ -20,9 +20,10 @@ pub mod volume;
 pub mod watch;
 pub mod wire;
 
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
-use kube::Client;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
 use stowage_service::{Health, Tasks};
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +33,7 @@ use self::{
     class::Class,
     content::{Content, SnapshotClass},
     node::{DriverNode, NodeLabels},
+    store::Cached,
     volume::Volume,
     watch::Watched,
 };
@@ -65,15 +67,43 @@ impl Kinds {
         }
     }
 
-    /// What of it the server has. `None`: it lacks what the role is for.
-    pub(crate) fn on(self, server: &Server) -> Option<Self> {
-        if self.snapshots && !server.snapshots {
-            return None;
-        }
-        Some(Self {
+    /// What of it the server has.
+    pub(crate) fn on(self, server: &Server) -> Self {
+        Self {
+            snapshots: self.snapshots && server.snapshots,
             group_snapshots: self.group_snapshots && server.group_snapshots,
             ..self
-        })
+        }
+    }
+}
+
+/// What a watch needs of the process around it. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Watcher {
+    pub(crate) client: Client,
+    pub(crate) driver: Arc<str>,
+    pub(crate) tasks: Tasks,
+    pub(crate) health: Health,
+}
+
+impl Watcher {
+    /// Spawns the watch of one kind. It is a check of its own, which says what is wrong.
+    fn follow<W, T>(
+        &self,
+        name: &'static str,
+        watched: &Arc<Watched<T>>,
+        read: fn(W, &str) -> Option<T>,
+        stop: &CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+        T: Cached,
+    {
+        let driver = Arc::clone(&self.driver);
+        let read = move |wire| read(wire, &driver);
+        let check = self.health.check(name);
+        let watched = Arc::clone(watched);
+        let task = watched.follow(self.client.clone(), read, check, stop.clone());
+        self.tasks.spawn(name, task);
     }
 }
 
@@ -103,48 +133,43 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the watches; they end with `stop`. Each is a check of its own in `health`, which says what is wrong.
-    pub fn start(
-        &self,
-        client: &Client,
-        driver: &str,
-        kinds: Kinds,
-        (tasks, health): (&Tasks, &Health),
-        stop: &CancellationToken,
-    ) {
-        /// Spawns the watch of one kind.
-        macro_rules! follow {
-            ($field:ident, $read:expr) => {{
-                let driver: Arc<str> = driver.into();
-                let watched = Arc::clone(&self.$field);
-                let read = move |wire| $read(wire, &driver);
-                let name = concat!("watch ", stringify!($field));
-                let check = health.check(name);
-                tasks.spawn(
-                    name,
-                    watched.follow(client.clone(), read, check, stop.clone()),
-                );
-            }};
-        }
-        follow!(claims, Claim::read);
-        follow!(volumes, Volume::read);
-        follow!(classes, Class::read);
+    /// Starts the watches; they end with `stop`.
+    pub(crate) fn start(&self, watcher: &Watcher, kinds: Kinds, stop: &CancellationToken) {
+        watcher.follow("watch claims", &self.claims, Claim::read, stop);
+        watcher.follow("watch volumes", &self.volumes, Volume::read, stop);
+        watcher.follow("watch classes", &self.classes, Class::read, stop);
+        self.start_more(watcher, kinds, stop);
+    }
+
+    /// Starts the watches of kinds that not every driver needs, or that came later.
+    pub(crate) fn start_more(&self, watcher: &Watcher, kinds: Kinds, stop: &CancellationToken) {
         if kinds.attachments {
-            follow!(attachments, Attachment::read);
+            let all = &self.attachments;
+            watcher.follow("watch attachments", all, Attachment::read, stop);
         }
         if kinds.driver_nodes {
-            follow!(driver_nodes, DriverNode::read);
+            let all = &self.driver_nodes;
+            watcher.follow("watch driver_nodes", all, DriverNode::read, stop);
         }
         if kinds.nodes {
-            follow!(nodes, |wire, _: &str| NodeLabels::read(wire));
+            watcher.follow(
+                "watch nodes",
+                &self.nodes,
+                |wire, _| NodeLabels::read(wire),
+                stop,
+            );
         }
         if kinds.snapshots {
-            follow!(snapshot_classes, SnapshotClass::read_single);
-            follow!(contents, Content::read_single);
+            let (classes, contents) = (&self.snapshot_classes, &self.contents);
+            let read = SnapshotClass::read_single;
+            watcher.follow("watch snapshot_classes", classes, read, stop);
+            watcher.follow("watch contents", contents, Content::read_single, stop);
         }
         if kinds.group_snapshots {
-            follow!(group_classes, SnapshotClass::read_group);
-            follow!(group_contents, Content::read_group);
+            let (classes, contents) = (&self.group_classes, &self.group_contents);
+            let read = SnapshotClass::read_group;
+            watcher.follow("watch group_classes", classes, read, stop);
+            watcher.follow("watch group_contents", contents, Content::read_group, stop);
         }
     }
 

@@ -22,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{ArgsError, RoleArgs, Settings},
-    cluster::{Cluster, Kinds},
+    arrival,
+    cluster::{Cluster, Kinds, Watcher},
     driver::{Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest},
     events::Events,
     journal::JournalError,
@@ -228,7 +229,7 @@ impl Controller {
         lost: CancellationToken,
         resolve_only: bool,
     ) -> Result<(), ControllerError> {
-        let roles = self.roles(&server)?;
+        let roles = self.roles()?;
         let client = client::connect(self.config.clone())?;
         let Some(journal) = self.open_journal(&client).await? else {
             return Ok(());
@@ -251,6 +252,12 @@ impl Controller {
         let context = Context {
             driver: self.driver.clone(),
             cluster: Cluster::default(),
+            watcher: Watcher {
+                client: client.clone(),
+                driver: self.driver.name().as_str().into(),
+                tasks: self.process.tasks.clone(),
+                health: self.process.health.clone(),
+            },
             client: client.clone(),
             server: Arc::new(server),
             events,
@@ -286,14 +293,11 @@ impl Controller {
         stop: &CancellationToken,
         resolve_only: bool,
     ) -> Result<(), ControllerError> {
-        let name = self.driver.name().as_str();
         let kinds = roles
             .iter()
             .fold(Kinds::default(), |all, (_, needs)| all.and(*needs));
-        let around = (&self.process.tasks, &self.process.health);
-        context
-            .cluster
-            .start(&context.client, name, kinds, around, stop);
+        let kinds = kinds.on(&context.server);
+        context.cluster.start(&context.watcher, kinds, stop);
         if !is_known(context, Kinds::default(), stop).await {
             return Ok(());
         }
@@ -321,7 +325,7 @@ impl Controller {
     }
 
     /// Runs a role while it holds the lease of the Go sidecar that it replaces. It waits for the kinds that it reads
-    /// itself: a rule that is missing for one role stops no other.
+    /// itself: a rule that is missing for one role stops no other, nor does a kind that is not installed yet.
     async fn run_role(
         &self,
         role: &Role,
@@ -329,7 +333,11 @@ impl Controller {
         context: Context,
         stop: &CancellationToken,
     ) -> Result<(), ControllerError> {
-        if !is_known(&context, needs, stop).await {
+        let lacking = needs.snapshots && !context.server.snapshots;
+        if lacking && !arrival::wait(&context, arrival::SINGLE, stop).await {
+            return Ok(());
+        }
+        if !is_known(&context, needs.on(&context.server), stop).await {
             return Ok(());
         }
         let driver = self.driver.name().as_str();
@@ -352,9 +360,9 @@ impl Controller {
     }
 
     /// The roles that this driver has work for, and what they need to see.
-    fn roles(&self, server: &Server) -> Result<Vec<(&'static Role, Kinds)>, ControllerError> {
+    fn roles(&self) -> Result<Vec<(&'static Role, Kinds)>, ControllerError> {
         let needs = |role: &Role| (role.needs)(self.driver.capabilities(), &self.settings);
-        let there = |role: &'static Role| Some((role, needs(role)?.on(server)?));
+        let there = |role: &'static Role| Some((role, needs(role)?));
         let roles: Vec<_> = ROLES.iter().filter_map(there).collect();
         if roles.is_empty() {
             return Err(ControllerError::NothingToDo(self.driver.name().clone()));

@@ -10,7 +10,7 @@
 //! | [`queue`] | work that waits, one entry per object |
 //! | [`intent`], [`journal`] | volumes that may be half made, and where that is written down |
 //! | [`driver`] | the driver behind the socket: what it is called, what it can do, when it was restarted |
-//! | [`server`] | what the API server can do |
+//! | [`server`], [`arrival`] | what the API server can do; what it learns while we run |
 //! | [`events`] | what users read with `kubectl describe` |
 //! | [`liveness`] | the HTTP port that the kubelet asks whether the driver is alive |
 //! | [`register`] | makes the driver known to the kubelet and keeps it known |
@@ -20,6 +20,7 @@
 
 mod access;
 pub mod args;
+mod arrival;
 mod attach;
 mod attributes_class;
 mod capacity;

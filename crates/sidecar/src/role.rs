@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Settings,
-    cluster::{Cluster, Kinds},
+    cluster::{Cluster, Kinds, Watcher},
     driver::{Capabilities, Driver},
     events::Events,
     journal::Journal,
@@ -45,6 +45,7 @@ pub(crate) struct Role {
 pub(crate) struct Context {
     pub(crate) driver: Driver,
     pub(crate) cluster: Cluster,
+    pub(crate) watcher: Watcher,
     pub(crate) client: Client,
     pub(crate) server: Arc<Server>,
     pub(crate) events: Events,

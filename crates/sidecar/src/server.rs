@@ -21,6 +21,10 @@ const STORAGE: [&str; 3] = ["storage.k8s.io/v1", "storage.k8s.io/v1beta1", ALPHA
 /// Kinds of this version may be incomplete.
 pub(crate) const ALPHA: &str = "storage.k8s.io/v1alpha1";
 
+/// Snapshots come with definitions that somebody installs, maybe while we run.
+pub(crate) const SNAPSHOTS: &str = "snapshot.storage.k8s.io/v1";
+pub(crate) const GROUP_SNAPSHOTS: &str = "groupsnapshot.storage.k8s.io/v1";
+
 /// Why the server cannot be worked with.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -42,16 +46,7 @@ impl Server {
         if (major, minor) < (1, 20) {
             return Err(ServerError::TooOld(info.git_version));
         }
-        let groups = client.list_api_groups().await.map_err(unreachable)?;
-        let mut found = Vec::new();
-        for group in groups.groups {
-            found.extend(
-                group
-                    .versions
-                    .into_iter()
-                    .map(|version| version.group_version),
-            );
-        }
+        let found = group_versions(client).await.map_err(unreachable)?;
         let has = |version: &str| found.iter().any(|known| known == version);
         let mut kinds = Vec::new();
         for version in STORAGE.into_iter().filter(|version| has(version)) {
@@ -71,8 +66,8 @@ impl Server {
             attributes_classes: first("volumeattributesclasses")
                 .filter(|version| *version != ALPHA),
             storage_capacities: first("csistoragecapacities"),
-            snapshots: has("snapshot.storage.k8s.io/v1"),
-            group_snapshots: has("groupsnapshot.storage.k8s.io/v1"),
+            snapshots: has(SNAPSHOTS),
+            group_snapshots: has(GROUP_SNAPSHOTS),
         })
     }
 
@@ -116,6 +111,13 @@ impl Server {
         }
         off
     }
+}
+
+/// All groups with their versions.
+pub(crate) async fn group_versions(client: &Client) -> Result<Vec<String>, kube::Error> {
+    let groups = client.list_api_groups().await?.groups.into_iter();
+    let versions = groups.flat_map(|group| group.versions);
+    Ok(versions.map(|version| version.group_version).collect())
 }
 
 /// `20`, or `20+` as some vendors write it.

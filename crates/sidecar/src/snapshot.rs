@@ -31,6 +31,7 @@ use self::{
 };
 use crate::{
     args::Settings,
+    arrival,
     cluster::{
         Kinds,
         content::{Content, Kind, SnapshotClass},
@@ -59,15 +60,17 @@ fn needs(driver: Capabilities, _: &Settings) -> Option<Kinds> {
 }
 
 async fn run(context: Context, stop: CancellationToken) {
-    let groups = context.server.group_snapshots
-        && needs(context.driver.capabilities(), &context.settings)
-            .is_some_and(|kinds| kinds.group_snapshots);
-    let single = run_kind(&context, Kind::Single, &stop);
-    if groups {
-        tokio::join!(single, run_kind(&context, Kind::Group, &stop));
-    } else {
-        single.await;
-    }
+    let needs = needs(context.driver.capabilities(), &context.settings);
+    let groups = async {
+        if !needs.is_some_and(|kinds| kinds.group_snapshots) {
+            return;
+        }
+        let installed = context.server.group_snapshots;
+        if installed || arrival::wait(&context, arrival::GROUPS, &stop).await {
+            run_kind(&context, Kind::Group, &stop).await;
+        }
+    };
+    tokio::join!(run_kind(&context, Kind::Single, &stop), groups);
 }
 
 async fn run_kind(context: &Context, kind: Kind, stop: &CancellationToken) {

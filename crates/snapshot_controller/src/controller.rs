@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     claims, finish,
-    request::{Kind, by},
+    operations::Operations,
+    request::{Kind, Request, by},
     rival::{self, Rival},
     worker::Worker,
     world::{Scope, World},
@@ -116,12 +117,14 @@ pub async fn run(
     let elections = Elections::new(config.clone(), &args.lease, &process.metrics)?;
     let controller = Controller {
         namespace: elections.namespace().to_owned(),
+        operations: Operations::register(&process.metrics),
         client: client::connect(config)?,
         args,
         process,
     };
-    rival::refuse(&controller.client, &controller.namespace).await?;
     let shutdown = controller.process.shutdown.clone();
+    let alone = rival::refuse_once_known(&controller.client, &controller.namespace);
+    shutdown.run_until_cancelled(alone).await.transpose()?;
     let work = |lost| controller.work(lost);
     let worked = elections.lead(CONTROLLER_LEASE, &shutdown, work).await?;
     worked.unwrap_or(Ok(()))
@@ -129,6 +132,7 @@ pub async fn run(
 
 struct Controller {
     namespace: String,
+    operations: Operations,
     client: Client,
     args: SnapshotControllerArgs,
     process: Process,
@@ -146,7 +150,12 @@ impl Controller {
     /// Does the work of a leader. Everything ends with this future.
     async fn work(&self, lost: CancellationToken) -> Result<(), ControllerError> {
         // One may have come while we waited for the lease.
-        rival::refuse(&self.client, &self.namespace).await?;
+        let alone = rival::refuse_once_known(&self.client, &self.namespace);
+        tokio::select! {
+            alone = alone => alone?,
+            () = lost.cancelled() => return Ok(()),
+            () = self.process.shutdown.cancelled() => return Ok(()),
+        }
         let stop = self.process.shutdown.child_token();
         // Events outlive the work, which speaks to the last.
         let silence = CancellationToken::new();
@@ -181,6 +190,7 @@ impl Controller {
         let contents = world.contents.of(Kind::Single).store().len();
         tracing::info!(snapshots, contents, "The cluster is known.");
         let queues = self.queues();
+        time_operations(&world, &self.operations, scope);
         listen(&world, &queues, scope);
         let workers = self.args.worker_threads.into();
         let writer = Writer {
@@ -268,6 +278,21 @@ impl Controller {
             ],
             claims: queue("snapshot-controller-claims"),
         }
+    }
+}
+
+fn time_operations(world: &Arc<World>, operations: &Operations, scope: Scope) {
+    for kind in scope.kinds() {
+        let (all, operations) = (Arc::clone(world), operations.clone());
+        let driver = move |request: &Request| {
+            let contents = all.contents.of(request.kind).store();
+            let content = contents.get(request.status.bound.as_ref()?)?;
+            Some(content.driver.clone())
+        };
+        world.requests.of(*kind).listen(move |change| match change {
+            Change::Set { new, .. } => operations.saw(new, driver(new).as_deref()),
+            Change::Gone(last) => operations.saw_end(last, driver(last).as_deref()),
+        });
     }
 }
 

@@ -85,13 +85,20 @@ pub(crate) enum SecretNameError {
     Template(#[from] TemplateError),
 }
 
+/// Whether an object is not there. A server that has just started does not serve the kinds of definitions yet: it
+/// answers 404 as well, but names no object.
+pub(crate) fn names_what_is_missing(status: &kube::core::Status) -> bool {
+    let details = status.details.as_ref();
+    status.code == 404 && details.is_some_and(|details| !details.name.is_empty())
+}
+
 /// What an answer of the API server means.
 pub(crate) fn explain(
     verb: &'static str,
     what: &'static str,
 ) -> impl FnOnce(kube::Error) -> Failure {
     move |error| match error {
-        kube::Error::Api(status) if status.code == 404 => Failure::Gone(what),
+        kube::Error::Api(status) if names_what_is_missing(&status) => Failure::Gone(what),
         kube::Error::Api(status) if status.code == 403 => Failure::Forbidden { verb, what },
         kube::Error::Api(status) if matches!(status.code, 409 | 422) => Failure::Stale(what),
         error => Failure::Server(Box::new(error)),

@@ -16,6 +16,7 @@
 //! | `leave` | takes a request apart that is being deleted |
 //! | `members` | the single snapshots of a group |
 //! | `claims`, `finish` | lets claims go; completes contents made by others |
+//! | `operations` | how long snapshots take, for Prometheus |
 //! | `write`, `failure` | patches; errors as they are shown |
 //!
 //! Names, annotations, finalizers, events and the lease are upstream's: either may take over from the other.
@@ -28,6 +29,7 @@ mod finish;
 mod leave;
 mod make;
 mod members;
+mod operations;
 mod others;
 mod request;
 pub mod rival;

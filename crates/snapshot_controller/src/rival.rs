@@ -18,6 +18,9 @@ const SKEW: Duration = Duration::from_secs(30);
 /// Of a lease that does not say.
 const USUAL_DURATION: i32 = 15;
 
+/// Pause before an API server that is away is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Another controller, or no way to know.
 #[derive(Debug, thiserror::Error)]
 pub enum Rival {
@@ -44,7 +47,7 @@ pub enum Rival {
 }
 
 /// Fails if another controller is at work. `namespace` is where our own lease is.
-pub async fn refuse(client: &Client, namespace: &str) -> Result<(), Rival> {
+async fn refuse(client: &Client, namespace: &str) -> Result<(), Rival> {
     let params = ListParams::default().fields(&format!("metadata.name={CONTROLLER_LEASE}"));
     let leases = match Api::<Lease>::all(client.clone()).list(&params).await {
         Ok(leases) => leases,
@@ -66,6 +69,23 @@ pub async fn refuse(client: &Client, namespace: &str) -> Result<(), Rival> {
         }
     }
     Ok(())
+}
+
+/// The same, and waits for an API server that is away: nobody can be at work then, and a process that ends instead
+/// would come back later than the server.
+pub async fn refuse_once_known(client: &Client, namespace: &str) -> Result<(), Rival> {
+    let mut told = false;
+    loop {
+        match refuse(client, namespace).await {
+            Err(Rival::Unknown(error)) => {
+                if !std::mem::replace(&mut told, true) {
+                    tracing::warn!(%error, "The API server cannot be asked for other snapshot controllers; waiting.");
+                }
+            }
+            known => return known,
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
 }
 
 /// Who holds a lease and has renewed it in time.

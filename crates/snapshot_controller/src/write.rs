@@ -85,9 +85,12 @@ impl Writer {
     }
 
     pub(crate) async fn content(&self, kind: Kind, name: &str) -> Result<Option<Content>, Failure> {
-        let found = self.contents(kind).get_opt(name).await;
-        let found = found.map_err(explain("get", CONTENT))?;
-        found.map(|object| read_content(kind, object)).transpose()
+        let found = self.contents(kind).get(name).await;
+        match found.map_err(explain("get", CONTENT)) {
+            Ok(object) => read_content(kind, object).map(Some),
+            Err(Failure::Gone(_)) => Ok(None),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Changes a content; `operations` come after the test of its uid.

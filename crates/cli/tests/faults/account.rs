@@ -1,22 +1,37 @@
 //! Compares what a cluster and a driver have with what they should have. Pure: nothing is read here.
 
+mod sizes;
+mod snapshots;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use self::snapshots::lost_snapshots;
 
 /// What the cluster has of one driver.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct Picture {
     /// By name.
     pub claims: BTreeMap<String, ClaimSeen>,
     /// By name.
     pub volumes: BTreeMap<String, VolumeSeen>,
     /// By name.
     pub attachments: BTreeMap<String, AttachmentSeen>,
+    /// By name.
+    pub snapshots: BTreeMap<String, SnapshotSeen>,
+    /// By name.
+    pub contents: BTreeMap<String, ContentSeen>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct ClaimSeen {
     pub uid: String,
     pub bound_to: Option<String>,
+    /// Bytes that it has, not those that it asks for.
+    pub size: i64,
+    /// Types of its conditions.
+    pub conditions: Vec<String>,
     pub deleting: bool,
     pub finalizers: Vec<String>,
 }
@@ -26,6 +41,7 @@ pub struct VolumeSeen {
     pub handle: String,
     pub claim: String,
     pub phase: String,
+    pub size: i64,
     pub deleting: bool,
     pub finalizers: Vec<String>,
 }
@@ -39,17 +55,69 @@ pub struct AttachmentSeen {
     pub finalizers: Vec<String>,
 }
 
+/// A VolumeSnapshot.
+#[derive(Clone, Debug, Default)]
+pub struct SnapshotSeen {
+    pub uid: String,
+    pub content: Option<String>,
+    pub ready: bool,
+    pub error: Option<String>,
+    pub deleting: bool,
+    pub finalizers: Vec<String>,
+}
+
+/// A VolumeSnapshotContent.
+#[derive(Clone, Debug, Default)]
+pub struct ContentSeen {
+    /// Of the VolumeSnapshot.
+    pub owner_uid: String,
+    pub handle: Option<String>,
+    pub ready: bool,
+    /// Annotations that say what is being done to it.
+    pub marks: Vec<String>,
+    pub deleting: bool,
+    pub finalizers: Vec<String>,
+}
+
 /// What the driver has.
 #[derive(Clone, Debug, Default)]
 pub struct Storage {
-    /// Names by volume id.
-    pub volumes: BTreeMap<String, String>,
+    /// By volume id.
+    pub volumes: BTreeMap<String, VolumeKept>,
+    /// Names by snapshot id.
+    pub snapshots: BTreeMap<String, String>,
+    /// Names of snapshots that it has had.
+    pub deleted_snapshots: Vec<String>,
     /// Volume id and node.
     pub publications: BTreeSet<(String, String)>,
 }
 
-/// What there should be: claims by name, with the node that their volumes are attached to.
-pub type Expected = BTreeMap<String, Option<String>>;
+/// A volume of the driver.
+#[derive(Clone, Debug, Default)]
+pub struct VolumeKept {
+    pub name: String,
+    pub size: i64,
+    /// It was made from a snapshot.
+    pub restored: bool,
+}
+
+/// What there should be.
+#[derive(Clone, Debug, Default)]
+pub struct Expected {
+    /// By name.
+    pub claims: BTreeMap<String, ClaimExpected>,
+    /// VolumeSnapshots by name.
+    pub snapshots: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ClaimExpected {
+    /// The node that its volume is attached to.
+    pub node: Option<String>,
+    pub size: i64,
+    /// Its volume is made from a snapshot.
+    pub restored: bool,
+}
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,17 +139,20 @@ impl Wrong {
 }
 
 /// All that is wrong. Empty: the driver has what the cluster knows, and both have what they should.
-pub fn wrong(expected: &Expected, seen: &Snapshot, storage: &Storage) -> Vec<Wrong> {
+pub fn wrong(expected: &Expected, seen: &Picture, storage: &Storage) -> Vec<Wrong> {
     let mut all = claims(expected, seen);
     all.extend(volumes(expected, seen, storage));
     all.extend(lost_volumes(seen, storage));
     all.extend(attachments(expected, seen));
     all.extend(publications(seen, storage));
+    all.extend(sizes::wrong(expected, seen, storage));
+    all.extend(snapshots::wrong(expected, seen, storage));
     all
 }
 
-fn claims(expected: &Expected, seen: &Snapshot) -> Vec<Wrong> {
+fn claims(expected: &Expected, seen: &Picture) -> Vec<Wrong> {
     let missing = expected
+        .claims
         .keys()
         .filter_map(|name| match seen.claims.get(name) {
             None => Some(Wrong::new(format!("claim {name} is gone"), &[name])),
@@ -94,7 +165,7 @@ fn claims(expected: &Expected, seen: &Snapshot) -> Vec<Wrong> {
     let left = seen
         .claims
         .iter()
-        .filter(|(name, claim)| claim.deleting || !expected.contains_key(name.as_str()));
+        .filter(|(name, claim)| claim.deleting || !expected.claims.contains_key(name.as_str()));
     let left = left.map(|(name, claim)| {
         let text = format!(
             "claim {name} ({}) should be gone; {}",
@@ -106,14 +177,14 @@ fn claims(expected: &Expected, seen: &Snapshot) -> Vec<Wrong> {
     missing.chain(left).collect()
 }
 
-fn volumes(expected: &Expected, seen: &Snapshot, storage: &Storage) -> Vec<Wrong> {
+fn volumes(expected: &Expected, seen: &Picture, storage: &Storage) -> Vec<Wrong> {
     let mut all = Vec::new();
     for (name, volume) in &seen.volumes {
         let mut complain = |what: String| {
             let text = format!("PersistentVolume {name} of claim {} {what}", volume.claim);
             all.push(Wrong::new(text, &[name, &volume.handle]));
         };
-        if !expected.contains_key(&volume.claim) || volume.deleting {
+        if !expected.claims.contains_key(&volume.claim) || volume.deleting {
             let kept = kept_by(volume.deleting, &volume.finalizers);
             complain(format!("should be gone; it is {} and {kept}", volume.phase));
             continue;
@@ -131,13 +202,13 @@ fn volumes(expected: &Expected, seen: &Snapshot, storage: &Storage) -> Vec<Wrong
 }
 
 /// Volumes on the driver that no object knows: nobody will ever delete them.
-pub fn lost_volumes(seen: &Snapshot, storage: &Storage) -> Vec<Wrong> {
+pub fn lost_volumes(seen: &Picture, storage: &Storage) -> Vec<Wrong> {
     let known: BTreeSet<&str> = seen.volumes.values().map(|v| v.handle.as_str()).collect();
     let lost = storage
         .volumes
         .iter()
         .filter(|(id, _)| !known.contains(id.as_str()));
-    lost.map(|(id, name)| {
+    lost.map(|(id, VolumeKept { name, .. })| {
         let text = format!(
             "volume `{id}` ({name}) is lost: the driver has it and no PersistentVolume does"
         );
@@ -146,14 +217,15 @@ pub fn lost_volumes(seen: &Snapshot, storage: &Storage) -> Vec<Wrong> {
     .collect()
 }
 
-fn attachments(expected: &Expected, seen: &Snapshot) -> Vec<Wrong> {
+fn attachments(expected: &Expected, seen: &Picture) -> Vec<Wrong> {
     let claim_of = |attachment: &AttachmentSeen| {
         let volume = seen.volumes.get(&attachment.volume);
         volume.map_or("", |volume| volume.claim.as_str()).to_owned()
     };
     let mut wanted: BTreeMap<&str, &str> = expected
+        .claims
         .iter()
-        .filter_map(|(claim, node)| Some((claim.as_str(), node.as_deref()?)))
+        .filter_map(|(name, claim)| Some((name.as_str(), claim.node.as_deref()?)))
         .collect();
     let mut all = Vec::new();
     for (name, attachment) in &seen.attachments {
@@ -181,7 +253,7 @@ fn attachments(expected: &Expected, seen: &Snapshot) -> Vec<Wrong> {
     all
 }
 
-fn publications(seen: &Snapshot, storage: &Storage) -> Vec<Wrong> {
+fn publications(seen: &Picture, storage: &Storage) -> Vec<Wrong> {
     let attached = seen.attachments.values().filter_map(|attachment| {
         let volume = seen.volumes.get(&attachment.volume)?;
         let pair = (volume.handle.clone(), attachment.node.clone());
@@ -208,99 +280,5 @@ fn kept_by(deleting: bool, finalizers: &[String]) -> String {
         format!("it is being deleted and kept by {finalizers:?}")
     } else {
         "nobody has deleted it".to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One claim, bound and attached, and everything as it should be.
-    fn all_is_well() -> (Expected, Snapshot, Storage) {
-        let expected = Expected::from([("a".to_owned(), Some("node".to_owned()))]);
-        let claim = ClaimSeen {
-            bound_to: Some("pvc-1".to_owned()),
-            ..ClaimSeen::default()
-        };
-        let volume = VolumeSeen {
-            handle: "h".to_owned(),
-            claim: "a".to_owned(),
-            ..VolumeSeen::default()
-        };
-        let attachment = AttachmentSeen {
-            volume: "pvc-1".to_owned(),
-            node: "node".to_owned(),
-            attached: true,
-            ..AttachmentSeen::default()
-        };
-        let seen = Snapshot {
-            claims: BTreeMap::from([("a".to_owned(), claim)]),
-            volumes: BTreeMap::from([("pvc-1".to_owned(), volume)]),
-            attachments: BTreeMap::from([("at".to_owned(), attachment)]),
-        };
-        let storage = Storage {
-            volumes: BTreeMap::from([("h".to_owned(), "pvc-1".to_owned())]),
-            publications: BTreeSet::from([("h".to_owned(), "node".to_owned())]),
-        };
-        (expected, seen, storage)
-    }
-
-    type Change = fn(&mut Expected, &mut Snapshot, &mut Storage);
-
-    #[test]
-    fn whatever_differs_is_named() {
-        let table: [(&str, Change); 11] = [
-            ("claim a is gone", |_, seen, _| seen.claims.clear()),
-            ("is not bound", |_, seen, _| {
-                seen.claims.get_mut("a").unwrap().bound_to = None;
-            }),
-            ("claim a () should be gone", |_, seen, _| {
-                seen.claims.get_mut("a").unwrap().deleting = true;
-            }),
-            ("claim a () should be gone; nobody", |expected, _, _| {
-                expected.clear();
-            }),
-            (
-                "PersistentVolume pvc-1 of claim a should be gone",
-                |_, seen, _| {
-                    seen.volumes.get_mut("pvc-1").unwrap().deleting = true;
-                },
-            ),
-            ("has no volume on the driver", |_, _, storage| {
-                storage.volumes.clear();
-            }),
-            ("volume `h` (pvc-1) is lost", |_, seen, _| {
-                seen.volumes.clear();
-            }),
-            (
-                "VolumeAttachment at of claim `a` is not attached",
-                |_, seen, _| {
-                    seen.attachments.get_mut("at").unwrap().attached = false;
-                },
-            ),
-            (
-                "VolumeAttachment at of claim `a` should be gone",
-                |_, seen, _| {
-                    seen.attachments.get_mut("at").unwrap().deleting = true;
-                },
-            ),
-            ("claim a has no VolumeAttachment to node", |_, seen, _| {
-                seen.attachments.clear();
-            }),
-            ("the driver does not publish it", |_, _, storage| {
-                storage.publications.clear();
-            }),
-        ];
-        let (expected, seen, storage) = all_is_well();
-        assert_eq!(wrong(&expected, &seen, &storage), []);
-        for (text, change) in table {
-            let (mut expected, mut seen, mut storage) = all_is_well();
-            change(&mut expected, &mut seen, &mut storage);
-            let found = wrong(&expected, &seen, &storage);
-            assert!(
-                found.iter().any(|one| one.what.contains(text)),
-                "{text}: {found:?}"
-            );
-        }
     }
 }

@@ -7,16 +7,25 @@ use k8s_openapi::api::{
     core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim},
     storage::v1::{StorageClass, VolumeAttachment},
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use stowage_api::snapshot::{
+    VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent,
+    names::{self, CONTROLLER_LEASE},
+};
 use stowage_service::{KubeArgs, client};
 use stowage_sidecar::journal::journal_name;
 use tokio::{sync::watch, time::Instant};
 
-use crate::account::{AttachmentSeen, ClaimSeen, Snapshot, VolumeSeen};
+use crate::{
+    account::{AttachmentSeen, ClaimSeen, ContentSeen, Picture, SnapshotSeen, VolumeSeen},
+    line::{RESTORED, SIZE},
+    replica::Role,
+};
 
 /// Longer than anything takes: an API server that was away is found again by everybody within a minute.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -30,6 +39,8 @@ pub struct Cluster {
     pub client: Client,
     pub name: String,
     pub driver: String,
+    /// The server has the kinds of snapshots.
+    has_snapshots: bool,
 }
 
 impl Cluster {
@@ -43,6 +54,7 @@ impl Cluster {
             client: client::connect_without_retry(config).unwrap(),
             name: name.to_owned(),
             driver: format!("{name}.stowage.test"),
+            has_snapshots: false,
         };
         let namespace = json!({"metadata": {"name": name}});
         create::<Namespace>(&Api::all(cluster.client.clone()), namespace).await;
@@ -50,10 +62,22 @@ impl Cluster {
             "metadata": {"name": name},
             "provisioner": cluster.driver,
             "reclaimPolicy": "Delete",
+            "allowVolumeExpansion": true,
             "volumeBindingMode": "Immediate",
         });
         create::<StorageClass>(&Api::all(cluster.client.clone()), class).await;
         cluster
+    }
+
+    /// Makes the class of snapshots; the server has their kinds by now.
+    pub async fn prepare_snapshots(&mut self) {
+        let class = json!({
+            "metadata": {"name": self.name},
+            "driver": self.driver,
+            "deletionPolicy": "Delete",
+        });
+        create::<VolumeSnapshotClass>(&Api::all(self.client.clone()), class).await;
+        self.has_snapshots = true;
     }
 
     pub fn node(&self, number: usize) -> String {
@@ -72,20 +96,61 @@ impl Cluster {
         Api::all(self.client.clone())
     }
 
+    pub fn snapshots(&self) -> Api<VolumeSnapshot> {
+        Api::namespaced(self.client.clone(), &self.name)
+    }
+
+    pub fn contents(&self) -> Api<VolumeSnapshotContent> {
+        Api::all(self.client.clone())
+    }
+
     pub fn leases(&self) -> Api<Lease> {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
     pub async fn create_claim(&self, name: &str) {
+        self.claim_of(name, SIZE, Value::Null).await;
+    }
+
+    /// A claim whose volume is made from a snapshot.
+    pub async fn restore(&self, name: &str, snapshot: &str) {
+        let source = json!({
+            "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": snapshot,
+        });
+        self.claim_of(name, RESTORED, source).await;
+    }
+
+    async fn claim_of(&self, name: &str, size: i64, source: Value) {
         let object = json!({
             "metadata": {"name": name},
             "spec": {
                 "accessModes": ["ReadWriteOnce"],
                 "storageClassName": self.name,
-                "resources": {"requests": {"storage": "1Gi"}},
+                "resources": {"requests": {"storage": size.to_string()}},
+                "dataSource": source,
             },
         });
         create(&self.claims(), object).await;
+    }
+
+    /// Asks for a claim to become larger.
+    pub async fn grow(&self, claim: &str, size: i64) {
+        let request = json!({"spec": {"resources": {"requests": {"storage": size.to_string()}}}});
+        let (claims, params) = (self.claims(), PatchParams::default());
+        let patch = Patch::Merge(request);
+        insist("let a claim grow", || claims.patch(claim, &params, &patch)).await;
+    }
+
+    /// Asks for a snapshot of a claim, of the same name.
+    pub async fn take(&self, claim: &str) {
+        let object = json!({
+            "metadata": {"name": claim},
+            "spec": {
+                "source": {"persistentVolumeClaimName": claim},
+                "volumeSnapshotClassName": self.name,
+            },
+        });
+        create(&self.snapshots(), object).await;
     }
 
     /// Asks for a volume at a node, as Kubernetes' attach controller does. Returns the attachment's name.
@@ -104,13 +169,23 @@ impl Cluster {
     }
 
     /// What there is of this driver.
-    pub async fn look(&self) -> kube::Result<Snapshot> {
+    pub async fn look(&self) -> kube::Result<Picture> {
         let all = ListParams::default();
         // Attachments first: a volume that an attachment names is then in the later list, unless it is gone.
         let attachments = self.attachments().list(&all).await?;
         let volumes = self.volumes().list(&all).await?;
         let claims = self.claims().list(&all).await?;
-        Ok(Snapshot {
+        let (mut snapshots, mut contents) = (BTreeMap::new(), BTreeMap::new());
+        if self.has_snapshots {
+            let found = self.snapshots().list(&all).await?;
+            snapshots.extend(found.into_iter().map(snapshot_seen));
+            let found = self.contents().list(&all).await?.into_iter();
+            let ours = found.filter(|content| content.spec.driver == self.driver);
+            contents.extend(ours.map(content_seen));
+        }
+        Ok(Picture {
+            snapshots,
+            contents,
             claims: claims.into_iter().map(claim_seen).collect(),
             volumes: volumes
                 .into_iter()
@@ -135,6 +210,7 @@ impl Cluster {
             handle: csi.volume_handle,
             claim: claim.name.unwrap_or_default(),
             phase: volume.status.and_then(|s| s.phase).unwrap_or_default(),
+            size: bytes(spec.capacity.as_ref()),
             deleting,
             finalizers,
         };
@@ -159,9 +235,12 @@ impl Cluster {
         entries.map(|entry| entry["c"].to_string()).collect()
     }
 
-    /// Who holds the driver's lease.
-    pub async fn leader(&self) -> Option<String> {
-        let name = self.driver.replace('.', "-");
+    /// Who holds the lease of a role.
+    pub async fn leader(&self, role: Role) -> Option<String> {
+        let name = match role {
+            Role::Sidecar => self.driver.replace('.', "-"),
+            Role::SnapshotController => CONTROLLER_LEASE.to_owned(),
+        };
         let lease = insist("read the lease", || async {
             self.leases().get_opt(&name).await
         });
@@ -169,14 +248,14 @@ impl Cluster {
     }
 
     /// Looks again and again, for as long as somebody is interested.
-    pub fn watch(&self) -> watch::Receiver<Snapshot> {
-        let (sender, receiver) = watch::channel(Snapshot::default());
+    pub fn watch(&self) -> watch::Receiver<Picture> {
+        let (sender, receiver) = watch::channel(Picture::default());
         let cluster = self.clone();
         tokio::spawn(async move {
             while !sender.is_closed() {
                 // A server that is away has no news.
-                if let Ok(snapshot) = cluster.look().await {
-                    sender.send_replace(snapshot);
+                if let Ok(picture) = cluster.look().await {
+                    sender.send_replace(picture);
                 }
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
@@ -186,11 +265,15 @@ impl Cluster {
 }
 
 fn claim_seen(claim: PersistentVolumeClaim) -> (String, ClaimSeen) {
-    let phase = claim.status.and_then(|status| status.phase);
+    let status = claim.status.unwrap_or_default();
+    let phase = status.phase;
+    let conditions = status.conditions.into_iter().flatten();
     let volume = claim.spec.and_then(|spec| spec.volume_name);
     let seen = ClaimSeen {
         uid: claim.metadata.uid.unwrap_or_default(),
         bound_to: volume.filter(|_| phase.as_deref() == Some("Bound")),
+        size: bytes(status.capacity.as_ref()),
+        conditions: conditions.map(|condition| condition.type_).collect(),
         deleting: claim.metadata.deletion_timestamp.is_some(),
         finalizers: claim.metadata.finalizers.unwrap_or_default(),
     };
@@ -210,6 +293,44 @@ fn attachment_seen(attachment: VolumeAttachment) -> (String, AttachmentSeen) {
         finalizers: attachment.metadata.finalizers.unwrap_or_default(),
     };
     (attachment.metadata.name.unwrap_or_default(), seen)
+}
+
+fn snapshot_seen(snapshot: VolumeSnapshot) -> (String, SnapshotSeen) {
+    let status = snapshot.status.unwrap_or_default();
+    let seen = SnapshotSeen {
+        uid: snapshot.metadata.uid.unwrap_or_default(),
+        content: status.bound_volume_snapshot_content_name,
+        ready: status.ready_to_use == Some(true),
+        error: status.error.map(|error| error.message.unwrap_or_default()),
+        deleting: snapshot.metadata.deletion_timestamp.is_some(),
+        finalizers: snapshot.metadata.finalizers.unwrap_or_default(),
+    };
+    (snapshot.metadata.name.unwrap_or_default(), seen)
+}
+
+fn content_seen(content: VolumeSnapshotContent) -> (String, ContentSeen) {
+    let status = content.status.unwrap_or_default();
+    let annotations = content.metadata.annotations.unwrap_or_default();
+    let marks = [names::SNAPSHOT.being_created, names::SNAPSHOT.being_deleted].into_iter();
+    let marks = marks.filter(|mark| annotations.contains_key(*mark));
+    let seen = ContentSeen {
+        owner_uid: content.spec.volume_snapshot_ref.uid.unwrap_or_default(),
+        handle: status.snapshot_handle,
+        ready: status.ready_to_use == Some(true),
+        marks: marks.map(str::to_owned).collect(),
+        deleting: content.metadata.deletion_timestamp.is_some(),
+        finalizers: content.metadata.finalizers.unwrap_or_default(),
+    };
+    (content.metadata.name.unwrap_or_default(), seen)
+}
+
+/// How much storage there is of all that is listed.
+fn bytes(of: Option<&BTreeMap<String, Quantity>>) -> i64 {
+    let storage = of.and_then(|all| all.get("storage"));
+    storage.map_or(0, |amount| {
+        let bytes: stowage_csi::quantity::Quantity = amount.0.parse().unwrap();
+        i64::try_from(bytes.0).unwrap()
+    })
 }
 
 /// Creates an object. Called twice: it is there.
@@ -235,7 +356,16 @@ where
 {
     insist("delete an object", || async {
         match api.delete(name, &DeleteParams::default()).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            // A server that has just started does not serve every kind yet: it says 404 too, and names no object.
+            Err(kube::Error::Api(status))
+                if status.code == 404
+                    && status
+                        .details
+                        .as_ref()
+                        .is_some_and(|it| !it.name.is_empty()) =>
+            {
+                Ok(())
+            }
             other => other.map(drop),
         }
     })
@@ -257,7 +387,7 @@ where
     }
 }
 
-/// The names of a map, for messages.
-pub fn names<T>(map: &BTreeMap<String, T>) -> Vec<String> {
+/// The names of what a map holds.
+pub fn names_in<T>(map: &BTreeMap<String, T>) -> Vec<String> {
     map.keys().cloned().collect()
 }

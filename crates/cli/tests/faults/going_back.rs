@@ -18,10 +18,11 @@ use stowage_csi::{
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
-    account::{Snapshot, Wrong, lost_volumes},
+    account::{Picture, Wrong, lost_volumes},
     cluster::{Cluster, create, delete},
-    plan::{Moment, Round, Size, rounds},
-    scenario::{Cast, half_made, no_intents, tear_down},
+    plan::{LONGEST_WAIT, Moment, Round, Size, rounds},
+    replica::Role,
+    scenario::{Cast, half_done, no_intents, tear_down},
     scene::{Fault, Scene},
     shared,
     size::Scale,
@@ -34,7 +35,8 @@ async fn another_provisioner_takes_over_and_loses_nothing() {
     let scale = Scale::get();
     let name = "going-back";
     println!("{name}: seed {}", scale.seed);
-    let mut scene = Scene::set(shared().await, name, 1, scale.seed).await;
+    let setting = scale.scenario(name).setting;
+    let mut scene = Scene::set(shared().await, setting).await;
     let size = Size {
         // Nobody would detach.
         attach: false,
@@ -45,16 +47,16 @@ async fn another_provisioner_takes_over_and_loses_nothing() {
 
     // First an ordinary end, in the middle of work.
     interrupt(&mut scene, &mut cast, &rounds[0]).await;
-    scene.sidecars[0].terminate();
+    scene.sidecar().terminate();
     cast.tell_of_fault();
     ends_with_nothing_half_made(&mut scene, "SIGTERM").await;
 
     // Then a kill, and the command that cleans up after it.
     interrupt(&mut scene, &mut cast, &rounds[1]).await;
-    scene.strike(Fault::SidecarKilled).await;
+    scene.strike(Fault::Killed(Role::Sidecar)).await;
     cast.tell_of_fault();
-    let half_made = half_made(&scene).await;
-    scene.sidecars[0].start(&["--resolve-intents-and-exit"]);
+    let half_made = half_done(&scene).await.half_made;
+    scene.sidecar().start(&["--resolve-intents-and-exit"]);
     ends_with_nothing_half_made(&mut scene, "--resolve-intents-and-exit").await;
 
     let upstream = Upstream::start(&scene);
@@ -73,14 +75,15 @@ async fn another_provisioner_takes_over_and_loses_nothing() {
 async fn interrupt(scene: &mut Scene<'_>, cast: &mut Cast, round: &Round) {
     let create = "CreateVolume";
     let begun = scene.calls(create);
-    cast.enter(&round.lives);
-    scene.sidecars[0].start(&[]);
-    scene.wait_for(Moment::InCall(create), begun).await;
+    cast.enter(round);
+    scene.sidecar().start(&[]);
+    let moment = Moment::InCall(create, LONGEST_WAIT);
+    scene.wait_for(moment, begun).await;
 }
 
 /// The sidecar ends well; there is no volume that the next one would not know of.
 async fn ends_with_nothing_half_made(scene: &mut Scene<'_>, how: &str) {
-    let status = scene.sidecars[0].ended().await;
+    let status = scene.sidecar().ended().await;
     let seen = scene.cluster.look().await.unwrap();
     let mut wrong = lost_volumes(&seen, &scene.storage());
     if !status.success() {
@@ -119,7 +122,7 @@ impl Upstream {
     }
 }
 
-async fn provision(cluster: &Cluster, mut driver: ControllerClient<Connection>, seen: &Snapshot) {
+async fn provision(cluster: &Cluster, mut driver: ControllerClient<Connection>, seen: &Picture) {
     for (name, claim) in &seen.claims {
         let volume = format!("pvc-{}", claim.uid);
         if claim.bound_to.is_some() || claim.deleting || seen.volumes.contains_key(&volume) {
@@ -168,7 +171,7 @@ async fn provision(cluster: &Cluster, mut driver: ControllerClient<Connection>, 
     }
 }
 
-async fn reclaim(cluster: &Cluster, mut driver: ControllerClient<Connection>, seen: &Snapshot) {
+async fn reclaim(cluster: &Cluster, mut driver: ControllerClient<Connection>, seen: &Picture) {
     let released = seen
         .volumes
         .iter()

@@ -8,8 +8,9 @@ use tokio::{
 };
 
 use crate::{
-    account::Snapshot,
+    account::Picture,
     cluster::{Cluster, PATIENCE, delete},
+    line::{End, LARGER, LARGEST, Line, restored},
     plan::{Life, next_node},
 };
 
@@ -17,7 +18,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Witness {
     pub cluster: Cluster,
-    pub snapshots: watch::Receiver<Snapshot>,
+    pub pictures: watch::Receiver<Picture>,
     /// Counts the faults that have struck.
     pub faults: watch::Receiver<usize>,
 }
@@ -67,6 +68,96 @@ impl Witness {
         delete(&self.cluster.claims(), &claim).await;
     }
 
+    /// Lives the life of a claim that grows, of its snapshot, and of what is restored from it.
+    pub async fn live_line(mut self, name: String, line: Line) {
+        self.cluster.create_claim(&name).await;
+        self.bound(&name).await;
+        let mut size = LARGER;
+        self.cluster.grow(&name, size).await;
+        if let Some(pause) = line.grows_again {
+            sleep(pause).await;
+            size = LARGEST;
+            self.cluster.grow(&name, size).await;
+        }
+        if !line.taken_while_growing {
+            self.grown(&name, size).await;
+        }
+        self.faults.mark_unchanged();
+        self.cluster.take(&name).await;
+        self.end_line(&name, line.end).await;
+    }
+
+    async fn end_line(&mut self, name: &str, end: End) {
+        let cluster = self.cluster.clone();
+        let (claims, snapshots) = (cluster.claims(), cluster.snapshots());
+        let restored = &restored(name);
+        match end {
+            End::AllStay => self.restored(name).await,
+            End::SourceGoes => {
+                self.content_made(name).await;
+                delete(&claims, name).await;
+                self.restored(name).await;
+            }
+            End::SnapshotGoesAfter(time) => {
+                sleep(time).await;
+                delete(&snapshots, name).await;
+            }
+            End::SnapshotGoesDuringFault => {
+                // No more faults: now is as good as later.
+                drop(self.faults.changed().await);
+                delete(&snapshots, name).await;
+            }
+            End::SnapshotGoesWhenRestored => {
+                self.restored(name).await;
+                delete(&snapshots, name).await;
+            }
+            End::RestoreIsGivenUp(time) => {
+                self.ready(name).await;
+                cluster.restore(restored, name).await;
+                sleep(time).await;
+                delete(&snapshots, name).await;
+                delete(&claims, restored).await;
+            }
+            End::AllGo => {
+                self.restored(name).await;
+                delete(&claims, name).await;
+                delete(&snapshots, name).await;
+                delete(&claims, restored).await;
+            }
+        }
+    }
+
+    /// Waits until a claim has the size that it asks for.
+    async fn grown(&mut self, claim: &str, size: i64) {
+        self.until(&format!("{claim} has grown to {size}"), |seen| {
+            (seen.claims.get(claim)?.size == size).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until somebody works on a snapshot: from then on its claim may go.
+    async fn content_made(&mut self, snapshot: &str) {
+        self.until(&format!("snapshot {snapshot} has a content"), |seen| {
+            seen.snapshots.get(snapshot)?.content.clone()
+        })
+        .await;
+    }
+
+    async fn ready(&mut self, snapshot: &str) {
+        self.until(&format!("snapshot {snapshot} is ready"), |seen| {
+            seen.snapshots.get(snapshot)?.ready.then_some(())
+        })
+        .await;
+    }
+
+    /// Restores a snapshot as soon as it is ready, into a claim that is bound in the end.
+    async fn restored(&mut self, snapshot: &str) {
+        self.ready(snapshot).await;
+        let claim = restored(snapshot);
+        self.cluster.restore(&claim, snapshot).await;
+        self.bound(&claim).await;
+    }
+
     /// Attaches a volume and detaches it again.
     async fn visit(&mut self, volume: &str, node: usize) {
         let attachment = self.attached(volume, node).await;
@@ -95,9 +186,9 @@ impl Witness {
         .await
     }
 
-    async fn until<T>(&mut self, what: &str, find: impl Fn(&Snapshot) -> Option<T>) -> T {
+    async fn until<T>(&mut self, what: &str, find: impl Fn(&Picture) -> Option<T>) -> T {
         let mut found = None;
-        let seen = self.snapshots.wait_for(|seen| {
+        let seen = self.pictures.wait_for(|seen| {
             found = find(seen);
             found.is_some()
         });

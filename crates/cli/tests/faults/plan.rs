@@ -2,6 +2,8 @@
 
 use std::{ops::Range, time::Duration};
 
+use crate::line::Line;
+
 /// Nodes that volumes are attached to.
 pub const NODES: usize = 2;
 
@@ -23,7 +25,7 @@ impl Random {
     }
 
     /// One of the numbers from 0 to `count`, without `count`.
-    fn below(&mut self, count: usize) -> usize {
+    pub fn below(&mut self, count: usize) -> usize {
         let count = u64::try_from(count.max(1)).unwrap_or(u64::MAX);
         usize::try_from(self.next() % count).unwrap_or_default()
     }
@@ -117,14 +119,19 @@ pub fn next_node(node: usize) -> usize {
 pub enum Moment {
     /// So long after the round began.
     After(Duration),
-    /// As soon as this RPC is called, or after a while if it never is; the driver is slow, so the call is under way.
-    InCall(&'static str),
+    /// As soon as this RPC is called, or after so long if it is not; the driver is slow, so the call is under way.
+    InCall(&'static str, Duration),
 }
+
+/// How long a fault waits for the call that it is to interrupt. Snapshots have more before them than volumes.
+pub const LONGEST_WAIT: Duration = Duration::from_millis(1500);
+const LONGEST_WAIT_FOR_SNAPSHOTS: Duration = Duration::from_secs(4);
 
 /// A few claims and one fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     pub lives: Vec<(String, Life)>,
+    pub lines: Vec<(String, Line)>,
     pub moment: Moment,
     /// How long the fault lasts.
     pub lasts: Duration,
@@ -134,6 +141,8 @@ pub struct Round {
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub claims: usize,
+    /// Claims that grow, with a snapshot and what is restored from it.
+    pub lines: usize,
     pub faults: usize,
     pub attach: bool,
 }
@@ -141,13 +150,12 @@ pub struct Size {
 /// All rounds, one per fault.
 pub fn rounds(size: Size, random: &mut Random) -> Vec<Round> {
     let faults = size.faults.max(1);
-    let mut claims = 0..size.claims;
+    let (mut single, mut lined) = (0..size.claims, 0..size.lines);
     (0..faults)
         .map(|number| {
-            // What does not divide evenly goes into the last rounds.
-            let share = claims.len() / (faults - number);
-            let names = claims.by_ref().take(share);
-            let lives = names.map(|claim| {
+            let rounds_left = faults - number;
+            let names = share(&mut single, rounds_left);
+            let each = names.map(|claim| {
                 let life = Life::random(random);
                 let life = if size.attach {
                     life
@@ -156,25 +164,48 @@ pub fn rounds(size: Size, random: &mut Random) -> Vec<Round> {
                 };
                 (format!("claim-{claim}"), life)
             });
+            let lives = each.collect();
+            let names = share(&mut lined, rounds_left);
+            let each = names.map(|line| (format!("line-{line}"), Line::random(random)));
             Round {
-                lives: lives.collect(),
-                moment: moment(number, random),
+                lives,
+                lines: each.collect(),
+                moment: moment(number, size.lines > 0, random),
                 lasts: random.milliseconds(0..400),
             }
         })
         .collect()
 }
 
+/// What a round takes of all numbers; what does not divide evenly goes into the last rounds.
+fn share(numbers: &mut Range<usize>, rounds_left: usize) -> Range<usize> {
+    let start = numbers.start;
+    numbers.start += numbers.len() / rounds_left;
+    start..numbers.start
+}
+
 /// The worst moments in turn, and any moment in between.
-fn moment(round: usize, random: &mut Random) -> Moment {
+fn moment(round: usize, snapshots: bool, random: &mut Random) -> Moment {
     const OTHERS: [&str; 3] = [
         "DeleteVolume",
         "ControllerPublishVolume",
         "ControllerUnpublishVolume",
     ];
+    const OTHERS_WITH_SNAPSHOTS: [&str; 4] = [
+        "CreateVolume",
+        "ControllerExpandVolume",
+        "DeleteSnapshot",
+        "DeleteVolume",
+    ];
+    let (first, others, wait) = if snapshots {
+        let wait = LONGEST_WAIT_FOR_SNAPSHOTS;
+        ("CreateSnapshot", &OTHERS_WITH_SNAPSHOTS[..], wait)
+    } else {
+        ("CreateVolume", &OTHERS[..], LONGEST_WAIT)
+    };
     match round % 4 {
-        0 => Moment::InCall("CreateVolume"),
-        2 => Moment::InCall(OTHERS[random.below(OTHERS.len())]),
+        0 => Moment::InCall(first, wait),
+        2 => Moment::InCall(others[random.below(others.len())], wait),
         1 => Moment::After(random.milliseconds(0..1000)),
         // Time to get something done.
         _ => Moment::After(random.milliseconds(500..3000)),
@@ -185,6 +216,7 @@ fn moment(round: usize, random: &mut Random) -> Moment {
 fn the_same_seed_makes_the_same_plan() {
     let size = Size {
         claims: 103,
+        lines: 53,
         faults: 10,
         attach: true,
     };
@@ -197,6 +229,7 @@ fn the_same_seed_makes_the_same_plan() {
 fn every_claim_has_one_life_and_every_kind_of_life_occurs() {
     let size = Size {
         claims: 503,
+        lines: 0,
         faults: 50,
         attach: true,
     };
@@ -210,4 +243,23 @@ fn every_claim_has_one_life_and_every_kind_of_life_occurs() {
         .map(|(_, life)| std::mem::discriminant(life))
         .collect();
     assert_eq!(kinds.len(), 9);
+}
+
+#[test]
+fn every_line_occurs_once_and_every_end_of_a_line_does() {
+    let size = Size {
+        claims: 0,
+        lines: 203,
+        faults: 50,
+        attach: false,
+    };
+    let rounds = rounds(size, &mut Random::new(1));
+    let lines: Vec<_> = rounds.iter().flat_map(|round| &round.lines).collect();
+    let names: std::collections::BTreeSet<_> = lines.iter().map(|(name, _)| name).collect();
+    assert_eq!((lines.len(), names.len()), (203, 203));
+    let ends: std::collections::HashSet<_> = lines
+        .iter()
+        .map(|(_, line)| std::mem::discriminant(&line.end))
+        .collect();
+    assert_eq!(ends.len(), 7);
 }

@@ -10,82 +10,118 @@ use tokio::{
 };
 
 use crate::{
-    account::{Expected, Wrong, lost_volumes},
-    cluster::{delete, insist, names},
+    account::{ClaimExpected, Expected, Wrong, lost_snapshots, lost_volumes},
+    cluster::{delete, insist, names_in},
+    line::SIZE,
     lives::Witness,
-    plan::{Life, Moment, Round, Size, rounds},
-    scene::{Fault, Scene},
+    plan::{Moment, Round, Size, rounds},
+    scene::{Fault, Scene, Setting},
 };
 
 /// The same faults, so many times.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    pub name: &'static str,
-    /// All strike at once; the last one is mended first.
-    pub faults: &'static [Fault],
-    pub replicas: usize,
+    pub setting: Setting,
+    /// Each round has the next of these, and then the first again. What stands together strikes at once; the last one
+    /// is mended first.
+    pub faults: &'static [&'static [Fault]],
     pub size: Size,
-    /// How long each fault lasts at least.
-    pub lasts: Duration,
-    pub seed: u64,
+    /// How long the API server is away at least.
+    pub outage: Duration,
 }
 
 /// What happened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Volumes that the driver had and the cluster did not know of when a fault struck: only the journal did.
     pub half_made: usize,
+    /// Snapshots that the driver had and no content knew of: only a mark said that there might be one.
+    pub half_taken: usize,
 }
 
 impl Scenario {
+    /// The same with so many replicas of everything, of which one leads.
+    pub fn with_replicas(mut self, count: usize) -> Self {
+        self.setting.replicas = count;
+        self
+    }
+
+    /// The same with snapshots and their controller.
+    pub fn with_snapshots(mut self) -> Self {
+        self.setting.snapshots = true;
+        self
+    }
+
     /// Plays it, and fails unless all is well afterwards and nothing is left in the end.
     pub async fn play(self, plane: &ControlPlane) -> Outcome {
-        println!("{}: seed {}", self.name, self.seed);
-        let mut scene = Scene::set(plane, self.name, self.replicas, self.seed).await;
+        let name = self.setting.name;
+        println!("{name}: seed {}", self.setting.seed);
+        let mut scene = Scene::set(plane, self.setting).await;
         let rounds = rounds(self.size, &mut scene.random);
-        scene.start_sidecars();
+        scene.start_replicas();
         let mut cast = Cast::new(&scene);
-        let mut outcome = Outcome { half_made: 0 };
-        for (number, round) in rounds.iter().enumerate() {
-            outcome.half_made += self.play_round(&mut scene, &mut cast, round).await;
-            println!("{}: {} of {} faults", self.name, number + 1, rounds.len());
+        let mut outcome = Outcome::default();
+        let faults = self.faults.iter().cycle();
+        for (number, (round, faults)) in rounds.iter().zip(faults).enumerate() {
+            let found = self.play_round(&mut scene, &mut cast, round, faults).await;
+            outcome.half_made += found.half_made;
+            outcome.half_taken += found.half_taken;
+            println!("{name}: {} of {} faults", number + 1, rounds.len());
         }
         let expected = cast.finish(&mut scene).await;
         scene.settle(&expected).await;
         tear_down(&mut scene).await;
         leave(&mut scene).await;
+        let Size {
+            claims,
+            lines,
+            faults,
+            ..
+        } = self.size;
         println!(
-            "{}: over: {} claims, {} faults, volumes half made {} times: nothing lost, nothing left",
-            self.name, self.size.claims, self.size.faults, outcome.half_made,
+            "{name}: over: {} claims, {faults} faults, volumes half made {} times, snapshots half taken {} times: \
+             nothing lost, nothing left",
+            claims + lines,
+            outcome.half_made,
+            outcome.half_taken,
         );
         scene.clear();
         outcome
     }
 
-    /// Returns how many volumes the fault found half made.
-    async fn play_round(&self, scene: &mut Scene<'_>, cast: &mut Cast, round: &Round) -> usize {
+    /// Returns what the faults found half done.
+    async fn play_round(
+        &self,
+        scene: &mut Scene<'_>,
+        cast: &mut Cast,
+        round: &Round,
+        faults: &[Fault],
+    ) -> Outcome {
         scene.revive();
         let begun = match round.moment {
-            Moment::InCall(rpc) => scene.calls(rpc),
+            Moment::InCall(rpc, _) => scene.calls(rpc),
             Moment::After(_) => 0,
         };
-        cast.enter(&round.lives);
+        cast.enter(round);
         scene.wait_for(round.moment, begun).await;
-        for fault in self.faults {
+        for fault in faults {
             scene.strike(*fault).await;
         }
         cast.tell_of_fault();
-        let half_made = if self.faults.contains(&Fault::ApiServerStopped) {
+        let found = if faults.contains(&Fault::ApiServerStopped) {
             // Nobody can be asked.
-            0
+            Outcome::default()
         } else {
-            half_made(scene).await
+            half_done(scene).await
         };
-        for fault in self.faults.iter().rev() {
-            sleep(self.lasts + round.lasts).await;
+        for fault in faults.iter().rev() {
+            if *fault == Fault::ApiServerStopped {
+                sleep(self.outage).await;
+            }
+            sleep(round.lasts).await;
             scene.mend(*fault);
         }
-        half_made
+        found
     }
 }
 
@@ -103,23 +139,32 @@ impl Cast {
         Self {
             witness: Witness {
                 cluster: scene.cluster.clone(),
-                snapshots: scene.cluster.watch(),
+                pictures: scene.cluster.watch(),
                 faults: seen,
             },
             faults,
             lives: JoinSet::new(),
-            expected: Expected::new(),
+            expected: Expected::default(),
         }
     }
 
     /// Begins new lives.
-    pub fn enter(&mut self, lives: &[(String, Life)]) {
-        for (claim, life) in lives {
+    pub fn enter(&mut self, round: &Round) {
+        for (claim, life) in &round.lives {
             if life.stays() {
-                let node = life.stays_at().map(|node| self.witness.cluster.node(node));
-                self.expected.insert(claim.clone(), node);
+                let wanted = ClaimExpected {
+                    node: life.stays_at().map(|node| self.witness.cluster.node(node)),
+                    size: SIZE,
+                    restored: false,
+                };
+                self.expected.claims.insert(claim.clone(), wanted);
             }
             let life = self.witness.clone().live(claim.clone(), *life);
+            self.lives.spawn(life);
+        }
+        for (name, line) in &round.lines {
+            line.expect(name, &mut self.expected);
+            let life = self.witness.clone().live_line(name.clone(), *line);
             self.lives.spawn(life);
         }
     }
@@ -129,11 +174,19 @@ impl Cast {
     }
 
     /// Waits until all lives are lived; returns what should be there then.
-    pub async fn finish(mut self, scene: &mut Scene<'_>) -> Expected {
+    pub async fn finish(self, scene: &mut Scene<'_>) -> Expected {
+        let Self {
+            faults,
+            mut lives,
+            expected,
+            ..
+        } = self;
+        // Who waits for another fault waits in vain.
+        drop(faults);
         let mut wrong = Vec::new();
         loop {
             scene.revive();
-            match timeout(Duration::from_secs(1), self.lives.join_next()).await {
+            match timeout(Duration::from_secs(1), lives.join_next()).await {
                 Err(_) | Ok(Some(Ok(()))) => {}
                 Ok(None) => break,
                 Ok(Some(Err(error))) => {
@@ -152,37 +205,46 @@ impl Cast {
         if !wrong.is_empty() {
             scene.fail(&wrong);
         }
-        self.expected
+        expected
     }
 }
 
-/// How many volumes the driver has that no object stands for.
-pub async fn half_made(scene: &Scene<'_>) -> usize {
+/// What the driver has that no object stands for.
+pub async fn half_done(scene: &Scene<'_>) -> Outcome {
     let seen = insist("look", || scene.cluster.look()).await;
-    lost_volumes(&seen, &scene.storage()).len()
+    let storage = scene.storage();
+    Outcome {
+        half_made: lost_volumes(&seen, &storage).len(),
+        half_taken: lost_snapshots(&seen, &storage).len(),
+    }
 }
 
 /// Deletes everything and waits until cluster and driver are empty.
 pub async fn tear_down(scene: &mut Scene<'_>) {
     let seen = scene.cluster.look().await.unwrap();
-    for name in names(&seen.attachments) {
+    for name in names_in(&seen.attachments) {
         delete(&scene.cluster.attachments(), &name).await;
     }
-    for name in names(&seen.claims) {
+    // Claims before their snapshots: nobody is to mind.
+    for name in names_in(&seen.claims) {
         delete(&scene.cluster.claims(), &name).await;
     }
-    scene.settle(&Expected::new()).await;
+    for name in names_in(&seen.snapshots) {
+        delete(&scene.cluster.snapshots(), &name).await;
+    }
+    scene.settle(&Expected::default()).await;
 }
 
-/// Stops the sidecars as a kubelet does: each ends well, and nothing is under way any more.
+/// Stops the replicas as a kubelet does: each ends well, and nothing is under way any more.
 async fn leave(scene: &mut Scene<'_>) {
-    for number in 0..scene.sidecars.len() {
+    for number in 0..scene.replicas.len() {
         scene.revive();
-        scene.sidecars[number].terminate();
-        let status = scene.sidecars[number].ended().await;
+        scene.replicas[number].terminate();
+        let status = scene.replicas[number].ended().await;
         if !status.success() {
+            let role = scene.replicas[number].role().name();
             scene.fail(&[Wrong {
-                what: format!("after SIGTERM the sidecar ended with {status}"),
+                what: format!("after SIGTERM the {role} ended with {status}"),
                 traces: vec!["ERROR".to_owned()],
             }]);
         }

@@ -7,20 +7,20 @@ use std::{
 };
 
 use devcluster::testing::ControlPlane;
+use serde_json::json;
+use stowage_api::CrdGroup;
 use stowage_csi::testing::{DriverProcess, Mishap, Moment as Side, Trouble};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
 use crate::{
-    account::{Expected, Storage, Wrong, wrong},
+    account::{Expected, Storage, VolumeKept, Wrong, wrong},
     cluster::{Cluster, PATIENCE},
     logs::lines_about,
     plan::{Moment, NODES, Random},
-    sidecar::Sidecar,
+    replica::{Replica, Role},
 };
 
-/// A fault waits so long for the call that it is to interrupt.
-const LONGEST_WAIT: Duration = Duration::from_millis(1500);
 /// So many log lines are shown for each thing that is wrong.
 const LINES: usize = 8;
 
@@ -35,16 +35,27 @@ const ELECTION: [&str; 4] = [
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    SidecarKilled,
-    LeaderKilled,
+    /// All replicas of a role.
+    Killed(Role),
+    LeaderKilled(Role),
     DriverKilled,
     ApiServerStopped,
+}
+
+/// What a scene consists of.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub name: &'static str,
+    pub replicas: usize,
+    /// There are snapshots, and a controller for them. It works for the whole cluster: one scene at a time.
+    pub snapshots: bool,
+    pub seed: u64,
 }
 
 pub struct Scene<'a> {
     pub plane: &'a ControlPlane,
     pub cluster: Cluster,
-    pub sidecars: Vec<Sidecar>,
+    pub replicas: Vec<Replica>,
     pub random: Random,
     seed: u64,
     driver: DriverProcess,
@@ -55,14 +66,19 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// Prepares everything and starts the driver; no sidecar runs yet.
-    pub async fn set(plane: &'a ControlPlane, name: &str, replicas: usize, seed: u64) -> Self {
+    /// Prepares everything and starts the driver; no replica runs yet.
+    pub async fn set(plane: &'a ControlPlane, setting: Setting) -> Self {
+        let Setting { name, seed, .. } = setting;
         let logs = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join("faults")
             .join(name);
         _ = fs::remove_dir_all(&logs);
         fs::create_dir_all(&logs).unwrap();
-        let cluster = Cluster::prepare(plane.kubeconfig(), name).await;
+        let mut cluster = Cluster::prepare(plane.kubeconfig(), name).await;
+        if setting.snapshots {
+            install_snapshots(plane);
+            cluster.prepare_snapshots().await;
+        }
         for node in 0..NODES {
             let node = cluster.node(node);
             plane.add_node(&node, &cluster.driver, &[]).unwrap();
@@ -71,25 +87,13 @@ impl<'a> Scene<'a> {
         let own_name = format!("--name={}", cluster.driver);
         let without = "--without=VOLUME_ACCESSIBILITY_CONSTRAINTS";
         let log = format!("--log={}", logs.join("driver.log").display());
-        let driver = DriverProcess::start(state.path(), &[&own_name, without, &log]).unwrap();
-        let mut arguments = vec![
-            format!("--csi-address={}", driver.endpoint()),
-            format!("--kubeconfig={}", plane.kubeconfig().display()),
-            format!("--leader-election-namespace={name}"),
-            "--health-port=0".to_owned(),
-            "--retry-interval-start=100ms".to_owned(),
-            "--retry-interval-max=2s".to_owned(),
-        ];
-        if replicas > 1 {
-            arguments.extend(ELECTION.map(str::to_owned));
-        }
-        let sidecars = (0..replicas).map(|number| {
-            let log = logs.join(format!("sidecar-{number}.log"));
-            Sidecar::new(arguments.clone(), log)
-        });
+        // There is no kubelet that would do a node's part.
+        let grows = "--expands-without-node";
+        let arguments = [own_name.as_str(), without, grows, &log];
+        let driver = DriverProcess::start(state.path(), &arguments).unwrap();
         let mut scene = Self {
             plane,
-            sidecars: sidecars.collect(),
+            replicas: Vec::new(),
             cluster,
             random: Random::new(seed),
             seed,
@@ -97,14 +101,46 @@ impl<'a> Scene<'a> {
             _state: state,
             logs,
         };
+        for number in 0..setting.replicas {
+            scene.add_replica(Role::Sidecar, number, setting);
+            if setting.snapshots {
+                scene.add_replica(Role::SnapshotController, number, setting);
+            }
+        }
         scene.slow_the_driver();
         scene
     }
 
-    pub fn start_sidecars(&mut self) {
-        for sidecar in &mut self.sidecars {
-            sidecar.start(&[]);
+    fn add_replica(&mut self, role: Role, number: usize, setting: Setting) {
+        let mut arguments = vec![
+            format!("--kubeconfig={}", self.plane.kubeconfig().display()),
+            format!("--leader-election-namespace={}", setting.name),
+            "--retry-interval-start=100ms".to_owned(),
+            "--retry-interval-max=2s".to_owned(),
+        ];
+        arguments.extend(match role {
+            Role::Sidecar => vec![
+                format!("--csi-address={}", self.driver.endpoint()),
+                "--health-port=0".to_owned(),
+            ],
+            Role::SnapshotController => vec!["--http-endpoint=".to_owned()],
+        });
+        if setting.replicas > 1 {
+            arguments.extend(ELECTION.map(str::to_owned));
         }
+        let log = self.logs.join(format!("{}-{number}.log", role.name()));
+        self.replicas.push(Replica::new(role, arguments, log));
+    }
+
+    pub fn start_replicas(&mut self) {
+        for replica in &mut self.replicas {
+            replica.start(&[]);
+        }
+    }
+
+    /// The one sidecar of a scene that has nothing else.
+    pub fn sidecar(&mut self) -> &mut Replica {
+        &mut self.replicas[0]
     }
 
     /// Calls take a while, most of it after they have had their effect: that is where a kill hurts.
@@ -114,6 +150,9 @@ impl<'a> Scene<'a> {
             "DeleteVolume",
             "ControllerPublishVolume",
             "ControllerUnpublishVolume",
+            "ControllerExpandVolume",
+            "CreateSnapshot",
+            "DeleteSnapshot",
         ] {
             let before = self.random.milliseconds(0..30);
             let after = self.random.milliseconds(50..200);
@@ -133,8 +172,8 @@ impl<'a> Scene<'a> {
     pub async fn wait_for(&mut self, moment: Moment, begun: u64) {
         match moment {
             Moment::After(time) => sleep(time).await,
-            Moment::InCall(rpc) => {
-                let give_up = Instant::now() + LONGEST_WAIT;
+            Moment::InCall(rpc, longest) => {
+                let give_up = Instant::now() + longest;
                 while self.calls(rpc) == begun && Instant::now() < give_up {
                     sleep(Duration::from_millis(3)).await;
                 }
@@ -146,10 +185,14 @@ impl<'a> Scene<'a> {
     /// Lets something go wrong.
     pub async fn strike(&mut self, fault: Fault) {
         match fault {
-            Fault::SidecarKilled => self.sidecars[0].kill(),
-            Fault::LeaderKilled => {
-                let leader = self.leader().await;
-                self.sidecars[leader].kill();
+            Fault::Killed(role) => {
+                let all = self.replicas.iter_mut();
+                all.filter(|replica| replica.role() == role)
+                    .for_each(Replica::kill);
+            }
+            Fault::LeaderKilled(role) => {
+                let leader = self.leader(role).await;
+                self.replicas[leader].kill();
             }
             Fault::DriverKilled => self.driver.kill(),
             Fault::ApiServerStopped => self.plane.stop().unwrap(),
@@ -159,26 +202,34 @@ impl<'a> Scene<'a> {
     /// Ends a fault.
     pub fn mend(&mut self, fault: Fault) {
         match fault {
-            Fault::SidecarKilled | Fault::LeaderKilled => {
-                let gone = self.sidecars.iter_mut().filter(|sidecar| !sidecar.runs());
-                gone.for_each(|sidecar| sidecar.start(&[]));
+            Fault::Killed(role) | Fault::LeaderKilled(role) => {
+                let all = self.replicas.iter_mut();
+                all.filter(|replica| replica.role() == role && !replica.runs())
+                    .for_each(|replica| replica.start(&[]));
             }
             Fault::DriverKilled => {
                 self.driver.start_again().unwrap();
                 self.slow_the_driver();
             }
-            Fault::ApiServerStopped => self.plane.start_again().unwrap(),
+            Fault::ApiServerStopped => {
+                self.plane.start_again().unwrap();
+                // Kubernetes' own controllers ask again after pauses that grow with every outage: fresh ones bind at once.
+                self.plane.stop_controllers().unwrap();
+                self.plane.start_controllers().unwrap();
+            }
         }
     }
 
     /// The replica that leads, as soon as one does.
-    async fn leader(&mut self) -> usize {
+    async fn leader(&mut self, role: Role) -> usize {
         let give_up = Instant::now() + PATIENCE;
         loop {
             self.revive();
-            if let Some(holder) = self.cluster.leader().await {
-                let leads = |sidecar: &Sidecar| sidecar.runs() && sidecar.has_led_as(&holder);
-                if let Some(found) = self.sidecars.iter().position(leads) {
+            if let Some(holder) = self.cluster.leader(role).await {
+                let leads = |replica: &Replica| {
+                    replica.role() == role && replica.runs() && replica.has_led_as(&holder)
+                };
+                if let Some(found) = self.replicas.iter().position(leads) {
                     return found;
                 }
             }
@@ -190,29 +241,45 @@ impl<'a> Scene<'a> {
     /// Starts replicas again that ended by themselves, as a kubelet does. One that has lost its lease may end, and on a
     /// busy machine that happens; without election nobody may.
     pub fn revive(&mut self) {
-        let elected = self.sidecars.len() > 1;
-        for number in 0..self.sidecars.len() {
-            if let Some(status) = self.sidecars[number].has_ended() {
-                let text = format!("a sidecar ended by itself with {status}");
-                if !elected {
-                    self.fail(&[Wrong {
-                        what: text,
-                        traces: vec!["ERROR".to_owned()],
-                    }]);
-                }
-                println!("{}: {text}", self.cluster.name);
-                self.sidecars[number].start(&[]);
+        for number in 0..self.replicas.len() {
+            let Some(status) = self.replicas[number].has_ended() else {
+                continue;
+            };
+            let role = self.replicas[number].role();
+            let all = self.replicas.iter();
+            let elected = all.filter(|replica| replica.role() == role).count() > 1;
+            let text = format!("a {} ended by itself with {status}", role.name());
+            if !elected {
+                self.fail(&[Wrong {
+                    what: text,
+                    traces: vec!["ERROR".to_owned()],
+                }]);
             }
+            println!("{}: {text}", self.cluster.name);
+            self.replicas[number].start(&[]);
         }
     }
 
     /// What the driver has, whether it runs or not.
     pub fn storage(&self) -> Storage {
         let driver = self.driver.look().unwrap();
-        let volumes = driver.volumes().into_iter();
+        let volumes = driver.volumes().into_iter().map(|volume| {
+            let kept = VolumeKept {
+                name: volume.name,
+                size: volume.size,
+                restored: volume.source.is_some(),
+            };
+            (volume.id, kept)
+        });
+        let snapshots = driver.snapshots().into_iter();
+        let deleted = driver.deleted_snapshots().into_iter();
         let publications = driver.publications().into_iter();
         Storage {
-            volumes: volumes.map(|volume| (volume.id, volume.name)).collect(),
+            volumes: volumes.collect(),
+            snapshots: snapshots
+                .map(|kept| (kept.snapshot.snapshot_id, kept.name))
+                .collect(),
+            deleted_snapshots: deleted.map(|kept| kept.name).collect(),
             publications: publications
                 .map(|publication| (publication.volume_id, publication.node_id))
                 .collect(),
@@ -268,4 +335,15 @@ impl<'a> Scene<'a> {
     pub fn clear(self) {
         _ = fs::remove_dir_all(&self.logs);
     }
+}
+
+/// Gives a cluster the kinds of snapshots. Called twice: it has them.
+fn install_snapshots(plane: &ControlPlane) {
+    let definitions = serde_json::to_value(CrdGroup::Snapshots.crds()).unwrap();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": definitions}).to_string();
+    plane
+        .kubectl_with_input(&["apply", "-f", "-"], &list)
+        .unwrap();
+    let established = ["wait", "--for=condition=Established", "crd", "--all"];
+    plane.kubectl(&established).unwrap();
 }

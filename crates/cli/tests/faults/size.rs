@@ -2,12 +2,14 @@
 
 use std::{env, str::FromStr, sync::OnceLock, time::Duration};
 
-use crate::{plan::Size, scenario::Scenario};
+use crate::{plan::Size, scenario::Scenario, scene::Setting};
 
 /// The size of all scenarios.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     pub claims: usize,
+    /// Claims that grow, with a snapshot and what is restored from it.
+    pub lines: usize,
     /// Of the sidecar.
     pub kills: usize,
     pub driver_kills: usize,
@@ -21,20 +23,34 @@ impl Scale {
     pub fn size(&self, part: usize, faults: usize) -> Size {
         Size {
             claims: self.claims / part,
+            lines: 0,
             faults: faults.max(1),
             attach: true,
+        }
+    }
+
+    /// The same with one part in `part` of the lines, and no other claims.
+    pub fn size_of_lines(&self, part: usize, faults: usize) -> Size {
+        Size {
+            claims: 0,
+            lines: self.lines / part,
+            faults: faults.max(1),
+            attach: false,
         }
     }
 
     /// One replica, and nothing happens to it.
     pub fn scenario(&self, name: &'static str) -> Scenario {
         Scenario {
-            name,
+            setting: Setting {
+                name,
+                replicas: 1,
+                snapshots: false,
+                seed: self.seed,
+            },
             faults: &[],
-            replicas: 1,
             size: self.size(1, 1),
-            lasts: Duration::ZERO,
-            seed: self.seed,
+            outage: Duration::ZERO,
         }
     }
 
@@ -42,6 +58,7 @@ impl Scale {
     pub fn get() -> Self {
         Self {
             claims: variable("STOWAGE_SOAK_CLAIMS", 100),
+            lines: variable("STOWAGE_SOAK_SNAPSHOTS", 20),
             kills: variable("STOWAGE_SOAK_KILLS", 10),
             driver_kills: variable("STOWAGE_SOAK_DRIVER_KILLS", 5),
             outage: Duration::from_secs(variable("STOWAGE_SOAK_OUTAGE_SECONDS", 5)),

@@ -133,6 +133,11 @@ impl MemoryDriver {
         self.state().deleted_volumes.clone()
     }
 
+    /// Snapshots that were deleted, oldest first; those of groups are not remembered.
+    pub fn deleted_snapshots(&self) -> Vec<KeptSnapshot> {
+        self.state().deleted_snapshots.clone()
+    }
+
     /// In which ways volumes were published on the node.
     pub fn accesses(&self) -> Vec<Access> {
         self.state().seen.iter().copied().collect()

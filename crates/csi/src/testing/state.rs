@@ -134,7 +134,7 @@ pub(super) struct State {
     pub(super) publications: BTreeMap<(String, String), Publication>,
     /// What was deleted, for a fault that does not forget.
     pub(super) deleted_volumes: Vec<String>,
-    pub(super) deleted_snapshots: Vec<Snapshot>,
+    pub(super) deleted_snapshots: Vec<KeptSnapshot>,
     pub(super) longest_id: usize,
     /// Ids by name.
     volume_names: BTreeMap<String, String>,
@@ -200,7 +200,7 @@ impl State {
             Change::SnapshotGone(id) => {
                 if let Some(kept) = self.snapshots.remove(&id) {
                     self.snapshot_names.remove(&kept.name);
-                    self.deleted_snapshots.push(kept.snapshot);
+                    self.deleted_snapshots.push(kept);
                 }
             }
             Change::Published(publication) => {

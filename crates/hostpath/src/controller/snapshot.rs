@@ -14,7 +14,10 @@ use super::inspect::token;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::id::{Id, Kind};
-use crate::state::{Area, Image, SnapshotRecord, Stage, StateError, VolumeRecord, now_unix_ms};
+use crate::state::{
+    Area, GroupRecord, Image, SnapshotRecord, Stage, StateError, VolumeRecord, from_unix_ms,
+    now_unix_ms,
+};
 
 /// Takes a snapshot, complete and ready when this returns.
 pub(super) async fn create(
@@ -71,6 +74,7 @@ async fn take(
         access: volume.access,
         filesystem: volume.filesystem,
         created_unix_ms: now_unix_ms(),
+        group: None,
     };
     let taken = fill(driver, (&source, &volume), image, record).await;
     if taken.is_err() {
@@ -101,7 +105,9 @@ pub(super) async fn delete(
         return Ok(DeleteSnapshotResponse {});
     };
     let _guard = driver.locks.lock(&request.snapshot_id)?;
-    let known = driver.read::<SnapshotRecord>(&id).await?.is_some();
+    let record = driver.read::<SnapshotRecord>(&id).await?;
+    let known = record.is_some();
+    refuse_member(&driver, record).await?;
     let store = driver.store.clone();
     blocking(move || {
         let image = if known {
@@ -118,6 +124,22 @@ pub(super) async fn delete(
     })
     .await?;
     Ok(DeleteSnapshotResponse {})
+}
+
+/// A member goes with its group. One whose group was lost may go by itself: nothing else could remove it.
+async fn refuse_member(driver: &Driver, record: Option<SnapshotRecord>) -> Result<(), Error> {
+    let Some((id, group)) = record.and_then(|record| Some((record.id, record.group?))) else {
+        return Ok(());
+    };
+    let group_id = Id::parse(Kind::Group, &group);
+    let exists = match &group_id {
+        Some(id) => driver.read::<GroupRecord>(id).await?.is_some(),
+        None => false,
+    };
+    if exists {
+        return Err(Error::GroupMember { id, group });
+    }
+    Ok(())
 }
 
 /// One snapshot.
@@ -179,13 +201,13 @@ fn entry(record: &SnapshotRecord) -> list_snapshots_response::Entry {
     }
 }
 
-fn describe(record: &SnapshotRecord) -> Snapshot {
+pub(crate) fn describe(record: &SnapshotRecord) -> Snapshot {
     Snapshot {
         size_bytes: i64::try_from(record.bytes).unwrap_or(i64::MAX),
         snapshot_id: record.id.clone(),
         source_volume_id: record.source_volume.clone(),
-        creation_time: Some(Timestamp::from(record.created())),
+        creation_time: Some(Timestamp::from(from_unix_ms(record.created_unix_ms))),
         ready_to_use: true,
-        group_snapshot_id: String::new(),
+        group_snapshot_id: record.group.clone().unwrap_or_default(),
     }
 }

@@ -74,7 +74,9 @@ impl Driver {
             Ok(backing) => Ok((path, backing)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(match place.area {
                 Area::Inline => Error::VolumeMissing(text.to_owned()),
-                Area::Volumes | Area::Snapshots => StateError::ImageLost { path }.into(),
+                Area::Volumes | Area::Snapshots | Area::Groups => {
+                    StateError::ImageLost { path }.into()
+                }
             }),
             Err(error) => Err(Error::io("examining", path)(error)),
         }

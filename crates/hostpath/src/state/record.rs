@@ -70,6 +70,9 @@ pub(crate) struct SnapshotRecord {
     #[serde(with = "filesystem_name")]
     pub(crate) filesystem: FsKind,
     pub(crate) created_unix_ms: u64,
+    /// The group it was taken with, and goes with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) group: Option<String>,
 }
 
 impl Record for VolumeRecord {
@@ -104,10 +107,9 @@ pub(crate) fn now_unix_ms() -> u64 {
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
-impl SnapshotRecord {
-    pub(crate) fn created(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_millis(self.created_unix_ms)
-    }
+/// A moment of a record.
+pub(crate) fn from_unix_ms(moment: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(moment)
 }
 
 #[derive(Serialize, Deserialize)]

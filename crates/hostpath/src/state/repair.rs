@@ -8,7 +8,9 @@ use std::fs;
 use stowage_csi::host::copy::sweep_unfinished;
 use stowage_csi::host::loopdev::Loops;
 
-use super::{Area, Record, SCRATCH, SnapshotRecord, Stage, StateError, Store, VolumeRecord};
+use super::{
+    Area, GroupRecord, Record, SCRATCH, SnapshotRecord, Stage, StateError, Store, VolumeRecord,
+};
 use crate::error::chain;
 use crate::id::Key;
 
@@ -27,7 +29,9 @@ pub(crate) fn repair(store: &Store, loops: &Loops) -> Result<(), StateError> {
             tracing::info!(swept, directory, "Removed half-written state files.");
         }
     }
-    for area in [Area::Volumes, Area::Snapshots] {
+    // Before images without record are removed: those of a group that was taken get theirs.
+    store.settle_groups()?;
+    for area in [Area::Volumes, Area::Snapshots, Area::Groups] {
         for key in without_record(store, area)? {
             remove_unfinished(store, loops, area, &key)?;
         }
@@ -122,7 +126,8 @@ fn remove_unfinished(
 /// Reads every record and reports those that are damaged. Takes its time where there are many.
 pub(crate) fn audit(store: &Store) -> Result<(), StateError> {
     audit_area::<VolumeRecord>(store)?;
-    audit_area::<SnapshotRecord>(store)
+    audit_area::<SnapshotRecord>(store)?;
+    audit_area::<GroupRecord>(store)
 }
 
 fn audit_area<R: Record>(store: &Store) -> Result<(), StateError> {

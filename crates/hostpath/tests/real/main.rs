@@ -13,6 +13,7 @@
 //! - `trouble`: damaged state, full disks, missing tools, foreign mounts.
 //! - `crash`: `kill -9` in the middle.
 //! - `shared`: two processes on one state directory.
+//! - `groups`: snapshots of several volumes at one moment, all or none.
 //! - `hostile`: names and ids that nobody should send.
 //! - `model`: random sequences of calls against a simple model, and the same call many times at once.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -35,6 +36,7 @@ mod books;
 mod conformance;
 mod copies;
 mod crash;
+mod groups;
 mod hostile;
 mod inline;
 mod lifecycle;

@@ -9,6 +9,7 @@ use stowage_csi::client::{ClientOptions, Connection};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
 use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::group_controller_client::GroupControllerClient;
 use stowage_csi::proto::csi::identity_client::IdentityClient;
 use stowage_csi::proto::csi::node_client::NodeClient;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
@@ -34,6 +35,7 @@ pub struct Rig {
     pub state: PathBuf,
     pub identity: IdentityClient<Connection>,
     pub controller: ControllerClient<Connection>,
+    pub group: GroupControllerClient<Connection>,
     pub node: NodeClient<Connection>,
     stop: CancellationToken,
     served: JoinHandle<Result<(), StartError>>,
@@ -98,6 +100,7 @@ impl Rig {
             state,
             identity: IdentityClient::new(connection.clone()),
             controller: ControllerClient::new(connection.clone()),
+            group: GroupControllerClient::new(connection.clone()),
             node: NodeClient::new(connection),
             stop,
             served,
@@ -163,6 +166,52 @@ impl Rig {
             ..DeleteSnapshotRequest::default()
         };
         self.controller.clone().delete_snapshot(request).await?;
+        Ok(())
+    }
+
+    pub async fn take_group(
+        &self,
+        name: &str,
+        volumes: &[&str],
+    ) -> Result<VolumeGroupSnapshot, Status> {
+        let request = CreateVolumeGroupSnapshotRequest {
+            name: name.to_owned(),
+            source_volume_ids: volumes.iter().map(|id| (*id).to_owned()).collect(),
+            ..Default::default()
+        };
+        let mut group = self.group.clone();
+        let answer = group.create_volume_group_snapshot(request).await?;
+        Ok(answer.into_inner().group_snapshot.unwrap())
+    }
+
+    pub async fn get_group(
+        &self,
+        id: &str,
+        members: Vec<String>,
+    ) -> Result<VolumeGroupSnapshot, Status> {
+        let request = GetVolumeGroupSnapshotRequest {
+            group_snapshot_id: id.to_owned(),
+            snapshot_ids: members,
+            ..Default::default()
+        };
+        let answer = self
+            .group
+            .clone()
+            .get_volume_group_snapshot(request)
+            .await?;
+        Ok(answer.into_inner().group_snapshot.unwrap())
+    }
+
+    pub async fn delete_group(&self, id: &str, members: Vec<String>) -> Result<(), Status> {
+        let request = DeleteVolumeGroupSnapshotRequest {
+            group_snapshot_id: id.to_owned(),
+            snapshot_ids: members,
+            ..Default::default()
+        };
+        self.group
+            .clone()
+            .delete_volume_group_snapshot(request)
+            .await?;
         Ok(())
     }
 
@@ -317,6 +366,7 @@ impl Rig {
         for area in [
             "volumes",
             "snapshots",
+            "groups",
             "inline",
             "frozen",
             "scratch",

@@ -121,16 +121,25 @@ fn builtin_node(driver: &ValidDriver, builtin: &Builtin, template: &PodTemplate)
 }
 
 fn builtin_common(driver: &ValidDriver, port: u16) -> Vec<String> {
-    let mut args = vec![
-        format!("--csi-address={}", driver.paths.socket_in_sidecar()),
-        format!("--driver-name={}", driver.driver_name),
-    ];
+    let mut args = vec![format!(
+        "--csi-address={}",
+        driver.paths.socket_in_sidecar()
+    )];
+    if is_csi_name(&driver.driver_name) {
+        args.push(format!("--driver-name={}", driver.driver_name));
+    }
     match driver.probe {
         Some(probe) => args.extend(health(probe, port)),
         // Without a flag it opens its default port, which nobody would ask.
         None => args.push("--health-port=0".to_owned()),
     }
     args
+}
+
+/// Names of 2018 may have more in them than the specification allows; the sidecar expects none of those.
+fn is_csi_name(name: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    name.chars().all(is_inner) && name.ends_with(|c: char| c.is_ascii_alphanumeric())
 }
 
 /// The driver has as long to answer as the kubelet waits.

@@ -17,7 +17,7 @@ pub struct ResizeArgs {
     pub resizer_timeout: Option<Duration>,
 
     /// Like --worker-threads, to resize only
-    #[arg(long, value_name = "NUMBER", help_heading = HEADING, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, alias = "workers", value_name = "NUMBER", help_heading = HEADING, value_parser = clap::value_parser!(u16).range(1..))]
     pub resizer_worker_threads: Option<u16>,
 
     /// After a driver refused to resize a volume in use, wait until no pod uses it; pods are watched only then

@@ -27,7 +27,7 @@ impl DriverNode {
     /// Reads a CSINode. `None`: the driver is not registered there.
     pub(crate) fn read(wire: WireCsiNode, driver: &str) -> Option<Self> {
         let name = wire.metadata.name?;
-        let mut drivers = wire.spec.drivers.into_iter();
+        let mut drivers = wire.spec.drivers.unwrap_or_default().into_iter();
         let registered = drivers.find(|registered| registered.name == driver)?;
         Some(Self {
             name,
@@ -56,5 +56,20 @@ impl Cached for DriverNode {
 impl Cached for NodeLabels {
     fn key(&self) -> &str {
         &self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The server writes it so, and one such node must not end the watch of all.
+    #[test]
+    fn a_node_whose_drivers_are_null_has_none() {
+        let object = json!({"metadata": {"name": "n"}, "spec": {"drivers": null}});
+        let wire: WireCsiNode = serde_json::from_value(object).unwrap();
+        assert_eq!(DriverNode::read(wire, "csi"), None);
     }
 }

@@ -219,7 +219,8 @@ pub(crate) struct VolumeStatus {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct CsiNodeSpec {
-    pub(crate) drivers: Vec<NodeDriver>,
+    /// A node without drivers says `null`.
+    pub(crate) drivers: Option<Vec<NodeDriver>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -162,7 +162,16 @@ impl Writer {
 
 fn explain(verb: &'static str, kind: String, error: kube::Error) -> WriteError {
     match error {
-        kube::Error::Api(status) if status.code == 404 => WriteError::Gone,
+        // A server that has just started does not serve the kind yet: it says 404 too, and names no object.
+        kube::Error::Api(status)
+            if status.code == 404
+                && status
+                    .details
+                    .as_ref()
+                    .is_some_and(|it| !it.name.is_empty()) =>
+        {
+            WriteError::Gone
+        }
         kube::Error::Api(status) if status.code == 403 => WriteError::Forbidden { verb, kind },
         kube::Error::Api(status) if matches!(status.code, 409 | 422) => {
             WriteError::Refused(kind, status.message.clone())

@@ -360,6 +360,25 @@ async fn a_snapshot_that_cannot_be_restored_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_claim_smaller_than_its_snapshot_says_how_much_it_takes() {
+    let rig = Rig::plain().await;
+    install_kinds(&rig).await;
+    let _sidecar = rig.sidecar(&[]);
+    let volume = with_original(&rig).await;
+    let none = json!({});
+    snapshot(&rig, "monday", &volume, none.clone(), none).await;
+    let mut small = restored("monday");
+    small["spec"]["resources"] = json!({"requests": {"storage": "500Mi"}});
+    rig.claim("small", small).await;
+    let says = "it has 1073741824 bytes and the claim asks for 524288000: ask for at least as much";
+    rig.event("small", "ProvisioningFailed", says).await;
+    // Nothing else is disturbed, and the driver is not asked for what it cannot do.
+    rig.claim("large", restored("monday")).await;
+    rig.bound("large").await;
+    assert_eq!(rig.driver.calls("CreateVolume"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_administrator_can_allow_a_snapshot_in_the_other_mode() {
     let rig = Rig::plain().await;
     install_kinds(&rig).await;

@@ -70,6 +70,8 @@ async fn a_size_that_cannot_be_is_tried_again_only_after_long_or_when_another_is
     scene.request("5Gi").await;
     scene.says(&["ControllerResizeError", "Resizing"]).await;
     assert!(message(&scene.claim().await).contains("code = OutOfRange"));
+    let text = "code = OutOfRange";
+    scene.rig.event("data", "VolumeResizeFailed", text).await;
     sleep(Duration::from_secs(1)).await;
     assert_eq!(scene.sizes(), [5]);
     // This server takes no smaller request; a larger one is another one, too.

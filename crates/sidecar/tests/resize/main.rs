@@ -15,4 +15,5 @@ mod crash;
 mod failing;
 mod gate;
 mod growing;
+mod interchange;
 mod scene;

@@ -12,7 +12,7 @@ use tonic::Code;
 
 use crate::rig::{Rig, create, eventually};
 
-async fn group(rig: &Rig, source: Value) -> String {
+pub async fn group(rig: &Rig, source: Value) -> String {
     let uid = format!("g-{}", rig.namespace);
     let name = format!("groupsnapcontent-{uid}");
     let object = json!({
@@ -29,7 +29,7 @@ async fn group(rig: &Rig, source: Value) -> String {
     name
 }
 
-async fn ready(rig: &Rig, name: &str) -> VolumeGroupSnapshotContent {
+pub async fn ready(rig: &Rig, name: &str) -> VolumeGroupSnapshotContent {
     let contents = rig.group_contents();
     eventually(&format!("group content {name} is ready"), async || {
         let content = contents.get(name).await.unwrap();

@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod arriving;
 mod deleting;
 mod faults;
 mod groups;
+mod interchange;
 mod making;
 mod rig;
 mod standing;

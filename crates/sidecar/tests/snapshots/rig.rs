@@ -13,6 +13,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
+use stowage_api::CrdGroup;
 use stowage_api::snapshot::{
     VolumeGroupSnapshotClass, VolumeGroupSnapshotContent, VolumeSnapshotClass,
     VolumeSnapshotContent, names,
@@ -65,11 +66,16 @@ struct Command {
 impl Rig {
     /// A rig whose driver can do everything but what `change` takes away.
     pub async fn new(change: impl FnOnce(Profile) -> Profile) -> Self {
+        let server = tokio::task::spawn_blocking(with_kinds).await.unwrap();
+        Self::on(server, change).await
+    }
+
+    /// The same on another server, which may not have the kinds of snapshots.
+    pub async fn on(server: &'static ApiServer, change: impl FnOnce(Profile) -> Profile) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("snap{number}-{}.stowage.test", std::process::id());
         let namespace = format!("snap{number}-{}", std::process::id());
-        let server = tokio::task::spawn_blocking(with_kinds).await.unwrap();
         let client = objects::connect(server.kubeconfig()).await;
         let object = json!({"metadata": {"name": namespace}});
         create::<Namespace>(&Api::all(client.clone()), object).await;
@@ -310,16 +316,19 @@ impl Sidecar {
 fn with_kinds() -> &'static ApiServer {
     static READY: OnceLock<()> = OnceLock::new();
     let server = ApiServer::shared();
-    READY.get_or_init(|| {
-        let crds = serde_json::to_value(stowage_api::crds()).unwrap();
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": crds}).to_string();
-        server
-            .kubectl_with_input(&["apply", "-f", "-"], &list)
-            .unwrap();
-        let established = ["wait", "--for=condition=Established", "crd", "--all"];
-        server.kubectl(&established).unwrap();
-    });
+    READY.get_or_init(|| install(server, &CrdGroup::ALL));
     server
+}
+
+/// Gives a server the kinds of these groups.
+pub fn install(server: &ApiServer, groups: &[CrdGroup]) {
+    let crds: Vec<_> = groups.iter().flat_map(|group| group.crds()).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": crds}).to_string();
+    server
+        .kubectl_with_input(&["apply", "-f", "-"], &list)
+        .unwrap();
+    let established = ["wait", "--for=condition=Established", "crd", "--all"];
+    server.kubectl(&established).unwrap();
 }
 
 fn endpoint(directory: &TempDir) -> Endpoint {

@@ -43,6 +43,9 @@ async fn the_default_class_of_the_driver_is_written_down_and_two_are_one_too_man
     let error = scene.error("tuesday").await;
     let expected = format!("leave the mark to one of `{first}`, `{second}`");
     assert!(error.contains(&expected), "{error}");
+    let event = rig.event("tuesday", "SetDefaultSnapshotClassFailed").await;
+    assert_eq!(event, error);
+    assert_eq!(rig.driver.snapshots().len(), 1, "monday's is not disturbed");
 
     let unmark = json!({"metadata": {"annotations": {names::SNAPSHOT.default_class: "false"}}});
     let classes = Api::<VolumeSnapshotClass>::all(rig.client.clone());

@@ -9,7 +9,7 @@ use crate::{
     scene::Scene,
 };
 
-async fn group(scene: &Scene, name: &str) {
+pub async fn group(scene: &Scene, name: &str) {
     let object = json!({
         "metadata": {"name": name},
         "spec": {
@@ -20,7 +20,7 @@ async fn group(scene: &Scene, name: &str) {
     create(&scene.groups(), object).await;
 }
 
-async fn ready(scene: &Scene, name: &str) -> VolumeGroupSnapshot {
+pub async fn ready(scene: &Scene, name: &str) -> VolumeGroupSnapshot {
     let groups = scene.groups();
     eventually(&format!("group {name} is ready"), async || {
         let group = groups.get(name).await.unwrap();
@@ -30,7 +30,7 @@ async fn ready(scene: &Scene, name: &str) -> VolumeGroupSnapshot {
     .await
 }
 
-async fn members(scene: &Scene) -> Vec<VolumeSnapshot> {
+pub async fn members(scene: &Scene) -> Vec<VolumeSnapshot> {
     let snapshots = scene.snapshots();
     eventually("both members are ready", async || {
         let all = snapshots

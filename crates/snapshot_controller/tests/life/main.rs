@@ -7,7 +7,9 @@ mod bad_input;
 mod classes;
 mod deleting;
 mod groups;
+mod interchange;
 mod kills;
+mod permissions;
 #[path = "../../../sidecar/tests/snapshots/rig.rs"]
 #[allow(dead_code, reason = "the sidecar's own tests use the rest")]
 mod rig;

@@ -29,6 +29,7 @@ pub struct Scene {
 
 /// A snapshot controller that runs in this process.
 pub struct Controller {
+    pub metrics: Metrics,
     shutdown: CancellationToken,
     running: JoinHandle<Result<(), ControllerError>>,
 }
@@ -243,6 +244,7 @@ pub fn controller(rig: &Rig, flags: &[&str]) -> Controller {
         shutdown: shutdown.clone(),
     };
     Controller {
+        metrics: process.metrics.clone(),
         shutdown,
         running: tokio::spawn(run(args, process)),
     }

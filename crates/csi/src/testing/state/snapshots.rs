@@ -97,7 +97,8 @@ impl State {
             all.clear();
         }
         if faults.has(Fault::DeletedSnapshotsListed) {
-            all.extend(self.deleted_snapshots.iter().cloned());
+            let gone = self.deleted_snapshots.iter();
+            all.extend(gone.map(|kept| kept.snapshot.clone()));
         }
         let token = if faults.has(Fault::TokenIgnored) {
             ""

@@ -163,3 +163,63 @@ fn codes_mean_what_upstream_takes_them_for() {
         assert_eq!(Refusal::of(code), expected);
     }
 }
+
+/// What the Go resizer leaves on servers that have the fields of expansions.
+fn left_by_upstream(allocated: &str, stage: &str, condition: &str) -> Progress {
+    let claim = serde_json::json!({
+        "metadata": {
+            "name": "data", "namespace": "shop", "uid": "u", "resourceVersion": "7",
+            "annotations": {"volume.kubernetes.io/node-expansion-not-required": "true"},
+        },
+        "spec": {"resources": {"requests": {"storage": "3Gi"}}},
+        "status": {
+            "phase": "Bound",
+            "capacity": {"storage": "1Gi"},
+            "allocatedResources": {"storage": allocated},
+            "allocatedResourceStatuses": {"storage": stage},
+            "conditions": [{
+                "type": condition,
+                "status": "True",
+                "lastProbeTime": null,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        },
+    });
+    Progress::read(&serde_json::from_value(claim).unwrap()).unwrap()
+}
+
+#[test]
+fn what_upstream_has_begun_is_gone_on_with_where_the_server_keeps_the_stage() {
+    for (allocated, stage, condition, size, expected) in [
+        // Nobody knows how the call for 2 ended: it is made again before that for 3.
+        (
+            "2Gi",
+            "ControllerResizeInProgress",
+            "Resizing",
+            1,
+            Step::Expand(2 * GIB),
+        ),
+        // An answer that stays the same: what is wanted now may do better.
+        (
+            "2Gi",
+            "ControllerResizeInfeasible",
+            "ControllerResizeError",
+            1,
+            Step::Expand(3 * GIB),
+        ),
+        // The node is at work, and finishes first.
+        (
+            "2Gi",
+            "NodeResizePending",
+            "FileSystemResizePending",
+            2,
+            Step::Rest,
+        ),
+        ("2Gi", "NodeResizeInProgress", "Resizing", 2, Step::Rest),
+        // The node is done; more was asked for meanwhile.
+        ("2Gi", "", "Resizing", 1, Step::Expand(3 * GIB)),
+    ] {
+        let claim = left_by_upstream(allocated, stage, condition);
+        assert_eq!(step(&claim, size, None), expected, "{stage}");
+    }
+}

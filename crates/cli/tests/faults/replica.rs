@@ -1,4 +1,4 @@
-//! `stowage sidecar controller` as a process that can be killed.
+//! Roles of the binary as processes that can be killed.
 
 use std::{
     fs::{self, OpenOptions},
@@ -10,17 +10,43 @@ use std::{
 /// Twice what the process allows itself.
 const LONGEST_END: Duration = Duration::from_secs(40);
 
+/// What a replica does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Sidecar,
+    SnapshotController,
+}
+
+impl Role {
+    /// In logs and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sidecar => "sidecar",
+            Self::SnapshotController => "snapshot-controller",
+        }
+    }
+
+    fn command(self) -> &'static [&'static str] {
+        match self {
+            Self::Sidecar => &["sidecar", "controller"],
+            Self::SnapshotController => &["snapshot-controller"],
+        }
+    }
+}
+
 /// One replica. It is killed when dropped, and also when this process ends in any other way.
-pub struct Sidecar {
+pub struct Replica {
+    role: Role,
     arguments: Vec<String>,
     log: PathBuf,
     child: Option<Child>,
 }
 
-impl Sidecar {
+impl Replica {
     /// Not started yet. All its lives write to one log.
-    pub fn new(arguments: Vec<String>, log: PathBuf) -> Self {
+    pub fn new(role: Role, arguments: Vec<String>, log: PathBuf) -> Self {
         Self {
+            role,
             arguments,
             log,
             child: None,
@@ -36,7 +62,7 @@ impl Sidecar {
         command
             .args(["--pdeathsig", "KILL", "--"])
             .arg(env!("CARGO_BIN_EXE_stowage"))
-            .args(["sidecar", "controller"])
+            .args(self.role.command())
             .args(&self.arguments)
             .args(more)
             .env_clear();
@@ -67,7 +93,8 @@ impl Sidecar {
             if let Some(status) = self.has_ended() {
                 return status;
             }
-            assert!(Instant::now() < give_up, "the sidecar does not end");
+            let name = self.role.name();
+            assert!(Instant::now() < give_up, "the {name} does not end");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -79,6 +106,10 @@ impl Sidecar {
             self.child = None;
         }
         status
+    }
+
+    pub fn role(&self) -> Role {
+        self.role
     }
 
     pub fn runs(&self) -> bool {
@@ -93,7 +124,7 @@ impl Sidecar {
     }
 }
 
-impl Drop for Sidecar {
+impl Drop for Replica {
     fn drop(&mut self) {
         self.kill();
     }

@@ -1,0 +1,112 @@
+//! Contents that the Go sidecar left in the middle of its work, and contents that people wrote by hand.
+
+use serde_json::json;
+use stowage_api::snapshot::names;
+use stowage_csi::proto::csi::{CreateSnapshotRequest, controller_server::Controller};
+
+use crate::rig::{Rig, is_marked};
+
+/// Has the driver take a snapshot, as another sidecar would have asked for it.
+async fn taken(rig: &Rig, uid: &str, volume: &str) -> String {
+    let request = CreateSnapshotRequest {
+        source_volume_id: volume.to_owned(),
+        name: format!("snapshot-{uid}-{}", rig.namespace),
+        ..CreateSnapshotRequest::default()
+    };
+    let request = tonic::Request::new(request);
+    let made = Controller::create_snapshot(&rig.driver, request).await;
+    made.unwrap().into_inner().snapshot.unwrap().snapshot_id
+}
+
+/// The annotations while the driver is being asked.
+fn marked() -> serde_json::Value {
+    json!({names::SNAPSHOT.being_created: "yes"})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_was_being_taken_is_found_by_its_name() {
+    let rig = Rig::new(|profile| profile).await;
+    rig.class(json!({})).await;
+    let volume = rig.volume("data").await;
+    let handle = taken(&rig, "u1", &volume).await;
+    let content = json!({
+        "metadata": {"annotations": marked()},
+        "spec": {"source": {"volumeHandle": volume}},
+    });
+    let content = rig.content("u1", content).await;
+    let sidecar = rig.sidecar(&[]);
+    let ready = rig.ready(&content).await;
+    assert_eq!(ready.status.unwrap().snapshot_handle, Some(handle));
+    assert_eq!(rig.driver.snapshots().len(), 1);
+    sidecar.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mark_beside_a_status_is_all_that_was_left_to_do() {
+    let rig = Rig::new(|profile| profile).await;
+    rig.class(json!({})).await;
+    let volume = rig.volume("data").await;
+    let handle = taken(&rig, "u1", &volume).await;
+    let content = json!({
+        "metadata": {"annotations": marked()},
+        "spec": {"source": {"volumeHandle": volume}},
+    });
+    let content = rig.content("u1", content).await;
+    let status = kube::api::Patch::Merge(json!({"status": {
+        "snapshotHandle": handle, "creationTime": 7, "restoreSize": 9, "readyToUse": true,
+    }}));
+    let (contents, params) = (rig.contents(), kube::api::PatchParams::default());
+    let written = contents.patch_status(&content, &params, &status).await;
+    let status = written.unwrap().status;
+    let calls = rig.driver.calls("CreateSnapshot");
+    let sidecar = rig.sidecar(&[]);
+    let freed = rig
+        .content_that(&content, "has no mark", |content| !is_marked(content))
+        .await;
+    assert_eq!(freed.status, status);
+    assert_eq!(rig.driver.calls("CreateSnapshot"), calls);
+    sidecar.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_content_that_was_being_deleted_is_deleted_with_its_snapshot() {
+    let rig = Rig::new(|profile| profile).await;
+    rig.class(json!({})).await;
+    let volume = rig.volume("data").await;
+    let handle = taken(&rig, "u1", &volume).await;
+    let source = json!({"spec": {"source": {"volumeHandle": volume}}});
+    let content = rig.content("u1", source).await;
+    let status = kube::api::Patch::Merge(json!({"status": {
+        "snapshotHandle": handle, "creationTime": 7, "restoreSize": 9, "readyToUse": true,
+    }}));
+    let (contents, params) = (rig.contents(), kube::api::PatchParams::default());
+    let written = contents.patch_status(&content, &params, &status).await;
+    written.unwrap();
+    rig.delete_content(&content).await;
+    let sidecar = rig.sidecar(&[]);
+    rig.gone(&content).await;
+    assert!(rig.driver.snapshots().is_empty());
+    sidecar.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_content_written_by_hand_needs_neither_class_nor_finalizer() {
+    let rig = Rig::new(|profile| profile).await;
+    let volume = rig.volume("data").await;
+    let handle = taken(&rig, "u1", &volume).await;
+    // As the documentation of Kubernetes shows it.
+    let by_hand = json!({
+        "metadata": {"finalizers": null},
+        "spec": {
+            "source": {"snapshotHandle": handle},
+            "volumeSnapshotClassName": null,
+            "volumeSnapshotRef": {"uid": null},
+        },
+    });
+    let content = rig.content("hand", by_hand).await;
+    let sidecar = rig.sidecar(&[]);
+    let status = rig.ready(&content).await.status.unwrap();
+    assert_eq!(status.snapshot_handle, Some(handle));
+    assert_eq!(rig.driver.snapshots().len(), 1);
+    sidecar.stop().await;
+}

@@ -1,0 +1,212 @@
+//! Snapshots, and what comes of them, with verbs for what a person does.
+
+use std::sync::OnceLock;
+
+use devcluster::testing::{Namespace, TestCluster};
+use serde_json::Value;
+use stowage_tests::{eventually, get};
+
+use super::super::claims::Pod;
+
+const SNAPSHOTS: &str = include_str!("../../../deploy/crds/snapshot.storage.k8s.io.yaml");
+const GROUPS: &str = include_str!("../../../deploy/crds/groupsnapshot.storage.k8s.io.yaml");
+const CONTROLLER: &str = include_str!("../../../deploy/snapshot-controller.yaml");
+const CLASSES: &str =
+    include_str!("../../../deploy/without-operator/hostpath-snapshot-classes.yaml");
+
+/// The name that the samples say to replace.
+pub const SAMPLE_NAME: &str = "csi-hostpath";
+/// The smallest xfs has 300 MiB.
+pub const SMALL: &str = "320Mi";
+
+/// Installs the kinds and the cluster-wide controller, once for all tests.
+pub fn install_snapshots(cluster: &TestCluster) {
+    static DONE: OnceLock<()> = OnceLock::new();
+    DONE.get_or_init(|| {
+        for manifest in [SNAPSHOTS, GROUPS, CONTROLLER] {
+            cluster.apply(manifest).unwrap();
+        }
+        let rollout = ["rollout", "status", "deployment/snapshot-controller"];
+        let patience = ["--namespace=kube-system", "--timeout=120s"];
+        let arguments = [&rollout[..], &patience[..]].concat();
+        cluster.kubectl(&arguments).unwrap();
+    });
+}
+
+/// Classes for snapshots, called like the driver, and one for volumes that can grow while they are mounted.
+pub fn make_classes(cluster: &TestCluster, driver: &str) {
+    cluster
+        .apply(&CLASSES.replace(SAMPLE_NAME, driver))
+        .unwrap();
+    let class = format!(
+        "
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {{name: {driver}-xfs}}
+provisioner: {driver}
+allowVolumeExpansion: true
+parameters: {{csi.storage.k8s.io/fstype: xfs}}
+"
+    );
+    cluster.apply(&class).unwrap();
+}
+
+pub fn delete_classes(cluster: &TestCluster, driver: &str) {
+    for kind in ["volumesnapshotclass", "volumegroupsnapshotclass"] {
+        cluster.kubectl(&["delete", kind, driver]).unwrap();
+    }
+    let class = format!("{driver}-xfs");
+    cluster
+        .kubectl(&["delete", "storageclass", &class])
+        .unwrap();
+}
+
+/// A claim, from a source if there is one: `kind: ..., name: ...`.
+pub fn claim(namespace: &Namespace, name: &str, class: &str, size: &str, source: Option<&str>) {
+    let source = source.map(|source| format!("  dataSource: {{{source}}}\n"));
+    let manifest = format!(
+        "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: {name}, labels: {{claim: {name}}}}}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: {class}
+  resources: {{requests: {{storage: {size}}}}}
+{}",
+        source.unwrap_or_default()
+    );
+    namespace.apply(&manifest).unwrap();
+}
+
+pub fn of_snapshot(name: &str) -> String {
+    format!("apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: {name}")
+}
+
+pub fn of_claim(name: &str) -> String {
+    format!("kind: PersistentVolumeClaim, name: {name}")
+}
+
+pub fn snapshot(namespace: &Namespace, name: &str, claim: &str, class: &str) {
+    let manifest = format!(
+        "
+apiVersion: snapshot.storage.k8s.io/v1
+kind: VolumeSnapshot
+metadata: {{name: {name}}}
+spec:
+  volumeSnapshotClassName: {class}
+  source: {{persistentVolumeClaimName: {claim}}}
+"
+    );
+    namespace.apply(&manifest).unwrap();
+}
+
+/// A snapshot of these claims at one moment.
+pub fn group_snapshot(namespace: &Namespace, name: &str, claims: &[&str], class: &str) {
+    let manifest = format!(
+        "
+apiVersion: groupsnapshot.storage.k8s.io/v1
+kind: VolumeGroupSnapshot
+metadata: {{name: {name}}}
+spec:
+  volumeGroupSnapshotClassName: {class}
+  source:
+    selector:
+      matchExpressions:
+        - {{key: claim, operator: In, values: [{}]}}
+",
+        claims.join(", ")
+    );
+    namespace.apply(&manifest).unwrap();
+}
+
+/// Waits until a snapshot or group can be restored from.
+pub fn ready(namespace: &Namespace, kind: &str, name: &str) -> Value {
+    eventually(&format!("{kind} {name} is ready"), || {
+        get(namespace, kind, name).filter(|found| found["status"]["readyToUse"] == true)
+    })
+}
+
+/// Asks for more room, and waits until the running pod sees it.
+pub fn expand(namespace: &Namespace, claim: &str, pod: &str, size: &str) -> (u64, u64) {
+    let before = blocks(namespace, pod);
+    let patch = format!(r#"{{"spec":{{"resources":{{"requests":{{"storage":"{size}"}}}}}}}}"#);
+    namespace
+        .kubectl(&["patch", "pvc", claim, "-p", &patch])
+        .unwrap();
+    eventually("the driver has grown the volume", || {
+        let claim = get(namespace, "pvc", claim)?;
+        let conditions = claim["status"]["conditions"].as_array()?.clone();
+        let pending = |condition: &Value| condition["type"] == "FileSystemResizePending";
+        conditions.iter().any(pending).then_some(())
+    });
+    // The kubelet looks at the volumes of a pod about once a minute, and at once when the pod changes.
+    let now = ["annotate", "pod", pod, "look=now", "--overwrite"];
+    namespace.kubectl(&now).unwrap();
+    let after = eventually("the pod sees the new size", || {
+        Some(blocks(namespace, pod)).filter(|now| *now > before)
+    });
+    eventually("the claim says so", || {
+        let claim = get(namespace, "pvc", claim)?;
+        (claim["status"]["capacity"]["storage"] == size).then_some(())
+    });
+    (before, after)
+}
+
+/// The size of a running pod's volume in KiB.
+fn blocks(namespace: &Namespace, pod: &str) -> u64 {
+    let df = "df -k /data | tail -1 | awk '{print $2}'";
+    let text = namespace.kubectl(&["exec", pod, "--", "sh", "-c", df]);
+    text.unwrap().trim().parse().unwrap()
+}
+
+/// Runs a shell command in a pod that is running.
+pub fn exec(namespace: &Namespace, pod: &str, script: &str) -> String {
+    let said = namespace.kubectl(&["exec", pod, "--", "sh", "-c", script]);
+    said.unwrap().trim().to_owned()
+}
+
+/// What a pod finds on a volume that began as a copy: whether the data is whole, how far the log goes and whether it
+/// has all lines up to there, and the size in KiB.
+pub struct Found {
+    pub sums: String,
+    pub last: u64,
+    pub lines: u64,
+    pub blocks: u64,
+}
+
+const LOOK: &str = "cd /data; md5sum -c sums | tr '\\n' ' '; echo; tail -n 1 log; wc -l < log; \
+                    df -k /data | tail -1 | awk '{print $2}'";
+
+pub fn look(namespace: &Namespace, claim: &str, node: &str) -> Found {
+    let pod = format!("look-{claim}");
+    let said = Pod::new(&pod, claim, LOOK)
+        .scheduled_to(node)
+        .run(namespace);
+    let mut lines = said.lines();
+    let mut next = || {
+        lines
+            .next()
+            .unwrap_or_else(|| panic!("{said}"))
+            .trim()
+            .to_owned()
+    };
+    let sums = next();
+    let mut number = || next().parse().unwrap_or_else(|_| panic!("{said}"));
+    Found {
+        sums,
+        last: number(),
+        lines: number(),
+        blocks: number(),
+    }
+}
+
+/// What of a kind in the whole cluster belongs to a driver; `driver` is where the kind names it.
+pub fn left(cluster: &TestCluster, kind: &str, path: &str, driver: &str) -> Vec<String> {
+    let path = format!("jsonpath={{range .items[*]}}{{.metadata.name}} {{{path}}}{{'\\n'}}{{end}}");
+    let all = cluster.kubectl(&["get", kind, "-o", &path]).unwrap();
+    let ours = all
+        .lines()
+        .filter(|line| line.ends_with(&format!(" {driver}")));
+    ours.map(str::to_owned).collect()
+}
