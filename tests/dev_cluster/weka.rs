@@ -159,7 +159,11 @@ fn pods_of_two_nodes_write_on_while_the_driver_is_replaced() {
             "while true; do date >> /data/$HOSTNAME.txt; sleep 10; done",
             busy,
         )
-        .replace("claimName: pvc-wekafs-dir-api", "claimName: data");
+        .replace("claimName: pvc-wekafs-dir-api", "claimName: data")
+        .replace(
+            "      containers:",
+            "      terminationGracePeriodSeconds: 0\n      containers:",
+        );
     assert!(writers.contains("usleep"));
     namespace.apply(&writers).unwrap();
     let pods = ready_pods(&namespace, "app=csi-daemonset-app-on-dir-api", 2);
@@ -206,7 +210,7 @@ fn a_hard_quota_stops_a_writer_until_the_claim_grows() {
     let namespace = cluster().namespace("weka-hard").unwrap();
     let class = class(&namespace, &[]);
     claim(&namespace, &class, 16);
-    let fill = "dd if=/dev/zero of=/data/file bs=1M count=32 2>&1 | tail -n 1; sync; stat -c %s /data/file";
+    let fill = "dd if=/dev/zero of=/data/file bs=1M count=32 2>&1; sync; stat -c %s /data/file";
     let before = Pod::new("before", "data", fill).run(&namespace);
     assert!(before.contains("quota exceeded"), "{before}");
     let size = format!(
@@ -235,14 +239,12 @@ fn a_soft_quota_lets_a_writer_go_on_and_raises_an_alert() {
         &[("capacityEnforcement: HARD", "capacityEnforcement: SOFT")],
     );
     claim(&namespace, &class, 16);
-    let fill =
-        "dd if=/dev/zero of=/data/file bs=1M count=32 2>/dev/null; sync; stat -c %s /data/file";
+    let fill = "dd if=/dev/zero of=/data/file bs=1M count=32 2>/dev/null; sync; stat -c %s /data/file; stat -c %i /data";
     let written = Pod::new("writer", "data", fill).run(&namespace);
-    assert_eq!(written, format!("{}\n", 32 * MIB));
-    let directory = directory(weka, &namespace, "data");
-    let name = directory.file_name().unwrap().to_str().unwrap();
+    let (size, inode) = written.trim().split_once('\n').unwrap();
+    assert_eq!(size, (32 * MIB).to_string());
     let alerts = weka.ask("alerts", "wget -qO- --header \"$authorized\" $api/alerts");
-    assert!(alerts.contains(name), "{alerts}");
+    assert!(alerts.contains(inode), "inode {inode}: {alerts}");
     namespace.kubectl(&["delete", "pvc", "data"]).unwrap();
     remove_class(&namespace, &class);
 }
@@ -251,14 +253,14 @@ fn a_soft_quota_lets_a_writer_go_on_and_raises_an_alert() {
 fn pods_that_are_not_root_can_write() {
     weka();
     let namespace = cluster().namespace("weka-users").unwrap();
-    let owned = class(
+    let class = class(
         &namespace,
         &[
             ("#ownerUid: \"1000\"", "ownerUid: \"1000\""),
             ("#ownerGid: \"1000\"", "ownerGid: \"1000\""),
         ],
     );
-    claim(&namespace, &owned, 16);
+    claim(&namespace, &class, 16);
     let script =
         "id -u; echo mine > /data/file && stat -c '%u:%g' /data/file; stat -c '%a %u:%g' /data";
     let mut owner = Pod::new("owner", "data", script);
@@ -275,5 +277,5 @@ fn pods_that_are_not_root_can_write() {
     stranger.security = "{runAsUser: 4000, runAsGroup: 4000}";
     assert!(stranger.run(&namespace).contains("refused"));
     namespace.kubectl(&["delete", "pvc", "data"]).unwrap();
-    remove_class(&namespace, &owned);
+    remove_class(&namespace, &class);
 }

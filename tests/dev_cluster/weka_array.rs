@@ -1,8 +1,11 @@
 //! A simulated Weka cluster with a client on every node, and the driver that uses it, as the guide installs them.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::OnceLock;
 
+use devcluster::kubernetes::kubectl_program;
+use devcluster::process::feed;
 use devcluster::testing::TestCluster;
 
 use stowage_tests::{cluster, eventually};
@@ -52,26 +55,28 @@ impl Weka {
     /// The secret of the examples, with the words and the address of this array.
     fn tell_the_secret(&self) {
         let host = self.array(&["get", "service", "weka", "-o", "jsonpath={.spec.clusterIP}"]);
-        let (head, _) = SECRET.split_once("data:").unwrap();
+        let (head, _) = SECRET.split_once("\ndata:").unwrap();
         let data = format!(
             "stringData: {{username: admin, password: admin, organization: Root, scheme: http, \
              endpoints: '{host}:14000,{host}:14001'}}\n"
         );
-        self.cluster.apply(&format!("{head}{data}")).unwrap();
+        self.cluster.apply(&format!("{head}\n{data}")).unwrap();
     }
 
+    /// The sample, with the stand-ins in its instance from the beginning.
     fn deploy_driver(&self) {
         install_operator(self.cluster);
-        self.cluster.apply(DRIVER).unwrap();
-        let patch = [
-            "patch",
-            "csidriverdeployment",
-            "csi-wekafs",
-            "--type=json",
-            "-p",
-            STAND_INS,
-        ];
-        self.driver(&patch);
+        for document in DRIVER.split("\n---\n") {
+            if document.contains("kind: CSIDriverDeployment") {
+                let mut patch = Command::new(kubectl_program());
+                patch.args(["patch", "--local", "-f", "-", "-o", "yaml"]);
+                patch.args(["--type=json", "-p", STAND_INS]);
+                let patched = feed(&mut patch, document).unwrap();
+                self.cluster.apply(&patched).unwrap();
+            } else {
+                self.cluster.apply(document).unwrap();
+            }
+        }
     }
 
     fn wait_for_driver(&self) {
@@ -109,8 +114,14 @@ impl Weka {
              authorized=\"Authorization: Bearer $token\"; {script}"
         );
         let manifest = format!(
-            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: weka-sim}}, spec: {{restartPolicy: Never, \
-             containers: [{{name: main, image: busybox, command: [sh, -c, {script:?}]}}]}}}}"
+            "\
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: weka-sim}}
+spec:
+  restartPolicy: Never
+  containers: [{{name: main, image: busybox, command: [sh, -c, {script:?}]}}]
+"
         );
         self.cluster.apply(&manifest).unwrap();
         eventually(&format!("pod {name} ends"), || {

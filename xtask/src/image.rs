@@ -52,16 +52,17 @@ pub fn build(report: &Report) -> anyhow::Result<PathBuf> {
     Ok(archive)
 }
 
-/// Builds the simulators and makes their image. Of the debug binary: nobody waits for a second release build.
-pub fn build_simulator(report: &Report) -> anyhow::Result<()> {
+/// Builds the simulators, writes their archive, and loads it into every node of the cluster. Of the debug binary: nobody
+/// waits for a second release build.
+pub fn build_and_load_simulator(cluster: &str, report: &Report) -> anyhow::Result<()> {
     let mut cargo = workspace::cargo("build");
     cargo.args(["--package", "stowage"]);
     workspace::step(report, "Building the simulators", &mut cargo)?;
-    write_simulator(report)
+    load_simulator(cluster, report)
 }
 
-/// Makes the simulators, which were built, known to the registry of every cluster: nodes pull them when they need them.
-pub fn write_simulator(report: &Report) -> anyhow::Result<()> {
+/// The same with simulators that are built.
+pub fn load_simulator(cluster: &str, report: &Report) -> anyhow::Result<()> {
     let step = report.step(format!("Writing image {SIMULATOR}"));
     let stripped = workspace::target().join("image/stowage-sim");
     std::fs::create_dir_all(workspace::target().join("image"))?;
@@ -70,8 +71,11 @@ pub fn write_simulator(report: &Report) -> anyhow::Result<()> {
     capture(strip.arg(workspace::target().join("debug/stowage")))?;
     let mut rootfs = Rootfs::default();
     rootfs.program(PROGRAM, &stripped)?;
-    write(SIMULATOR, rootfs)?;
+    let store = write(SIMULATOR, rootfs)?;
+    let archive = workspace::target().join("image/stowage-sim.tar");
+    export(&store, SIMULATOR, &archive)?;
     step.done("");
+    load(cluster, &archive, report)?;
     Ok(())
 }
 

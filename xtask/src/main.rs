@@ -75,7 +75,7 @@ enum Verb {
         /// Only write its files here, for the Dockerfile.
         #[arg(long, value_name = "DIR")]
         rootfs: Option<PathBuf>,
-        /// Make the image of the simulated arrays instead, which nodes pull when they need it.
+        /// Make the image of the simulated arrays instead, and load it into every node.
         #[arg(long, conflicts_with = "rootfs")]
         simulator: bool,
     },
@@ -87,8 +87,12 @@ enum Verb {
     },
     /// Run everything: checks, unit, integration and end-to-end tests.
     Test(test::Options),
-    /// Show it at work: cluster, our image, a pod that runs it.
-    Demo,
+    /// Show it at work: a cluster, the operator, a driver, a pod that writes to its volume.
+    Demo {
+        /// Which driver.
+        #[arg(value_enum, default_value_t = demo::Driver::Hostpath)]
+        driver: demo::Driver,
+    },
     /// Measure it on this machine, as ratios to what the machine itself can do.
     Bench(bench::Options),
     /// Kill sidecar, driver, API server and leader again and again, and see that no volume is lost.
@@ -122,7 +126,7 @@ fn run(arguments: Arguments, report: &Report) -> anyhow::Result<ExitCode> {
         Verb::Kubectl { arguments } => return cluster::kubectl(name, &arguments),
         Verb::Image {
             simulator: true, ..
-        } => image::build_simulator(report)?,
+        } => image::build_and_load_simulator(name, report)?,
         Verb::Image {
             rootfs: Some(directory),
             ..
@@ -130,7 +134,7 @@ fn run(arguments: Arguments, report: &Report) -> anyhow::Result<ExitCode> {
         Verb::Image { rootfs: None, .. } => image::build_and_load(name, report)?,
         Verb::Check { fix } => check::run(fix, report)?,
         Verb::Test(options) => return test::run(&options, report),
-        Verb::Demo => demo::run(name, report)?,
+        Verb::Demo { driver } => demo::run(driver, name, report)?,
         Verb::Bench(options) => bench::run(&options, report)?,
         Verb::Soak(options) => soak::run(&options, report)?,
         Verb::Registry(options) => registry::run(&options)?,
@@ -148,7 +152,7 @@ fn verb_name(verb: &Verb) -> &'static str {
         Verb::Image { .. } => "image",
         Verb::Check { .. } => "check",
         Verb::Test(_) => "test",
-        Verb::Demo => "demo",
+        Verb::Demo { .. } => "demo",
         Verb::Bench(_) => "bench",
         Verb::Soak(_) => "soak",
         Verb::Registry(_) => "registry",

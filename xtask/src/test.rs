@@ -42,6 +42,7 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
                 "On the cluster of {}; tests that stop nodes are left out.",
                 kubeconfig.display()
             ));
+            build_tests(options, report)?;
             tests(options, report, |command| {
                 command.args(["--", "--skip", "dev_cluster"]);
             })?;
@@ -78,7 +79,9 @@ fn on_dev_cluster(options: &Options, report: &Report) -> anyhow::Result<()> {
         .map_err(anyhow::Error::from)
         .and_then(|_| image::build(report))
         .and_then(|archive| image::load(CLUSTER, &archive, report))
-        .and_then(|_| {
+        .and_then(|_| build_tests(options, report))
+        .and_then(|()| load_simulator(options, report))
+        .and_then(|()| {
             tests(options, report, |command| {
                 command
                     .env(CLUSTER_VARIABLE, CLUSTER)
@@ -105,32 +108,39 @@ fn on_dev_cluster(options: &Options, report: &Report) -> anyhow::Result<()> {
     result
 }
 
+/// What the user asks for replaces "everything".
+fn wanted(options: &Options) -> Vec<String> {
+    match options.cargo.as_slice() {
+        [] => vec!["--workspace".to_owned()],
+        some => some.to_vec(),
+    }
+}
+
+fn build_tests(options: &Options, report: &Report) -> anyhow::Result<()> {
+    let wanted = wanted(options);
+    let packages = wanted.iter().take_while(|argument| *argument != "--");
+    let mut command = cargo("test");
+    command.arg("--no-run").args(packages);
+    workspace::step(report, "Building the tests", &mut command)
+}
+
+/// The simulators are in the binary that everything's tests have built.
+fn load_simulator(options: &Options, report: &Report) -> anyhow::Result<()> {
+    if options.cargo.is_empty() {
+        image::load_simulator(CLUSTER, report)
+    } else {
+        image::build_and_load_simulator(CLUSTER, report)
+    }
+}
+
 fn tests(
     options: &Options,
     report: &Report,
     adapt: impl FnOnce(&mut Command),
 ) -> anyhow::Result<()> {
-    // What the user asks for replaces "everything".
-    let everything = ["--workspace".to_owned()];
-    let wanted = if options.cargo.is_empty() {
-        &everything[..]
-    } else {
-        &options.cargo
-    };
     let mut command = cargo("test");
-    command.arg("--no-fail-fast").args(wanted);
+    command.arg("--no-fail-fast").args(wanted(options));
     adapt(&mut command);
-    let packages = wanted.iter().take_while(|argument| *argument != "--");
-    workspace::step(
-        report,
-        "Building the tests",
-        cargo("test").arg("--no-run").args(packages),
-    )?;
-    // Those of everything have built it.
-    match options.cargo.is_empty() {
-        true => image::write_simulator(report)?,
-        false => image::build_simulator(report)?,
-    }
     // No bar: cargo's own lines are what one wants to see.
     report.say("... Running the tests");
     let started = Instant::now();

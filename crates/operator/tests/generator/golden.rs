@@ -81,13 +81,17 @@ fn the_samples_in_deploy_are_valid() {
     for entry in fs::read_dir(samples).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let instance = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        let config = stowage_operator::config::OperatorConfig::default();
-        let ports = stowage_operator::driver::valid::Ports::starting_at(9808);
-        let valid =
-            stowage_operator::driver_deployment::validate::validate(&instance, &config, ports);
-        assert!(valid.is_ok(), "{name}: {:?}", valid.unwrap_err());
-        seen += 1;
+        let manifest = fs::read_to_string(&path).unwrap();
+        let documents = manifest.split("\n---\n");
+        for document in documents.filter(|text| text.contains("kind: CSIDriverDeployment")) {
+            let instance = serde_saphyr::from_str(document).unwrap();
+            let config = stowage_operator::config::OperatorConfig::default();
+            let ports = stowage_operator::driver::valid::Ports::starting_at(9808);
+            let valid =
+                stowage_operator::driver_deployment::validate::validate(&instance, &config, ports);
+            assert!(valid.is_ok(), "{name}: {:?}", valid.unwrap_err());
+            seen += 1;
+        }
     }
-    assert_eq!(seen, 2);
+    assert_eq!(seen, 3);
 }
