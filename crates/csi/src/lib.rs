@@ -15,6 +15,7 @@
 //! - `testing` (a feature): what tests of drivers share, and a whole driver in memory for tests of its callers.
 
 mod call;
+pub mod causes;
 pub mod check;
 pub mod client;
 pub mod deadline;
@@ -28,6 +29,8 @@ pub mod proto;
 pub mod quantity;
 pub mod registration;
 pub mod server;
+pub mod sizes;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod usage;
 pub mod waiting;

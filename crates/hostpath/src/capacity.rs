@@ -1,7 +1,7 @@
 //! How large a volume becomes.
 
 use stowage_csi::host::filesystem::FsKind;
-use stowage_csi::proto::csi::CapacityRange;
+use stowage_csi::sizes::Range;
 
 use crate::usage::Access;
 
@@ -32,43 +32,18 @@ pub(crate) enum SizeError {
     AboveLimit { bytes: u64, limit: u64 },
 }
 
-/// The limits that a caller set; zero is none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Range {
-    pub(crate) required: u64,
-    pub(crate) limit: u64,
-}
-
-impl From<Option<&CapacityRange>> for Range {
-    fn from(range: Option<&CapacityRange>) -> Self {
-        // Negative ones were refused before.
-        let bytes = |number: i64| u64::try_from(number).unwrap_or(0);
-        range.map_or_else(Self::default, |range| Self {
-            required: bytes(range.required_bytes),
-            limit: bytes(range.limit_bytes),
-        })
+/// The smallest whole number of sectors in the range.
+fn smallest(range: Range, at_least: u64) -> Result<u64, SizeError> {
+    // What does not fit into the number is too large for every volume.
+    let sectors = range.required.max(at_least).div_ceil(SECTOR);
+    let bytes = sectors.saturating_mul(SECTOR);
+    if range.limit != 0 && bytes > range.limit {
+        return Err(SizeError::BetweenSectors {
+            required: range.required.max(at_least),
+            limit: range.limit,
+        });
     }
-}
-
-impl Range {
-    /// Whether a volume of this size is what the caller wants.
-    pub(crate) fn contains(self, bytes: u64) -> bool {
-        bytes >= self.required && (self.limit == 0 || bytes <= self.limit)
-    }
-
-    /// The smallest whole number of sectors in the range.
-    fn smallest(self, at_least: u64) -> Result<u64, SizeError> {
-        // What does not fit into the number is too large for every volume.
-        let sectors = self.required.max(at_least).div_ceil(SECTOR);
-        let bytes = sectors.saturating_mul(SECTOR);
-        if self.limit != 0 && bytes > self.limit {
-            return Err(SizeError::BetweenSectors {
-                required: self.required.max(at_least),
-                limit: self.limit,
-            });
-        }
-        Ok(bytes)
-    }
+    Ok(bytes)
 }
 
 /// What a new volume is to hold.
@@ -83,8 +58,8 @@ pub(crate) struct Content {
 /// The size of a new volume: as small as allowed, and never silently another than asked for.
 pub(crate) fn choose(range: Range, content: Content, maximum: u64) -> Result<u64, SizeError> {
     let bytes = match content.source_bytes {
-        _ if range.required > 0 => range.smallest(0)?,
-        Some(source_bytes) => range.smallest(source_bytes)?,
+        _ if range.required > 0 => smallest(range, 0)?,
+        Some(source_bytes) => smallest(range, source_bytes)?,
         None if range.limit == 0 => DEFAULT_BYTES,
         None => range.limit.min(DEFAULT_BYTES) / SECTOR * SECTOR,
     };
@@ -122,7 +97,7 @@ pub(crate) fn grow(bytes: u64, range: Range, maximum: u64) -> Result<u64, SizeEr
             limit: range.limit,
         });
     }
-    within(range.smallest(0)?, maximum)
+    within(smallest(range, 0)?, maximum)
 }
 
 fn within(bytes: u64, limit: u64) -> Result<u64, SizeError> {

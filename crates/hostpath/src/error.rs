@@ -1,6 +1,5 @@
 //! Why a call fails, and the one place where that becomes a gRPC code.
 
-use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +21,8 @@ use crate::id::NodeId;
 use crate::mutable::MutableError;
 use crate::state::StateError;
 use crate::usage::UsageError;
+
+pub(crate) use stowage_csi::causes::chain;
 
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]
@@ -204,21 +205,6 @@ impl From<Error> for Status {
     fn from(error: Error) -> Self {
         Self::new(error.code(), chain(&error))
     }
-}
-
-/// An error with all its causes. `transparent` variants tell their cause's text already.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.ends_with(&said) {
-            text += ": ";
-            text += &said;
-        }
-        cause = error.source();
-    }
-    text
 }
 
 fn state_code(error: &StateError) -> Code {

@@ -1,6 +1,6 @@
 //! How large a volume becomes.
 
-use stowage_csi::proto::csi::CapacityRange;
+use stowage_csi::sizes::Range;
 
 /// What a volume gets whose size nobody said.
 const DEFAULT_BYTES: u64 = 1 << 30;
@@ -22,52 +22,27 @@ pub(crate) enum SizeError {
     AboveLimit { bytes: u64, limit: u64 },
 }
 
-/// The limits that a caller set; zero is none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Range {
-    required: u64,
-    limit: u64,
-}
-
-impl From<Option<&CapacityRange>> for Range {
-    fn from(range: Option<&CapacityRange>) -> Self {
-        // Negative ones were refused before.
-        let bytes = |number: i64| u64::try_from(number).unwrap_or(0);
-        range.map_or_else(Self::default, |range| Self {
-            required: bytes(range.required_bytes),
-            limit: bytes(range.limit_bytes),
-        })
+/// The size of a new volume.
+pub(crate) fn choose(range: Range) -> u64 {
+    match (range.required, range.limit) {
+        (0, 0) => DEFAULT_BYTES,
+        (0, limit) => limit.min(DEFAULT_BYTES),
+        (required, _) => required,
     }
 }
 
-impl Range {
-    /// Whether a volume of this size is what the caller wants.
-    pub(crate) fn contains(self, bytes: u64) -> bool {
-        bytes >= self.required && (self.limit == 0 || bytes <= self.limit)
+/// The size of a volume that has `bytes` and is to grow into the range; its own if that is enough.
+pub(crate) fn grow(bytes: u64, range: Range) -> Result<u64, SizeError> {
+    if bytes < range.required {
+        return Ok(range.required);
     }
-
-    /// The size of a new volume.
-    pub(crate) fn choose(self) -> u64 {
-        match (self.required, self.limit) {
-            (0, 0) => DEFAULT_BYTES,
-            (0, limit) => limit.min(DEFAULT_BYTES),
-            (required, _) => required,
-        }
+    if range.contains(bytes) {
+        return Ok(bytes);
     }
-
-    /// The size of a volume that has `bytes` and is to grow into the range; its own if that is enough.
-    pub(crate) fn grow(self, bytes: u64) -> Result<u64, SizeError> {
-        if bytes < self.required {
-            return Ok(self.required);
-        }
-        if self.contains(bytes) {
-            return Ok(bytes);
-        }
-        Err(SizeError::AboveLimit {
-            bytes,
-            limit: self.limit,
-        })
-    }
+    Err(SizeError::AboveLimit {
+        bytes,
+        limit: range.limit,
+    })
 }
 
 /// A quota cannot promise more than the filesystem has, where that is known.
@@ -80,11 +55,6 @@ pub(crate) fn check_fits(filesystem: &str, bytes: u64, total: u64) -> Result<(),
         bytes,
         total,
     })
-}
-
-/// A number of bytes as the protocol carries it.
-pub(crate) fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -104,18 +74,18 @@ mod tests {
             (7, 0, 7),
             (7, 9, 7),
         ] {
-            assert_eq!(range(required, limit).choose(), bytes);
+            assert_eq!(choose(range(required, limit)), bytes);
         }
     }
 
     #[test]
     fn a_volume_grows_and_does_not_shrink() {
-        assert_eq!(range(8, 0).grow(4), Ok(8));
-        assert_eq!(range(4, 0).grow(4), Ok(4));
-        assert_eq!(range(1, 0).grow(4), Ok(4));
-        assert_eq!(range(1, 8).grow(4), Ok(4));
+        assert_eq!(grow(4, range(8, 0)), Ok(8));
+        assert_eq!(grow(4, range(4, 0)), Ok(4));
+        assert_eq!(grow(4, range(1, 0)), Ok(4));
+        assert_eq!(grow(4, range(1, 8)), Ok(4));
         assert_eq!(
-            range(1, 2).grow(4),
+            grow(4, range(1, 2)),
             Err(SizeError::AboveLimit { bytes: 4, limit: 2 })
         );
     }

@@ -1,6 +1,5 @@
 //! Why a call fails, and the one place where that becomes a gRPC code.
 
-use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;
 
@@ -19,6 +18,8 @@ use crate::parameters::ParameterError;
 use crate::procfs::ClientError;
 use crate::rest::ApiError;
 use crate::rest::error::AccessError;
+
+pub(crate) use stowage_csi::causes::chain;
 
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]
@@ -192,21 +193,6 @@ impl From<Error> for Status {
     fn from(error: Error) -> Self {
         Self::new(error.code(), chain(&error))
     }
-}
-
-/// An error with all its causes. `transparent` variants tell their cause's text already.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.ends_with(&said) {
-            text += ": ";
-            text += &said;
-        }
-        cause = error.source();
-    }
-    text
 }
 
 fn access_code(error: &AccessError) -> Code {

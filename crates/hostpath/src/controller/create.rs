@@ -10,8 +10,9 @@ use stowage_csi::proto::csi::volume_content_source::{
 use stowage_csi::proto::csi::{
     CreateVolumeRequest, CreateVolumeResponse, Volume, VolumeContentSource,
 };
+use stowage_csi::sizes::Range;
 
-use crate::capacity::{self, Content, Range};
+use crate::capacity::{self, Content};
 use crate::content::copy_idle;
 use crate::driver::Driver;
 use crate::error::Error;

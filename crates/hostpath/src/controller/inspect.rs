@@ -8,6 +8,7 @@ use stowage_csi::proto::csi::{
     ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, Volume, VolumeCondition,
     controller_get_volume_response, list_volumes_response,
 };
+use stowage_csi::sizes::signed;
 
 use super::create::describe;
 use super::expand::check_access;
@@ -118,7 +119,6 @@ pub(super) async fn get_capacity(
             .minimum_bytes(),
         Access::Block => 0,
     };
-    let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     Ok(GetCapacityResponse {
         available_capacity: signed(available),
         maximum_volume_size: Some(signed(available.min(driver.config.max_volume_bytes))),

@@ -7,9 +7,9 @@ use stowage_csi::host::blocking;
 use stowage_csi::host::filesystem::grow;
 use stowage_csi::host::loopdev::{LoopDevice, LoopError};
 use stowage_csi::proto::csi::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
+use stowage_csi::sizes::Range;
 
 use super::target::Found;
-use crate::capacity::Range;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::state::{Image, VolumeRecord};

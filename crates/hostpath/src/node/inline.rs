@@ -8,10 +8,11 @@ use stowage_csi::host::blocking;
 use stowage_csi::host::filesystem::FsKind;
 use stowage_csi::proto::csi::{NodePublishVolumeRequest, NodePublishVolumeResponse};
 use stowage_csi::quantity::{Quantity, QuantityError};
+use stowage_csi::sizes::Range;
 
 use super::stage::mount;
 use super::target::{Found, Place};
-use crate::capacity::{self, Content, Range};
+use crate::capacity::{self, Content};
 use crate::device::FILESYSTEM;
 use crate::driver::Driver;
 use crate::error::Error;

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use stowage_csi::host::stat::{Amount, Health};
 use stowage_csi::proto::csi::volume_usage::Unit;
-use stowage_csi::proto::csi::{
-    NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage,
-};
+use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
+use stowage_csi::sizes::signed;
+use stowage_csi::usage::{condition, figures, unwell, well};
 
 use super::target::Found;
 use crate::driver::Driver;
@@ -47,55 +46,19 @@ async fn filesystem(driver: &Driver, path: &Path) -> NodeGetVolumeStatsResponse 
     let stats = &driver.host.stats;
     match stats.usage(path).await {
         Ok(usage) => {
-            let mut figures = vec![amount(usage.bytes, Unit::Bytes)];
+            let mut usage_figures = vec![figures(usage.bytes, Unit::Bytes)];
             // btrfs does not count inodes.
             if usage.inodes.total > 0 {
-                figures.push(amount(usage.inodes, Unit::Inodes));
+                usage_figures.push(figures(usage.inodes, Unit::Inodes));
             }
             NodeGetVolumeStatsResponse {
-                usage: figures,
+                usage: usage_figures,
                 volume_condition: Some(condition(stats.health(path).await)),
             }
         }
         Err(error) => NodeGetVolumeStatsResponse {
             usage: Vec::new(),
-            volume_condition: Some(VolumeCondition {
-                abnormal: true,
-                message: chain(&error),
-            }),
+            volume_condition: Some(unwell(chain(&error))),
         },
     }
-}
-
-fn condition(health: Health) -> VolumeCondition {
-    let trouble = match health {
-        Health::Alive => return well(),
-        Health::Corrupted(errno) => format!("the filesystem answers with an error only: {errno}"),
-        Health::Hung => "the filesystem does not answer".to_owned(),
-        Health::Missing => "the mount point is gone".to_owned(),
-    };
-    VolumeCondition {
-        abnormal: true,
-        message: trouble,
-    }
-}
-
-fn well() -> VolumeCondition {
-    VolumeCondition {
-        abnormal: false,
-        message: "the volume is well".to_owned(),
-    }
-}
-
-fn amount(amount: Amount, unit: Unit) -> VolumeUsage {
-    VolumeUsage {
-        available: signed(amount.available),
-        total: signed(amount.total),
-        used: signed(amount.used),
-        unit: unit.into(),
-    }
-}
-
-fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -1,8 +1,7 @@
 //! One call, and what its answer means.
 
-use std::error::Error as _;
-
 use reqwest::{Method, StatusCode};
+use stowage_csi::causes::chain;
 
 use super::ApiError;
 use super::wire::Envelope;
@@ -108,21 +107,11 @@ pub(super) enum Attempt {
 
 /// A request that was not answered. A certificate that is not trusted is not a matter of time.
 pub(super) fn transport(error: &reqwest::Error) -> Attempt {
-    let reason = causes(error);
+    let reason = chain(error);
     if reason.contains("certificate") {
         return Attempt::Final(Failure::Api(ApiError::Untrusted { reason }));
     }
     Attempt::Transient(reason)
-}
-
-pub(super) fn causes(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// What the array said: its message, and the rest of the answer where that names the error.

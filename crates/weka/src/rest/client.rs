@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use reqwest::Certificate;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+use stowage_csi::causes::chain;
 use stowage_csi::waiting::on_machine;
 use tokio::time::{sleep, timeout};
 
-use super::call::{Attempt, Call, Failure, causes, judge, transport};
+use super::call::{Attempt, Call, Failure, judge, transport};
 use super::endpoint::{Endpoint, Endpoints};
 use super::facts::Facts;
 use super::session::Sessions;
@@ -69,7 +70,7 @@ impl Client {
         if let Some(pem) = &credentials.ca_certificate {
             let certificates = Certificate::from_pem_bundle(pem.as_bytes());
             let certificates =
-                certificates.map_err(|error| ApiError::CaCertificate(causes(&error)))?;
+                certificates.map_err(|error| ApiError::CaCertificate(chain(&error)))?;
             if certificates.is_empty() {
                 return Err(ApiError::CaCertificate("it is empty".to_owned()));
             }
@@ -80,7 +81,7 @@ impl Client {
         }
         let http = builder
             .build()
-            .map_err(|error| ApiError::Client(causes(&error)))?;
+            .map_err(|error| ApiError::Client(chain(&error)))?;
         Ok(Self {
             endpoints: Endpoints::new(credentials.endpoints.clone()),
             credentials,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use rustix::fs::fstatvfs;
 use stowage_csi::host::beneath::Root;
 use stowage_csi::proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Topology, Volume};
+use stowage_csi::sizes::{Range, signed};
 
-use crate::capacity::{Range, check_fits, signed};
+use crate::capacity::{check_fits, choose};
 use crate::driver::Driver;
 use crate::driver::directory;
 use crate::driver::home::{Home, Managed};
@@ -113,7 +114,7 @@ fn check(home: &Home, wanted: &Wanted) -> Result<(), Error> {
     if let Some(managed) = &home.managed {
         check_fits(
             &home.filesystem,
-            wanted.range.choose(),
+            choose(wanted.range),
             managed.filesystem.total_budget,
         )?;
         if wanted.parameters.encrypted && !managed.filesystem.is_encrypted {
@@ -152,7 +153,7 @@ async fn make(
     guard: &Guard,
     deadline: Deadline,
 ) -> Result<u64, Error> {
-    let bytes = wanted.range.choose();
+    let bytes = choose(wanted.range);
     let (path, owner) = (wanted.handle.path(), wanted.parameters.owner);
     let (filesystem, measured) = (home.filesystem.clone(), home.managed.is_none());
     let work = move |root: &Root| {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use stowage_csi::proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
+use stowage_csi::sizes::{Range, signed};
 
-use crate::capacity::{Range, check_fits, signed};
+use crate::capacity::{check_fits, choose, grow};
 use crate::driver::volume::Recorded;
 use crate::driver::{Driver, existing_handle};
 use crate::error::Error;
@@ -31,8 +32,8 @@ pub(super) async fn expand(
         .required(&home, &handle, Some(&guard), deadline)
         .await?;
     let bytes = match existing.size() {
-        Some(size) => range.grow(size.bytes)?,
-        None => range.choose(),
+        Some(size) => grow(size.bytes, range)?,
+        None => choose(range),
     };
     if let Some(managed) = &home.managed {
         check_fits(&home.filesystem, bytes, managed.filesystem.total_budget)?;

@@ -12,8 +12,8 @@ use stowage_csi::proto::csi::{
     ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, Volume,
     VolumeCapability, VolumeCondition,
 };
+use stowage_csi::sizes::signed;
 
-use crate::capacity::signed;
 use crate::driver::{Driver, existing_handle};
 use crate::error::Error;
 use crate::handle::{Handle, Origin};

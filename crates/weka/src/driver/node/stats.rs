@@ -2,14 +2,11 @@
 
 use std::path::Path;
 
-use stowage_csi::host::stat::{Amount, Health};
 use stowage_csi::proto::csi::volume_usage::Unit;
-use stowage_csi::proto::csi::{
-    NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage,
-};
+use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
+use stowage_csi::usage::{condition, figures, unwell};
 
 use super::unpublish::labels;
-use crate::capacity::signed;
 use crate::driver::Driver;
 use crate::driver::mounts::is_weka;
 use crate::error::{Error, chain};
@@ -40,7 +37,7 @@ pub(super) async fn stats(
         Err(error) => {
             return Ok(NodeGetVolumeStatsResponse {
                 usage: Vec::new(),
-                volume_condition: Some(condition(Some(chain(&error)))),
+                volume_condition: Some(unwell(chain(&error))),
             });
         }
     };
@@ -50,32 +47,8 @@ pub(super) async fn stats(
             .metrics
             .volume(&labels, bytes.total, bytes.used, bytes.available);
     }
-    let trouble = match driver.stats.health(path).await {
-        Health::Alive => None,
-        Health::Corrupted(errno) => Some(format!(
-            "the filesystem answers with an error only: {errno}"
-        )),
-        Health::Hung => Some("the filesystem does not answer".to_owned()),
-        Health::Missing => Some("the mount point is gone".to_owned()),
-    };
     Ok(NodeGetVolumeStatsResponse {
         usage: vec![bytes, figures(usage.inodes, Unit::Inodes)],
-        volume_condition: Some(condition(trouble)),
+        volume_condition: Some(condition(driver.stats.health(path).await)),
     })
-}
-
-fn condition(trouble: Option<String>) -> VolumeCondition {
-    VolumeCondition {
-        abnormal: trouble.is_some(),
-        message: trouble.unwrap_or_else(|| "the volume is well".to_owned()),
-    }
-}
-
-fn figures(amount: Amount, unit: Unit) -> VolumeUsage {
-    VolumeUsage {
-        available: signed(amount.available),
-        total: signed(amount.total),
-        used: signed(amount.used),
-        unit: unit.into(),
-    }
 }
