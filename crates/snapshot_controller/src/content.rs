@@ -30,6 +30,7 @@ pub(crate) struct Content {
     /// It has annotations, whatever they are: a patch that adds one must know.
     pub(crate) annotated: bool,
     pub(crate) being_deleted: bool,
+    pub(crate) made_at: Option<Timestamp>,
     pub(crate) finalizers: Vec<String>,
     pub(crate) deleting: bool,
     pub(crate) state: State,
@@ -47,6 +48,8 @@ pub(crate) enum Origin {
 /// What the driver's sidecar says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
+    /// It has begun with it: a call to the driver may be under way.
+    pub(crate) begun: bool,
     /// Of the snapshot, or of the group.
     pub(crate) handle: Option<String>,
     pub(crate) created: Option<Time>,
@@ -70,7 +73,7 @@ impl Content {
             size: status.restore_size,
             error: status.error,
             group: status.volume_group_snapshot_handle,
-            members: Vec::new(),
+            ..State::default()
         };
         let source = origin(
             spec.source.volume_handle.is_some(),
@@ -82,7 +85,10 @@ impl Content {
             policy: spec.deletion_policy,
             driver: spec.driver,
             source,
-            state,
+            state: State {
+                begun: content.state.begun,
+                ..state
+            },
             ..content
         })
     }
@@ -109,7 +115,10 @@ impl Content {
             policy: spec.deletion_policy,
             driver: spec.driver,
             source,
-            state,
+            state: State {
+                begun: content.state.begun,
+                ..state
+            },
             ..content
         })
     }
@@ -129,15 +138,24 @@ impl Content {
             source: Origin::Unclear,
             annotated: !annotations.is_empty(),
             being_deleted: annotations.contains_key(kind.names().being_deleted),
+            made_at: metadata.creation_timestamp.map(|Time(at)| at),
             finalizers: metadata.finalizers.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
-            state: State::default(),
+            state: State {
+                begun: annotations.contains_key(kind.names().being_created),
+                ..State::default()
+            },
         })
     }
 
     /// Whether the content says that it is this request's.
     pub(crate) fn is_of(&self, request: &Request) -> bool {
         self.owner == request.key() && self.owner_uid == request.uid
+    }
+
+    /// Whether a sidecar has shown that it takes care of it.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.state != State::default()
     }
 
     /// The snapshot goes with the content, and the content with the request.

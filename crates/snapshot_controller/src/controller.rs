@@ -47,6 +47,10 @@ pub struct SnapshotControllerArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "5m")]
     pub retry_interval_max: Duration,
 
+    /// Tell the user of a snapshot that the driver's sidecar has not begun with for so long
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1m")]
+    pub begin_patience: Duration,
+
     /// Say on each content which node's sidecar is to deal with it, for drivers with a sidecar on every node
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
@@ -203,6 +207,7 @@ impl Controller {
                 writer: writer.clone(),
                 events: events.clone(),
                 scope,
+                patience: self.args.begin_patience,
             });
             let [requests, contents] =
                 [&queues.requests, &queues.contents].map(|queues| queues[kind as usize].clone());

@@ -67,6 +67,12 @@ pub(crate) enum Failure {
     Stale(&'static str),
     #[error("{0} is gone")]
     Gone(&'static str),
+    /// Not a failure of the request: nobody deals with it.
+    #[error(
+        "no sidecar of driver `{0}` has begun with it: see that the driver's controller runs, that its sidecar takes snapshots, and that the \
+         driver can (CREATE_DELETE_SNAPSHOT); it goes on by itself then"
+    )]
+    NotBegun(String),
     #[error("the service account may not {verb} {what}: add the rule to its ClusterRole")]
     Forbidden {
         verb: &'static str,
@@ -144,6 +150,9 @@ impl Failure {
             }
             Self::Mismatch(_) => by_kind("SnapshotContentMismatch", "GroupSnapshotContentMismatch"),
             Self::Misbound(_) => by_kind("SnapshotContentMisbound", "GroupSnapshotContentMisbound"),
+            Self::NotBegun(_) => {
+                return Audience::Event(by_kind("SnapshotNotBegun", "GroupSnapshotNotBegun"));
+            }
             Self::InUse | Self::InGroup(_) => return Audience::Event("SnapshotDeletePending"),
             Self::GroupGoing | Self::Stale(_) | Self::Gone(_) | Self::Server(_) => {
                 return Audience::Nobody;

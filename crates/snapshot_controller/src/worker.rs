@@ -30,6 +30,8 @@ pub(crate) struct Worker {
     pub(crate) writer: Writer,
     pub(crate) events: Events,
     pub(crate) scope: Scope,
+    /// How long a driver's sidecar may take to begin before the user is told.
+    pub(crate) patience: Duration,
 }
 
 impl Worker {
@@ -44,9 +46,27 @@ impl Worker {
             self.bind(&request).await
         };
         match done {
-            Ok(()) => Verdict::Done,
+            Ok(()) => match self.not_begun(&request) {
+                None => Verdict::Done,
+                Some((age, _)) if age < self.patience => {
+                    Verdict::After(self.patience.saturating_sub(age), None)
+                }
+                Some((_, driver)) => self.report(&request, &Failure::NotBegun(driver)).await,
+            },
             Err(failure) => self.report(&request, &failure).await,
         }
+    }
+
+    /// How long the content of a request has been waiting for a sidecar of its driver to begin.
+    fn not_begun(&self, request: &Request) -> Option<(Duration, String)> {
+        let contents = self.world.contents.of(self.kind).store();
+        let content = contents.get(&content_name(request))?;
+        if request.deleting || content.source != Origin::Taken || content.is_begun() {
+            return None;
+        }
+        let age = Timestamp::now().duration_since(content.made_at?);
+        let age = Duration::try_from(age).unwrap_or_default();
+        Some((age, content.driver.clone()))
     }
 
     async fn bind(&self, request: &Request) -> Result<(), Failure> {

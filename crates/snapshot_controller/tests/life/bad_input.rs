@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::{scene::Scene, taking::released};
+use crate::{
+    scene::{Scene, controller},
+    taking::released,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_mistake_is_told_and_can_be_mended() {
@@ -134,5 +137,20 @@ async fn a_ready_snapshot_whose_content_was_taken_away_says_so() {
         1,
         "none is made in its place"
     );
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_no_sidecar_begins_with_says_what_to_look_for() {
+    let mut scene = Scene::quiet().await;
+    scene.rig.class(json!({})).await;
+    scene.claim("data", Value::Null).await;
+    scene.controller = Some(controller(&scene.rig, &["--begin-patience=1s"]));
+    scene.snapshot("monday", "data", json!({})).await;
+    let told = scene.rig.event("monday", "SnapshotNotBegun").await;
+    assert!(told.contains(&scene.rig.name), "{told}");
+    assert!(told.contains("CREATE_DELETE_SNAPSHOT"), "{told}");
+    scene.sidecar = Some(scene.rig.sidecar(&[]));
+    scene.ready("monday").await;
     scene.end().await;
 }
