@@ -159,7 +159,8 @@ impl Cluster {
 
     /// Snapshot classes are children of instances too, and where the cluster may lack a kind, this is its only watch.
     fn is_news_of_snapshots(&self, source: Source, event: &watcher::Event<DynamicObject>) -> bool {
-        if source != Source::SnapshotClasses {
+        // A watch that begins has not been answered yet.
+        if source != Source::SnapshotClasses || matches!(event, watcher::Event::Init) {
             return false;
         }
         let appeared = !self.snapshots.swap(true, Ordering::Relaxed);
@@ -168,5 +169,21 @@ impl Cluster {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_that_only_begins_is_no_news() {
+        let cluster = Cluster::default();
+        let is_news = |event| cluster.is_news_of_snapshots(Source::SnapshotClasses, &event);
+        assert!(!is_news(watcher::Event::Init));
+        assert!(!cluster.has_snapshots());
+        assert!(is_news(watcher::Event::InitDone));
+        assert!(cluster.has_snapshots());
+        assert!(!is_news(watcher::Event::InitDone));
     }
 }
