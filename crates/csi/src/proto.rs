@@ -3,6 +3,7 @@
 //! Messages that carry secrets print `***` in their place: a request may be logged as it is.
 //! Server traits have a default for every RPC that answers UNIMPLEMENTED, so a driver writes only what it has.
 
+mod capability;
 mod redacted;
 
 /// Key under which the kubelet passes service account tokens in a volume context.

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use stowage_csi::check::{Check, Rules};
 use stowage_csi::proto::csi::controller_server::Controller;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Rpc;
-use stowage_csi::proto::csi::controller_service_capability::{self, Rpc as RpcMessage};
 use stowage_csi::proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse,
     ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
     ControllerGetVolumeRequest, ControllerGetVolumeResponse, ControllerModifyVolumeRequest,
     ControllerModifyVolumeResponse, ControllerPublishVolumeRequest,
-    ControllerPublishVolumeResponse, ControllerServiceCapability, ControllerUnpublishVolumeRequest,
+    ControllerPublishVolumeResponse, ControllerUnpublishVolumeRequest,
     ControllerUnpublishVolumeResponse, CreateSnapshotRequest, CreateSnapshotResponse,
     CreateVolumeRequest, CreateVolumeResponse, DeleteSnapshotRequest, DeleteSnapshotResponse,
     DeleteVolumeRequest, DeleteVolumeResponse, GetCapacityRequest, GetCapacityResponse,
@@ -95,13 +94,13 @@ impl Controller for ControllerService {
         &self,
         _: Request<ControllerGetCapabilitiesRequest>,
     ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
-        let capability = |rpc: &Rpc| ControllerServiceCapability {
-            r#type: Some(controller_service_capability::Type::Rpc(RpcMessage {
-                r#type: (*rpc).into(),
-            })),
-        };
         Ok(Response::new(ControllerGetCapabilitiesResponse {
-            capabilities: self.capabilities().iter().map(capability).collect(),
+            capabilities: self
+                .capabilities()
+                .iter()
+                .copied()
+                .map(Into::into)
+                .collect(),
         }))
     }
 

@@ -6,13 +6,12 @@ use prost_types::Timestamp;
 use stowage_csi::check::{Check, Rules};
 use stowage_csi::proto::csi::group_controller_server::GroupController;
 use stowage_csi::proto::csi::group_controller_service_capability::rpc::Type as Rpc;
-use stowage_csi::proto::csi::group_controller_service_capability::{self, Rpc as RpcMessage};
 use stowage_csi::proto::csi::{
     CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotResponse,
     DeleteVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotResponse,
     GetVolumeGroupSnapshotRequest, GetVolumeGroupSnapshotResponse,
     GroupControllerGetCapabilitiesRequest, GroupControllerGetCapabilitiesResponse,
-    GroupControllerServiceCapability, VolumeGroupSnapshot,
+    VolumeGroupSnapshot,
 };
 use tonic::{Request, Response, Status};
 
@@ -39,13 +38,8 @@ impl GroupController for GroupService {
         &self,
         _: Request<GroupControllerGetCapabilitiesRequest>,
     ) -> Result<Response<GroupControllerGetCapabilitiesResponse>, Status> {
-        let rpc = RpcMessage {
-            r#type: Rpc::CreateDeleteGetVolumeGroupSnapshot.into(),
-        };
         Ok(Response::new(GroupControllerGetCapabilitiesResponse {
-            capabilities: vec![GroupControllerServiceCapability {
-                r#type: Some(group_controller_service_capability::Type::Rpc(rpc)),
-            }],
+            capabilities: vec![Rpc::CreateDeleteGetVolumeGroupSnapshot.into()],
         }))
     }
 

@@ -9,14 +9,13 @@ use std::sync::Arc;
 use stowage_csi::check::{Check, Rules};
 use stowage_csi::proto::csi::node_server::Node;
 use stowage_csi::proto::csi::node_service_capability::rpc::Type as Rpc;
-use stowage_csi::proto::csi::node_service_capability::{self, Rpc as RpcMessage};
 use stowage_csi::proto::csi::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest,
     NodeGetCapabilitiesResponse, NodeGetInfoRequest, NodeGetInfoResponse,
     NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodePublishVolumeRequest,
-    NodePublishVolumeResponse, NodeServiceCapability, NodeStageVolumeRequest,
-    NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
-    NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
+    NodePublishVolumeResponse, NodeStageVolumeRequest, NodeStageVolumeResponse,
+    NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest,
+    NodeUnstageVolumeResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -61,13 +60,8 @@ impl Node for NodeService {
         &self,
         _: Request<NodeGetCapabilitiesRequest>,
     ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
-        let capability = |rpc: &Rpc| NodeServiceCapability {
-            r#type: Some(node_service_capability::Type::Rpc(RpcMessage {
-                r#type: (*rpc).into(),
-            })),
-        };
         Ok(Response::new(NodeGetCapabilitiesResponse {
-            capabilities: CAPABILITIES.iter().map(capability).collect(),
+            capabilities: CAPABILITIES.iter().copied().map(Into::into).collect(),
         }))
     }
 

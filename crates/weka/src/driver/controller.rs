@@ -8,15 +8,13 @@ use std::sync::Arc;
 use stowage_csi::check::{Check, Rules};
 use stowage_csi::proto::csi::controller_server::Controller;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Rpc;
-use stowage_csi::proto::csi::controller_service_capability::{self, Rpc as RpcMessage};
 use stowage_csi::proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse,
     ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
     ControllerGetVolumeRequest, ControllerGetVolumeResponse, ControllerModifyVolumeRequest,
-    ControllerModifyVolumeResponse, ControllerServiceCapability, CreateVolumeRequest,
-    CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse, GetCapacityRequest,
-    GetCapacityResponse, ListVolumesRequest, ListVolumesResponse,
-    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
+    ControllerModifyVolumeResponse, CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest,
+    DeleteVolumeResponse, GetCapacityRequest, GetCapacityResponse, ListVolumesRequest,
+    ListVolumesResponse, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -30,6 +28,7 @@ mod delete;
 mod expand;
 mod inspect;
 mod modify;
+mod volume;
 
 /// Without credentials of its own the driver knows no volumes but those it is asked about.
 const OF_REQUESTS: &[Rpc] = &[
@@ -90,13 +89,13 @@ impl Controller for ControllerService {
         &self,
         _: Request<ControllerGetCapabilitiesRequest>,
     ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
-        let capability = |rpc: &Rpc| ControllerServiceCapability {
-            r#type: Some(controller_service_capability::Type::Rpc(RpcMessage {
-                r#type: (*rpc).into(),
-            })),
-        };
         Ok(Response::new(ControllerGetCapabilitiesResponse {
-            capabilities: self.capabilities().iter().map(capability).collect(),
+            capabilities: self
+                .capabilities()
+                .iter()
+                .copied()
+                .map(Into::into)
+                .collect(),
         }))
     }
 

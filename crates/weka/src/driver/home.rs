@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Driver;
 use crate::error::Error;
+use crate::quota::Size;
 use crate::rest::facts::Facts;
 use crate::rest::wire::Filesystem;
 use crate::rest::{Api, ApiError, Deadline};
@@ -26,6 +27,23 @@ pub(crate) struct Managed {
     pub(crate) api: Api,
     pub(crate) facts: Arc<Facts>,
     pub(crate) filesystem: Filesystem,
+}
+
+impl Managed {
+    /// Gives a directory's quota another size; one that has it already may still be on its way to be active.
+    pub(crate) async fn resize_quota(
+        &self,
+        inode: u64,
+        known: Size,
+        wanted: Size,
+    ) -> Result<(), Error> {
+        if known == wanted {
+            self.api.await_quota(&self.filesystem, inode).await?;
+        } else {
+            self.api.set_quota(&self.filesystem, inode, wanted).await?;
+        }
+        Ok(())
+    }
 }
 
 impl Home {

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use stowage_csi::check::{Check, Rules};
 use stowage_csi::proto::csi::node_server::Node;
 use stowage_csi::proto::csi::node_service_capability::rpc::Type as Rpc;
-use stowage_csi::proto::csi::node_service_capability::{self, Rpc as RpcMessage};
 use stowage_csi::proto::csi::{
     NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeGetInfoRequest,
     NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
-    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeServiceCapability,
-    NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest,
+    NodeUnpublishVolumeResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -55,13 +54,8 @@ impl Node for NodeService {
         &self,
         _: Request<NodeGetCapabilitiesRequest>,
     ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
-        let capability = |rpc: &Rpc| NodeServiceCapability {
-            r#type: Some(node_service_capability::Type::Rpc(RpcMessage {
-                r#type: (*rpc).into(),
-            })),
-        };
         Ok(Response::new(NodeGetCapabilitiesResponse {
-            capabilities: CAPABILITIES.iter().map(capability).collect(),
+            capabilities: CAPABILITIES.iter().copied().map(Into::into).collect(),
         }))
     }
 

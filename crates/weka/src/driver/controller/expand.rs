@@ -1,13 +1,12 @@
 //! `ControllerExpandVolume`.
 
-use std::sync::Arc;
-
 use stowage_csi::proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 use stowage_csi::sizes::{Range, signed};
 
+use super::volume::Volume;
 use crate::capacity::{check_fits, choose, grow};
+use crate::driver::Driver;
 use crate::driver::volume::Recorded;
-use crate::driver::{Driver, existing_handle};
 use crate::error::Error;
 use crate::handle::Origin;
 use crate::quota::Size;
@@ -21,16 +20,12 @@ pub(super) async fn expand(
 ) -> Result<ControllerExpandVolumeResponse, Error> {
     let range: Range = request.capacity_range.as_ref().into();
     super::inspect::check_mounts(request.volume_capability.as_slice())?;
-    let handle = existing_handle(&request.volume_id)?;
-    let guard = Arc::new(driver.locks.lock(handle.as_str())?);
-    let home = driver
-        .home(&request.secrets, handle.filesystem(), deadline)
-        .await
-        .map_err(|error| super::inspect::missing(error, &handle))?;
-    home.check_may_write("set the quota of a directory")?;
-    let existing = driver
-        .required(&home, &handle, Some(&guard), deadline)
-        .await?;
+    let Volume {
+        handle,
+        guard,
+        home,
+        existing,
+    } = Volume::open(driver, &request.volume_id, &request.secrets, deadline).await?;
     let bytes = match existing.size() {
         Some(size) => grow(size.bytes, range)?,
         None => choose(range),
@@ -41,18 +36,8 @@ pub(super) async fn expand(
     match (&existing.recorded, home.quotas()) {
         (Recorded::Quota(quota), Some(managed)) => {
             let size = Size::from(quota.limits());
-            if size.bytes == bytes {
-                managed
-                    .api
-                    .await_quota(&managed.filesystem, existing.inode)
-                    .await?;
-            } else {
-                let size = Size { bytes, ..size };
-                managed
-                    .api
-                    .set_quota(&managed.filesystem, existing.inode, size)
-                    .await?;
-            }
+            let wanted = Size { bytes, ..size };
+            managed.resize_quota(existing.inode, size, wanted).await?;
         }
         (Recorded::Attribute(_) | Recorded::Quota(_), _) => {
             driver

@@ -1,11 +1,10 @@
 //! `ControllerModifyVolume`.
 
-use std::sync::Arc;
-
 use stowage_csi::proto::csi::{ControllerModifyVolumeRequest, ControllerModifyVolumeResponse};
 
+use super::volume::Volume;
+use crate::driver::Driver;
 use crate::driver::volume::Recorded;
-use crate::driver::{Driver, existing_handle};
 use crate::error::Error;
 use crate::parameters;
 use crate::quota::Size;
@@ -18,37 +17,21 @@ pub(super) async fn modify(
     deadline: Deadline,
 ) -> Result<ControllerModifyVolumeResponse, Error> {
     let wanted = parameters::enforcement(&request.mutable_parameters)?;
-    let handle = existing_handle(&request.volume_id)?;
-    let guard = Arc::new(driver.locks.lock(handle.as_str())?);
-    let home = driver
-        .home(&request.secrets, handle.filesystem(), deadline)
-        .await
-        .map_err(|error| super::inspect::missing(error, &handle))?;
-    home.check_may_write("set the quota of a directory")?;
-    let existing = driver
-        .required(&home, &handle, Some(&guard), deadline)
-        .await?;
+    let volume = Volume::open(driver, &request.volume_id, &request.secrets, deadline).await?;
     let Some(enforcement) = wanted else {
         return Ok(ControllerModifyVolumeResponse {});
     };
-    let (Recorded::Quota(quota), Some(managed)) = (&existing.recorded, home.quotas()) else {
+    let (Recorded::Quota(quota), Some(managed)) = (&volume.existing.recorded, volume.home.quotas())
+    else {
         return Err(Error::NoQuota(request.volume_id));
     };
     let size = Size::from(quota.limits());
-    if size.enforcement == enforcement {
-        managed
-            .api
-            .await_quota(&managed.filesystem, existing.inode)
-            .await?;
-    } else {
-        let size = Size {
-            enforcement,
-            ..size
-        };
-        managed
-            .api
-            .set_quota(&managed.filesystem, existing.inode, size)
-            .await?;
-    }
+    let wanted = Size {
+        enforcement,
+        ..size
+    };
+    managed
+        .resize_quota(volume.existing.inode, size, wanted)
+        .await?;
     Ok(ControllerModifyVolumeResponse {})
 }

@@ -1,0 +1,47 @@
+//! A volume that is to be changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::inspect::missing;
+use crate::driver::home::Home;
+use crate::driver::threads::Guard;
+use crate::driver::volume::Existing;
+use crate::driver::{Driver, existing_handle};
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::rest::Deadline;
+
+/// A volume that is there, locked, on an array where its size may be set.
+pub(super) struct Volume {
+    pub(super) handle: Handle,
+    pub(super) guard: Guard,
+    pub(super) home: Home,
+    pub(super) existing: Existing,
+}
+
+impl Volume {
+    pub(super) async fn open(
+        driver: &Driver,
+        id: &str,
+        secrets: &BTreeMap<String, String>,
+        deadline: Deadline,
+    ) -> Result<Self, Error> {
+        let handle = existing_handle(id)?;
+        let guard = Arc::new(driver.locks.lock(handle.as_str())?);
+        let home = driver
+            .home(secrets, handle.filesystem(), deadline)
+            .await
+            .map_err(|error| missing(error, &handle))?;
+        home.check_may_write("set the quota of a directory")?;
+        let existing = driver
+            .required(&home, &handle, Some(&guard), deadline)
+            .await?;
+        Ok(Self {
+            handle,
+            guard,
+            home,
+            existing,
+        })
+    }
+}
