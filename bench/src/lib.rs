@@ -6,6 +6,7 @@ pub mod driver;
 mod latency;
 pub mod operator;
 mod process;
+mod requests;
 pub mod sidecar;
 pub mod table;
 

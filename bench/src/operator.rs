@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep};
 
 use self::stage::{NAMESPACE, Stage, instance_name};
 use crate::process::Process;
+use crate::requests::Requests;
 use crate::say;
-use crate::sidecar::requests::Requests;
 use crate::table::{Goal, Row, Table};
 
 /// How long nothing may be written before all is taken to be done.

@@ -6,7 +6,7 @@
 //! | [`objects`], [`snapshot_objects`] | what is written, as JSON |
 //! | [`bare`] | the ceiling: a client that writes what the sidecar writes, and does nothing else |
 //! | [`arrival`] | when objects became what they should be |
-//! | [`requests`] | what the API server was asked, from its audit log |
+//! | [`requests`](crate::requests) | what the API server was asked, from its audit log |
 //! | [`provisioned`] | claims that have their volumes |
 //! | [`idle`], [`claims`], [`attachments`], [`expansions`], [`snapshots`], [`crowd`], [`contents`] | what is measured |
 
@@ -20,7 +20,6 @@ mod expansions;
 mod idle;
 mod objects;
 mod provisioned;
-pub(crate) mod requests;
 mod snapshot_objects;
 mod snapshots;
 mod stage;

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep};
 
 use super::Args;
 use crate::latency::Latency;
+use crate::requests::{AuditLog, USER};
 use crate::sidecar::connect;
-use crate::sidecar::requests::{AuditLog, USER};
 
 /// Where all instances are.
 pub const NAMESPACE: &str = "drivers";

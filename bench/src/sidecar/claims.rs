@@ -15,8 +15,8 @@ use super::bare;
 use super::idle::add_memory;
 use super::objects::{self, Model};
 use super::provisioned::bound_in;
-use super::requests::Requests;
 use super::stage::Stage;
+use crate::requests::Requests;
 use crate::say;
 use crate::table::{Goal, Row, Table};
 

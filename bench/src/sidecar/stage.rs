@@ -18,9 +18,9 @@ use stowage_csi::testing::DriverProcess;
 use stowage_service::client;
 use tempfile::TempDir;
 
-use super::requests::{AuditLog, USER};
 use super::{Args, objects, snapshot_objects};
 use crate::process::{Process, free_port};
+use crate::requests::{AuditLog, USER};
 
 /// The driver's name, and that of its class.
 pub const DRIVER: &str = "memory.csi.test";
