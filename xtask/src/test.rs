@@ -3,6 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -17,6 +18,11 @@ use crate::{check, image};
 
 /// The cluster of the tests: the user's own is not disturbed.
 const CLUSTER: &str = "test";
+
+/// How many tests of one program run at a time, whatever the number of cores: they wait for servers and kubelets most of
+/// their time.
+const AT_A_TIME: usize = 6;
+const AT_A_TIME_VARIABLE: &str = "RUST_TEST_THREADS";
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -77,10 +83,9 @@ fn on_dev_cluster(options: &Options, report: &Report) -> anyhow::Result<()> {
     let result = cluster
         .up(Some(2), &program, report)
         .map_err(anyhow::Error::from)
-        .and_then(|_| image::build(report))
+        .and_then(|_| build_image_and_tests(options, report))
         .and_then(|archive| image::load(CLUSTER, &archive, report))
-        .and_then(|_| build_tests(options, report))
-        .and_then(|()| load_simulator(options, report))
+        .and_then(|_| load_simulator(options, report))
         .and_then(|()| {
             tests(options, report, |command| {
                 command
@@ -106,6 +111,18 @@ fn on_dev_cluster(options: &Options, report: &Report) -> anyhow::Result<()> {
         left.down(report)?;
     }
     result
+}
+
+/// At the same time: linking what is shipped takes minutes, on one core.
+fn build_image_and_tests(options: &Options, report: &Report) -> anyhow::Result<PathBuf> {
+    thread::scope(|scope| {
+        let tests = scope.spawn(|| build_tests(options, report));
+        let archive = image::build(report)?;
+        match tests.join() {
+            Ok(built) => built.map(|()| archive),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// What the user asks for replaces "everything".
@@ -140,6 +157,9 @@ fn tests(
 ) -> anyhow::Result<()> {
     let mut command = cargo("test");
     command.arg("--no-fail-fast").args(wanted(options));
+    if env::var_os(AT_A_TIME_VARIABLE).is_none() {
+        command.env(AT_A_TIME_VARIABLE, AT_A_TIME.to_string());
+    }
     adapt(&mut command);
     // No bar: cargo's own lines are what one wants to see.
     report.say("... Running the tests");

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 
 /// How often a long step says on a plain output that it is still alive.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(15);
@@ -21,6 +21,8 @@ enum Style {
 /// Where progress goes, and the file that commands print to.
 pub struct Report {
     style: Style,
+    /// Steps may be under way at the same time.
+    bars: MultiProgress,
     log: PathBuf,
 }
 
@@ -29,13 +31,18 @@ impl Report {
     pub fn to_person(log: PathBuf) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let style = if terminal { Style::Bars } else { Style::Lines };
-        Self { style, log }
+        Self::new(style, log)
     }
 
     /// For tests: says nothing.
     pub fn silent(log: PathBuf) -> Self {
+        Self::new(Style::Silent, log)
+    }
+
+    fn new(style: Style, log: PathBuf) -> Self {
         Self {
-            style: Style::Silent,
+            style,
+            bars: MultiProgress::new(),
             log,
         }
     }
@@ -50,7 +57,7 @@ impl Report {
         let what = what.into();
         let bar = match self.style {
             Style::Bars => {
-                let bar = ProgressBar::new_spinner();
+                let bar = self.bars.add(ProgressBar::new_spinner());
                 bar.set_style(spinner_style());
                 bar.set_message(what.clone());
                 bar.enable_steady_tick(Duration::from_millis(120));
@@ -64,6 +71,7 @@ impl Report {
         Step {
             style: self.style,
             what,
+            bars: self.bars.clone(),
             bar,
             started: Instant::now(),
             spoken: Cell::new(Instant::now()),
@@ -74,7 +82,7 @@ impl Report {
     /// One line of news outside of any step.
     pub fn say(&self, news: &str) {
         if self.style != Style::Silent {
-            line(news);
+            self.bars.suspend(|| line(news));
         }
     }
 }
@@ -83,6 +91,7 @@ impl Report {
 pub struct Step {
     style: Style,
     what: String,
+    bars: MultiProgress,
     bar: ProgressBar,
     started: Instant,
     spoken: Cell<Instant>,
@@ -132,12 +141,11 @@ impl Step {
 
     fn end(&self, mark: &str, detail: &str) {
         self.bar.finish_and_clear();
+        self.bars.remove(&self.bar);
         if self.style != Style::Silent {
-            line(&format!(
-                "{mark} {}{detail} ({})",
-                self.what,
-                took(self.started.elapsed())
-            ));
+            let took = took(self.started.elapsed());
+            let text = format!("{mark} {}{detail} ({took})", self.what);
+            self.bars.suspend(|| line(&text));
         }
     }
 }
