@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use rustix::fs::Dir;
@@ -33,13 +33,21 @@ const WORKERS: usize = 8;
 /// How long one filesystem may take to be mounted and listed.
 const PREPARATION: Duration = Duration::from_secs(60);
 
-/// How long it may be busy before it is looked at again.
-const LONGEST: Duration = Duration::from_secs(600);
+/// How long it is worked on before it is looked at again, and how much later it counts as hung.
+const ROUND: Duration = Duration::from_secs(600);
+const GRACE: Duration = Duration::from_secs(60);
 
 /// How long a failure is left alone.
 const PAUSE: Duration = Duration::from_secs(60);
 
 type Key = (String, String);
+
+/// What became of a trash that was worked on.
+enum Round {
+    Emptied,
+    Progress,
+    Stuck,
+}
 
 /// The filesystems whose trash is being emptied.
 #[derive(Default)]
@@ -91,8 +99,10 @@ impl Driver {
     async fn keep_emptying(&self, key: &Key, home: &Home, again: &Notify) {
         loop {
             let pause = match self.empty(home).await {
-                Ok(0) => Duration::ZERO,
-                Ok(_) => PAUSE,
+                Ok(Round::Emptied) => Duration::ZERO,
+                // A large trash takes many rounds.
+                Ok(Round::Progress) => continue,
+                Ok(Round::Stuck) => PAUSE,
                 Err(error) => {
                     self.metrics.trash_failure(&home.filesystem);
                     let error = chain(&error);
@@ -118,8 +128,8 @@ impl Driver {
         }
     }
 
-    /// Removes what is in the trash now. Tells how much is left.
-    async fn empty(&self, home: &Home) -> Result<usize, Error> {
+    /// Removes what is in the trash now, as much as one round allows.
+    async fn empty(&self, home: &Home) -> Result<Round, Error> {
         let deadline = Deadline::after(PREPARATION);
         let home = home.until(deadline);
         // Not with the options of other mounts: what happens here must not be waited for by them.
@@ -133,31 +143,42 @@ impl Driver {
             move || entries(&mounted.root()?, Path::new(TRASH))
         };
         let thread_key = format!("trash of {}/{}", home.cluster(), home.filesystem);
+        // A thread that hangs keeps it: no second one begins beside it.
+        let guard = Arc::new(self.locks.lock(&thread_key)?);
         let hung = |source| Error::Hung {
             filesystem: home.filesystem.clone(),
             source,
         };
         let found = self
             .threads
-            .run(&thread_key, None, deadline, list)
+            .run(&thread_key, Some(guard.clone()), deadline, list)
             .await
             .map_err(hung)??;
         self.metrics.trash(&home.filesystem, found.len());
         if found.is_empty() {
-            return Ok(0);
+            return Ok(Round::Emptied);
         }
         let count = found.len();
         let removed = Arc::new(AtomicU64::new(0));
         let work = {
-            let (mounted, stop, removed) = (mounted.clone(), self.stop.clone(), removed.clone());
-            move || remove_all(&mounted.root()?, found, &stop, &removed)
+            let remover = Remover {
+                stop: self.stop.clone(),
+                until: Instant::now() + ROUND,
+                removed: removed.clone(),
+            };
+            move || remover.remove_all(&mounted.root()?, found)
         };
         let outcome = self
             .threads
-            .run(&thread_key, None, Deadline::after(LONGEST), work)
+            .run(
+                &thread_key,
+                Some(guard),
+                Deadline::after(ROUND + GRACE),
+                work,
+            )
             .await;
-        self.metrics
-            .trash_removed(&home.filesystem, removed.load(Ordering::Relaxed));
+        let removed = removed.load(Ordering::Relaxed);
+        self.metrics.trash_removed(&home.filesystem, removed);
         let left = outcome.map_err(hung)??;
         self.metrics.trash(&home.filesystem, left);
         tracing::info!(
@@ -166,7 +187,11 @@ impl Driver {
             left,
             "Data of deleted volumes was removed."
         );
-        Ok(left)
+        Ok(match (left, removed) {
+            (0, _) => Round::Emptied,
+            (_, 0) => Round::Stuck,
+            _ => Round::Progress,
+        })
     }
 
     /// Looks into all trashes that the legacy secret leads to.
@@ -223,57 +248,64 @@ fn entries(root: &Root, path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Removes all of these. Volumes are taken apart by their first level, so that a large one occupies all threads.
-fn remove_all(
-    root: &Root,
-    found: Vec<PathBuf>,
-    stop: &CancellationToken,
-    removed: &AtomicU64,
-) -> Result<usize, Error> {
-    let mut parts = Vec::new();
-    for path in &found {
-        // What is no directory has no parts.
-        parts.extend(entries(root, path).unwrap_or_default());
-    }
-    remove_in_parallel(root, parts, stop, removed);
-    remove_in_parallel(root, found, stop, removed);
-    Ok(entries(root, Path::new(TRASH))?.len())
+/// Removes trees until it is told to stop or its time is over; what is left is for the next one.
+struct Remover {
+    stop: CancellationToken,
+    until: Instant,
+    removed: Arc<AtomicU64>,
 }
 
-fn remove_in_parallel(
-    root: &Root,
-    paths: Vec<PathBuf>,
-    stop: &CancellationToken,
-    removed: &AtomicU64,
-) {
-    let queue = Mutex::new(paths);
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let work = || {
-        while let Some(path) = next() {
-            let mut counted = 0;
-            let proceed = |count: u64| {
-                removed.fetch_add(count - counted, Ordering::Relaxed);
-                counted = count;
-                if stop.is_cancelled() {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            };
-            if let Err(error) = root.remove_tree(&path, proceed) {
-                let error = chain(&error);
-                tracing::debug!(path = %path.display(), error, "Something stays in the trash for now.");
-            }
-            if stop.is_cancelled() {
-                return;
-            }
+impl Remover {
+    /// Removes all of these and tells how many are left. Volumes are taken apart by their first level, so that a large one
+    /// occupies all threads.
+    fn remove_all(&self, root: &Root, found: Vec<PathBuf>) -> Result<usize, Error> {
+        let mut parts = Vec::new();
+        for path in &found {
+            // What is no directory has no parts.
+            parts.extend(entries(root, path).unwrap_or_default());
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
-            scope.spawn(work);
+        self.remove_in_parallel(root, parts);
+        self.remove_in_parallel(root, found);
+        Ok(entries(root, Path::new(TRASH))?.len())
+    }
+
+    fn remove_in_parallel(&self, root: &Root, paths: Vec<PathBuf>) {
+        let queue = Mutex::new(paths);
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let work = || {
+            while !self.is_over()
+                && let Some(path) = next()
+            {
+                self.remove(root, &path);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..WORKERS {
+                scope.spawn(work);
+            }
+        });
+    }
+
+    fn remove(&self, root: &Root, path: &Path) {
+        let mut counted = 0;
+        let proceed = |count: u64| {
+            self.removed.fetch_add(count - counted, Ordering::Relaxed);
+            counted = count;
+            if self.is_over() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        if let Err(error) = root.remove_tree(path, proceed) {
+            let error = chain(&error);
+            tracing::debug!(path = %path.display(), error, "Something stays in the trash for now.");
         }
-    });
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.is_cancelled() || Instant::now() >= self.until
+    }
 }
 
 #[cfg(test)]
@@ -300,17 +332,21 @@ mod tests {
         std::os::unix::fs::symlink(temp.path().join("csi-volumes"), trash.join("a/link")).unwrap();
         std::fs::write(trash.join("stray"), "file").unwrap();
         let root = Root::open(temp.path()).unwrap();
-        let (stop, removed) = (CancellationToken::new(), AtomicU64::new(0));
         let found = entries(&root, Path::new(TRASH)).unwrap();
         assert_eq!(found.len(), 3);
-        stop.cancel();
-        assert!(
-            remove_all(&root, found.clone(), &stop, &removed).unwrap() > 0,
-            "it was stopped"
-        );
-        let (stop, removed) = (CancellationToken::new(), AtomicU64::new(0));
-        assert_eq!(remove_all(&root, found, &stop, &removed).unwrap(), 0);
-        assert!(removed.load(Ordering::Relaxed) > 60);
+        let remover = |time: Duration| Remover {
+            stop: CancellationToken::new(),
+            until: Instant::now() + time,
+            removed: Arc::default(),
+        };
+        let stopped = remover(ROUND);
+        stopped.stop.cancel();
+        for over in [stopped, remover(Duration::ZERO)] {
+            assert_eq!(over.remove_all(&root, found.clone()).unwrap(), 3);
+        }
+        let whole = remover(ROUND);
+        assert_eq!(whole.remove_all(&root, found).unwrap(), 0);
+        assert!(whole.removed.load(Ordering::Relaxed) > 60);
         assert!(temp.path().join("csi-volumes").exists());
     }
 }
