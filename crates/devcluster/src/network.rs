@@ -92,18 +92,26 @@ impl Network {
     /// Removes the machine's link and with it its other end. A hub that was killed keeps it for minutes: sockets
     /// that wait for an answer hold its namespace. Called twice: the second call finds nothing.
     pub fn remove_link(self) -> Result<()> {
-        let link = self.link();
-        let of_link = |what: &[&str]| capture(Command::new("ip").args(what).args(["dev", &link]));
-        let Ok(details) = of_link(&["-d", "-o", "link", "show"]) else {
-            return Ok(());
-        };
-        let addresses = of_link(&["-4", "-o", "addr", "show"])?;
+        match self.remove_own_link() {
+            // The namespace of the hub may end at any moment, and takes the link with it.
+            Err(_) if self.show_link(&["-o", "link", "show"]).is_err() => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Somebody else's link of that name stays, and is reported when the cluster needs its place.
+    fn remove_own_link(self) -> Result<()> {
+        let details = self.show_link(&["-d", "-o", "link", "show"])?;
+        let addresses = self.show_link(&["-4", "-o", "addr", "show"])?;
         let ours = format!(" {}/", self.machine());
-        // Somebody else's link of that name stays, and is reported when the cluster needs its place.
         if details.contains(" veth ") && addresses.lines().all(|line| line.contains(&ours)) {
-            capture(Command::new("ip").args(["link", "delete", &link]))?;
+            capture(Command::new("ip").args(["link", "delete", &self.link()]))?;
         }
         Ok(())
+    }
+
+    fn show_link(self, what: &[&str]) -> Result<String> {
+        capture(Command::new("ip").args(what).args(["dev", &self.link()]))
     }
 
     /// Control plane and registry.
