@@ -27,6 +27,7 @@ use crate::driver::client::LocalClient;
 use crate::driver::controller::ControllerService;
 use crate::driver::identity::IdentityService;
 use crate::driver::mounts::Mounts;
+use crate::driver::node::names::NameBook;
 use crate::driver::node::{NodeService, labels};
 use crate::driver::threads::Threads;
 use crate::driver::trash::Trash;
@@ -143,6 +144,7 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
         turns: Turns::new(config.concurrency, metrics.clone()),
         trash: Trash::default(),
         metrics,
+        names: NameBook::default(),
         kube,
         zones,
         tasks: TaskTracker::new(),

@@ -23,6 +23,7 @@ use crate::topology;
 
 mod annotations;
 pub(crate) mod labels;
+pub(crate) mod names;
 mod publish;
 mod stats;
 mod unpublish;
