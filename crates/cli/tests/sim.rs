@@ -69,7 +69,7 @@ impl Scene {
         let (data, listen) = (self.path("data"), self.listen.to_string());
         let control = self.control.to_string();
         let mut arguments = vec!["sim", "weka", "--data", data.to_str().unwrap()];
-        arguments.extend(["--listen", &listen, "--control", &control]);
+        arguments.extend(["--listen", &listen, "--control", &control, "--plain-http"]);
         arguments.extend(more);
         Killed::start(&arguments, &self.path("sockets"))
     }
