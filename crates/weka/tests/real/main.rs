@@ -10,10 +10,12 @@
 //! - `crash`: `kill -9` at every step.
 //! - `hostile`: handles and links that lead elsewhere.
 //! - `trouble`: an array in trouble, and requests that make no sense.
+//! - `bad_input`: secrets, sizes, options and clusters that cannot be right.
 //! - `client`: what the Weka client of a node may do: refuse, hang, go away, serve two clusters.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
+mod bad_input;
 mod client;
 mod cluster;
 mod conformance;
