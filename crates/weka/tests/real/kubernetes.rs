@@ -62,7 +62,7 @@ const READ_VOLUMES: Rule = Rule {
     verbs: &["get"],
 };
 
-async fn api_server() -> ApiServer {
+pub async fn api_server() -> ApiServer {
     let start = || {
         let server = ApiServer::start().unwrap();
         // The account first: without it no pod is taken.

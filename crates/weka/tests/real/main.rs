@@ -8,6 +8,7 @@
 //! - `lifecycle`: a volume from its creation to its end, over the API and without, and static volumes.
 //! - `conformance`: the whole suite.
 //! - `crash`: `kill -9` at every step.
+//! - `events`: what a user hears of a claim that waits, with our sidecar.
 //! - `hostile`: handles and links that lead elsewhere.
 //! - `trouble`: an array in trouble, and requests that make no sense.
 //! - `bad_input`: secrets, sizes, options and clusters that cannot be right.
@@ -20,6 +21,7 @@ mod client;
 mod cluster;
 mod conformance;
 mod crash;
+mod events;
 mod helper;
 mod hostile;
 mod kubernetes;
