@@ -38,7 +38,7 @@ fn free_port() -> u16 {
 }
 
 /// Under the name that the chart's image calls, with the variables that the chart sets.
-fn plugin(directory: &Path, mode: &str, more: &[String]) -> Command {
+fn plugin(directory: &Path, mode: &str, flags: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stowage"));
     command
         .arg0("/wekafsplugin")
@@ -49,7 +49,7 @@ fn plugin(directory: &Path, mode: &str, more: &[String]) -> Command {
         ))
         .arg(format!("--csimode={mode}"))
         .args(FLAGS.split_whitespace())
-        .args(more)
+        .args(flags)
         .env_clear()
         .envs([
             ("CSI_DRIVER_NAME", "csi.weka.io"),
@@ -87,6 +87,16 @@ fn get(port: u16, path: &str) -> String {
     text
 }
 
+fn identity(directory: &Path) -> IdentityClient<Connection> {
+    let endpoint = Endpoint::try_from(directory.join("csi.sock").as_path()).unwrap();
+    let options = ClientOptions {
+        timeout: Duration::from_secs(10),
+        patience: Duration::from_secs(10),
+        metrics: ClientMetrics::default(),
+    };
+    IdentityClient::new(Connection::new(&endpoint, options))
+}
+
 #[tokio::test]
 async fn the_controller_of_the_chart_serves_and_answers_its_probe_and_its_scraper() {
     let directory = tempfile::tempdir().unwrap();
@@ -108,13 +118,7 @@ async fn the_controller_of_the_chart_serves_and_answers_its_probe_and_its_scrape
         "{counted}"
     );
 
-    let endpoint = Endpoint::try_from(directory.path().join("csi.sock").as_path()).unwrap();
-    let options = ClientOptions {
-        timeout: Duration::from_secs(10),
-        patience: Duration::from_secs(10),
-        metrics: ClientMetrics::default(),
-    };
-    let mut identity = IdentityClient::new(Connection::new(&endpoint, options));
+    let mut identity = identity(directory.path());
     let info = identity
         .get_plugin_info(GetPluginInfoRequest {})
         .await
@@ -133,6 +137,28 @@ async fn the_controller_of_the_chart_serves_and_answers_its_probe_and_its_scrape
         "{warnings:?}"
     );
     assert!(!warnings[0].contains("nfsprotocolversion"), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn the_node_of_the_chart_serves_and_leaves_the_probe_to_its_sidecar() {
+    let directory = tempfile::tempdir().unwrap();
+    let (health, metrics) = (free_port(), free_port());
+    let more = [
+        format!("--metricsport={metrics}"),
+        "--concurrency.nodeUnpublishVolume=5".to_owned(),
+        "--managenodetopologylabels=false".to_owned(),
+    ];
+    let mut command = plugin(directory.path(), "node", &more);
+    let child = command.env("HEALTH_PORT", health.to_string()).spawn();
+    let _plugin = Plugin(child.unwrap());
+    let counted = tokio::task::spawn_blocking(move || get(metrics, "/metrics"));
+    assert!(counted.await.unwrap().contains("HTTP/1.1 200"));
+    identity(directory.path())
+        .probe(ProbeRequest {})
+        .await
+        .unwrap();
+    // livenessprobe, beside it, has the port.
+    assert!(TcpStream::connect(("127.0.0.1", health)).is_err());
 }
 
 #[test]
