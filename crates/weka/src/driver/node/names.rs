@@ -145,11 +145,14 @@ impl NameBook {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "Kubernetes does not answer".to_owned(),
         };
-        *self.asked_in_vain() = Some(Instant::now());
-        tracing::info!(
-            reason,
-            "PersistentVolumes cannot be read: metrics of volumes lack what only these tell."
-        );
+        let asked_before = self.asked_in_vain().replace(Instant::now());
+        // Many accounts may not, and that is fine: it is said once.
+        if asked_before.is_none() {
+            tracing::info!(
+                reason,
+                "PersistentVolumes cannot be read: metrics of volumes lack what only these tell."
+            );
+        }
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
