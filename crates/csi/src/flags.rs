@@ -96,11 +96,19 @@ impl TryFrom<DriverArgs> for Serving {
     fn try_from(args: DriverArgs) -> Result<Self, FlagError> {
         args.driver_name.parse::<DriverName>()?;
         Ok(Self {
-            endpoint: args.endpoint.parse()?,
+            endpoint: endpoint(&args.endpoint)?,
             driver_name: args.driver_name,
             mode: args.mode,
             max_volumes: args.max_volumes_per_node,
         })
+    }
+}
+
+/// Go drivers take `unix://csi/csi.sock` for `/csi/csi.sock`, and manifests are written so. A path by itself may be relative.
+fn endpoint(text: &str) -> Result<Endpoint, EndpointError> {
+    match text.strip_prefix("unix://") {
+        Some(path) if !path.is_empty() && !path.starts_with('/') => format!("/{path}").parse(),
+        _ => text.parse(),
     }
 }
 
@@ -156,6 +164,19 @@ mod tests {
         assert!(serving.mode.has_controller() && serving.mode.has_node());
         assert!(Command::try_parse_from(["driver"]).is_err());
         assert!(Command::try_parse_from(["driver", "--endpoint=/x", "--mode=both"]).is_err());
+    }
+
+    #[test]
+    fn two_slashes_are_as_good_as_three() {
+        for (text, path) in [
+            ("unix://csi/csi.sock", "/csi/csi.sock"),
+            ("unix:///csi/csi.sock", "/csi/csi.sock"),
+            ("csi.sock", "csi.sock"),
+        ] {
+            let serving = serving(&[&format!("--endpoint={text}")]).unwrap();
+            assert_eq!(serving.endpoint.path(), std::path::Path::new(path));
+        }
+        assert!(serving(&["--endpoint=unix://"]).is_err());
     }
 
     #[test]
