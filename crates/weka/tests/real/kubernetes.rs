@@ -48,6 +48,9 @@ metadata: {name: default, namespace: default}
 /// The label by which pods choose nodes.
 const ACCESSIBLE: &str = "topology.csi.weka.io/accessible";
 
+/// Whom the driver is to the API server.
+const NODE_USER: &str = "csi-wekafs-node";
+
 /// What the sample grants to nodes.
 const OF_SAMPLE: Rule = Rule {
     groups: &[""],
@@ -63,8 +66,12 @@ const READ_VOLUMES: Rule = Rule {
 };
 
 pub async fn api_server() -> ApiServer {
-    let start = || {
-        let server = ApiServer::start().unwrap();
+    api_server_with(Vec::new()).await
+}
+
+async fn api_server_with(arguments: Vec<String>) -> ApiServer {
+    let start = move || {
+        let server = ApiServer::start_with(&arguments).unwrap();
         // The account first: without it no pod is taken.
         for _ in 0..2 {
             let _ = server.kubectl_with_input(&["apply", "-f", "-"], OBJECTS);
@@ -72,6 +79,36 @@ pub async fn api_server() -> ApiServer {
         server
     };
     tokio::task::spawn_blocking(start).await.unwrap()
+}
+
+/// Arguments for an API server that notes who changes nodes, in a file.
+fn watching_nodes(directory: &Path) -> Vec<String> {
+    let policy = directory.join("audit-policy");
+    let rules = json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {
+                "level": "Metadata",
+                "users": [NODE_USER],
+                "verbs": ["create", "update", "patch", "delete"],
+            },
+            { "level": "None" },
+        ],
+    });
+    std::fs::write(&policy, rules.to_string()).unwrap();
+    let log = directory.join("audit.log");
+    vec![
+        format!("--audit-policy-file={}", policy.display()),
+        format!("--audit-log-path={}", log.display()),
+    ]
+}
+
+/// How often the driver has written anything at all.
+fn writes(directory: &Path) -> usize {
+    let log = std::fs::read_to_string(directory.join("audit.log")).unwrap_or_default();
+    log.lines().count()
 }
 
 /// Waits until the node's labels say so; the node by then.
@@ -108,10 +145,10 @@ async fn publish(rig: &Rig, id: &str, context: Map) -> Result<(), Status> {
 
 isolated! {
     async fn labels_come_and_go_with_the_client_and_are_written_only_then(directory: &Path) {
-        let server = api_server().await;
+        let server = api_server_with(watching_nodes(directory)).await;
         let cluster = Cluster::start(directory, |_| {}).await;
         // With the rights of the sample and no others.
-        let kubeconfig = format!("--kubeconfig={}", server.user("csi-wekafs-node", &[OF_SAMPLE]).unwrap().display());
+        let kubeconfig = format!("--kubeconfig={}", server.user(NODE_USER, &[OF_SAMPLE]).unwrap().display());
         let flags = [&*kubeconfig, "--managenodetopologylabels", "--node-label-patience-seconds=4"];
         let rig = Rig::start(directory, &cluster, &flags);
         let info = rig.node.clone().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
@@ -138,6 +175,7 @@ isolated! {
         std::fs::write(&modules, &loaded).unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(version(&node(&server)), version(&written));
+        assert_eq!(writes(directory), 1);
 
         // One that stays away takes the labels along, and only these.
         std::fs::write(&modules, "").unwrap();
@@ -150,6 +188,7 @@ isolated! {
         assert_eq!((&left["foreign"], &left["topology.kubernetes.io/zone"]), (&json!("stays"), &json!("z1")));
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(version(&node(&server)), version(&gone), "gone is gone");
+        assert_eq!(writes(directory), 2);
 
         std::fs::write(&modules, &loaded).unwrap();
         let back = labelled(&server, true).await;
@@ -159,6 +198,7 @@ isolated! {
         rig.create("volume", GIB, &[]).await.unwrap();
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(version(&node(&server)), version(&back));
+        assert_eq!(writes(directory), 3);
         rig.stop().await;
     }
 
@@ -186,7 +226,7 @@ isolated! {
     async fn figures_of_volumes_carry_the_names_of_kubernetes(directory: &Path) {
         let server = api_server().await;
         let cluster = Cluster::start(directory, |_| {}).await;
-        let kubeconfig = format!("--kubeconfig={}", server.user("csi-wekafs-node", &[OF_SAMPLE]).unwrap().display());
+        let kubeconfig = format!("--kubeconfig={}", server.user(NODE_USER, &[OF_SAMPLE]).unwrap().display());
         let flags = [&*kubeconfig, "--managenodetopologylabels"];
         let rig = Rig::start(directory, &cluster, &flags);
         let volume = rig.create("volume", GIB, &[]).await.unwrap().volume_id;
@@ -224,7 +264,7 @@ isolated! {
         let beside = rig_target(directory).parent().unwrap().join("vol_data.json");
         let told = json!({ "specVolID": "pv-1", "volumeHandle": volume, "driverName": "csi.weka.io" });
         std::fs::write(beside, told.to_string()).unwrap();
-        server.allow("csi-wekafs-node", &[OF_SAMPLE, READ_VOLUMES]).unwrap();
+        server.allow(NODE_USER, &[OF_SAMPLE, READ_VOLUMES]).unwrap();
         let rig = Rig::start(directory, &cluster, &flags);
         rig.stats(&volume, "pod").await.unwrap();
         for name in ["capacity", "used", "free", "pv_reported_capacity"] {
