@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use stowage_api::CrdGroup;
 
@@ -118,26 +119,39 @@ pub enum Driver {
 #[command(
     // Pods of a driver often share the host's network: a port is opened where it is asked for.
     mut_arg("http_endpoint", |arg| arg.default_value("")),
+    // WEKA's numbers, which its manifests carry.
+    mut_arg("verbosity", |arg| arg.help("What is logged, as a number: up to 3 errors, 4 info, 5 debug, from 6 trace (--log-level wins)")),
+    version,
     after_help = "\
 Examples:
   stowage driver weka --endpoint unix:///csi/csi.sock --nodeid $(hostname) --mode node
-  stowage driver weka --endpoint unix:///csi/csi.sock --nodeid $(hostname) --csimode controller --http-endpoint :9090")]
+  stowage driver weka --endpoint unix:///csi/csi.sock --nodeid $(hostname) --csimode controller --http-endpoint :9090
+  wekafsplugin -csimode=node -endpoint=unix:///csi/csi.sock -nodeid=$(hostname)       under this name, too")]
 pub struct WekaArgs {
     #[command(flatten)]
     pub driver: stowage_weka::Args,
 
     /// Open the HTTP port at --metricsport, unless --http-endpoint says where
     #[arg(long = "enablemetrics", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true")]
+        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true", help_heading = "HTTP")]
     pub enable_metrics: bool,
 
     /// Port for --enablemetrics
-    #[arg(long = "metricsport", value_name = "PORT", default_value_t = 9090)]
+    #[arg(
+        long = "metricsport",
+        value_name = "PORT",
+        default_value_t = 9090,
+        help_heading = "HTTP"
+    )]
     pub metrics_port: u16,
+
+    /// A further HTTP port of a controller, for its liveness probe
+    #[arg(long, value_name = "PORT", env = "HEALTH_PORT", help_heading = "HTTP")]
+    pub health_port: Option<u16>,
 
     /// Write log lines as JSON, as --log-format json does
     #[arg(long = "usejsonlogging", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true")]
+        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true", help_heading = "Logs")]
     pub use_json_logging: bool,
 
     #[command(flatten)]
@@ -233,7 +247,7 @@ pub enum Sim {
     mut_arg("http_endpoint", |arg| arg.default_value("")),
     after_help = "\
 Examples:
-  stowage sim weka --data /var/tmp/weka
+  stowage sim weka --data /var/tmp/weka --plain-http
   stowage sim weka --data /var/tmp/weka --tls --listen 127.0.0.1:14000 --listen '[::1]:14000'
   curl -X PUT 127.0.0.1:14100/release -H 'content-type: application/json' -d '{\"release\": \"4.2\"}'
 

@@ -1,37 +1,71 @@
-//! The command line of the original operator: `csi-operator -v 5 -alsologtostderr -kubeconfig=...`.
+//! The command lines of programs that this one takes the place of: `csi-operator -v 5 -alsologtostderr -kubeconfig=...`,
+//! `wekafsplugin -csimode=node ...`. Their flags are Go's: one dash is as good as two.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The name under which the original operator was called.
-const NAME: &str = "csi-operator";
+use clap::{Command, CommandFactory};
 
-/// The arguments as this program writes them: unchanged, unless it is called as the original operator.
+use crate::args::Args;
+
+/// Programs, and the subcommand that takes the place of each.
+const PROGRAMS: [(&str, &[&str]); 2] = [
+    ("csi-operator", &["operator"]),
+    ("wekafsplugin", &["driver", "weka"]),
+];
+
+/// The arguments as this program writes them: unchanged, unless it is called as one of those programs, or by the subcommand
+/// for one.
 pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut given = given.peekable();
-    let is_original = given.peek().is_some_and(|program| {
-        let name = Path::new(program).file_name();
-        name.is_some_and(|name| name == NAME)
-    });
-    if !is_original {
-        return given.collect();
+    let mut given: Vec<OsString> = given.collect();
+    let Some(program) = given.first() else {
+        return given;
+    };
+    let name = Path::new(program).file_name().unwrap_or_default();
+    let called = PROGRAMS.iter().find(|(original, _)| name == *original);
+    if let Some((_, words)) = called {
+        given.splice(1..1, words.iter().map(OsString::from));
     }
-    let mut arguments: Vec<OsString> = given.next().into_iter().collect();
-    arguments.push("operator".into());
-    arguments.extend(given.map(two_dashes));
-    arguments
+    let meant = PROGRAMS.iter().find(|(_, words)| {
+        let begins = given
+            .iter()
+            .skip(1)
+            .zip(*words)
+            .all(|(one, other)| one == other);
+        begins && given.len() > words.len()
+    });
+    let Some((_, words)) = meant else {
+        return given;
+    };
+    let command = Args::command();
+    let flags = words
+        .iter()
+        .try_fold(&command, |command, word| command.find_subcommand(word));
+    let Some(flags) = flags else {
+        return given;
+    };
+    let begin = given.split_off(1 + words.len());
+    given.extend(
+        begin
+            .into_iter()
+            .map(|argument| two_dashes(argument, flags)),
+    );
+    given
 }
 
 /// Go's flags have one dash or two; ours have two, unless they are one letter.
-fn two_dashes(argument: OsString) -> OsString {
+fn two_dashes(argument: OsString, flags: &Command) -> OsString {
     let Some(text) = argument.to_str() else {
         return argument;
     };
-    let is_long = text.strip_prefix('-').is_some_and(|name| {
-        let name = name.split('=').next().unwrap_or_default();
-        name.len() > 1 && name.starts_with(|c: char| c.is_ascii_alphabetic())
-    });
-    if is_long {
+    let name = text.strip_prefix('-').unwrap_or_default();
+    let name = name.split('=').next().unwrap_or_default();
+    let is_flag = name.len() > 1
+        && flags.get_arguments().any(|flag| {
+            let names = flag.get_long_and_visible_aliases().unwrap_or_default();
+            names.contains(&name) || flag.get_all_aliases().unwrap_or_default().contains(&name)
+        });
+    if is_flag {
         format!("-{text}").into()
     } else {
         argument

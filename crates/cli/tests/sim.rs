@@ -69,7 +69,7 @@ impl Scene {
         let (data, listen) = (self.path("data"), self.listen.to_string());
         let control = self.control.to_string();
         let mut arguments = vec!["sim", "weka", "--data", data.to_str().unwrap()];
-        arguments.extend(["--listen", &listen, "--control", &control]);
+        arguments.extend(["--listen", &listen, "--control", &control, "--plain-http"]);
         arguments.extend(more);
         Killed::start(&arguments, &self.path("sockets"))
     }
@@ -170,6 +170,37 @@ async fn what_a_cluster_answered_for_outlives_its_death() {
     assert_eq!(filesystems.as_array().unwrap().len(), 21);
     let cluster = scene.call("GET", "cluster", &token, None).await;
     assert_eq!(cluster["release"], "4.2");
+}
+
+#[test]
+fn a_cluster_that_does_not_exist_is_not_played() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path().to_str().unwrap();
+    for (flags, code, sentence) in [
+        (
+            &["--release", "9.9"][..],
+            2,
+            "Weka 9.9 cannot be played: only 3.8 to 5.1 are known",
+        ),
+        (
+            &["--release", "4.3.0"],
+            1,
+            "error: Weka 4.3.0 speaks HTTPS only: add --tls, or --plain-http",
+        ),
+        (&[], 1, "error: Weka 5.1.0 speaks HTTPS only"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_stowage"))
+            .args(["sim", "weka", "--data", data, "--no-frontend"])
+            .args(["--listen=127.0.0.1:0", "--control=127.0.0.1:0"])
+            .args(["--http-endpoint=", "--log-level=off"])
+            .args(flags)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{flags:?}: {text}");
+        assert!(text.contains(sentence), "{flags:?}: {text}");
+        let _ = std::fs::remove_dir_all(data);
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! - [`proto`]: messages, clients and server traits, generated from `proto/`.
 //! - [`deadline`]: how long a caller waits.
-//! - [`endpoint`]: where a driver listens.
+//! - [`endpoint`]: where a driver listens; [`flags`]: the flags that every driver has.
 //! - [`server`]: serves a driver on its socket; [`layer`] is what happens around every call.
 //! - [`client`]: the caller's end, which outlives restarts of the driver.
 //! - [`metrics`]: what is counted, on both sides; [`waiting`] tells the machine's part of a call from ours.
@@ -20,6 +20,7 @@ pub mod check;
 pub mod client;
 pub mod deadline;
 pub mod endpoint;
+pub mod flags;
 pub mod host;
 pub mod layer;
 pub mod locks;

@@ -4,10 +4,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, ValueEnum};
-use stowage_csi::endpoint::{Endpoint, EndpointError};
+use clap::ArgAction;
+use stowage_csi::flags::{self, DriverArgs, Serving, absolute};
 use stowage_csi::host::filesystem::{FsError, FsKind};
-use stowage_csi::name::{DriverName, InvalidName};
 use stowage_csi::quantity::Quantity;
 
 use crate::id::{NodeId, NodeIdError};
@@ -17,18 +16,11 @@ const LARGEST_VOLUME: u64 = i64::MAX.unsigned_abs();
 
 /// Flags of `stowage driver hostpath`.
 #[derive(clap::Args, Clone, Debug)]
+#[command(mut_arg("driver_name", |arg| arg.default_value("csi-hostpath").required(false)))]
 pub struct Args {
-    /// Name of the driver, as in the CSIDriver object and in storage classes
-    #[arg(
-        long = "drivername",
-        value_name = "NAME",
-        default_value = "csi-hostpath"
-    )]
-    pub driver_name: String,
-
-    /// Socket to serve on, such as `unix:///csi/csi.sock`
-    #[arg(long, value_name = "SOCKET", env = "CSI_ENDPOINT")]
-    pub endpoint: String,
+    /// What every driver has.
+    #[command(flatten)]
+    pub driver: DriverArgs,
 
     /// Name of this node; must stay the same for as long as its volumes live [default: the host's name]
     #[arg(long = "nodeid", value_name = "NODE")]
@@ -42,10 +34,6 @@ pub struct Args {
     )]
     pub state_directory: PathBuf,
 
-    /// Which services to offer
-    #[arg(long, value_enum, default_value_t = Mode::All)]
-    pub mode: Mode,
-
     /// Have volumes attached to nodes before they are used
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value_t = false, default_missing_value = "true")]
@@ -55,10 +43,6 @@ pub struct Args {
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value_t = true, default_missing_value = "true")]
     pub enable_topology: bool,
-
-    /// How many volumes this node takes; 0 is no limit
-    #[arg(long = "maxvolumespernode", value_name = "NUMBER", default_value_t = 0)]
-    pub max_volumes_per_node: u32,
 
     /// Largest volume that can be made
     #[arg(long, value_name = "SIZE", default_value = "1Ti")]
@@ -81,45 +65,25 @@ pub struct Args {
     pub shared_state_directory: bool,
 }
 
-/// Which services a process offers. All of them answer for themselves (Identity).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
-    /// Create, delete, snapshot, expand.
-    Controller,
-    /// Mount on this node.
-    Node,
-    /// Both.
-    All,
-}
-
 /// Why the flags cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FlagError {
-    /// Not the name of a driver.
-    #[error("--drivername: {0}")]
-    DriverName(#[from] InvalidName),
-    /// Not a socket.
-    #[error("--endpoint")]
-    Endpoint(#[from] EndpointError),
+    /// A flag that every driver has.
+    #[error(transparent)]
+    Driver(#[from] flags::FlagError),
     /// Not the name of a node.
     #[error("--nodeid (the host's name by default)")]
     NodeId(#[from] NodeIdError),
-    /// A path that means something else after the next `chdir`.
-    #[error("--statedir `{}`: give an absolute path", .0.display())]
-    StateDirectory(PathBuf),
 }
 
 /// The flags, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    pub(crate) driver_name: String,
-    pub(crate) endpoint: Endpoint,
+    pub(crate) serving: Serving,
     pub(crate) node: NodeId,
     pub(crate) state_directory: PathBuf,
-    pub(crate) mode: Mode,
     pub(crate) attach: bool,
     pub(crate) topology: bool,
-    pub(crate) max_volumes: u32,
     pub(crate) max_volume_bytes: u64,
     pub(crate) capacity: Option<u64>,
     pub(crate) default_filesystem: FsKind,
@@ -131,20 +95,13 @@ impl TryFrom<Args> for Config {
     type Error = FlagError;
 
     fn try_from(args: Args) -> Result<Self, FlagError> {
-        args.driver_name.parse::<DriverName>()?;
-        if !args.state_directory.is_absolute() {
-            return Err(FlagError::StateDirectory(args.state_directory));
-        }
         let node = args.node_id.unwrap_or_else(host_name);
         Ok(Self {
-            endpoint: args.endpoint.parse()?,
+            serving: args.driver.try_into()?,
             node: node.parse()?,
-            driver_name: args.driver_name,
-            state_directory: args.state_directory,
-            mode: args.mode,
+            state_directory: absolute("statedir", args.state_directory)?,
             attach: args.enable_attach,
             topology: args.enable_topology,
-            max_volumes: args.max_volumes_per_node,
             max_volume_bytes: args.max_volume_size.0.min(LARGEST_VOLUME),
             capacity: args.capacity.map(|capacity| capacity.0),
             default_filesystem: args.default_filesystem,
@@ -187,9 +144,8 @@ mod tests {
     #[test]
     fn the_endpoint_is_enough() {
         let config = config(&[]).unwrap();
-        assert_eq!(config.driver_name, "csi-hostpath");
+        assert_eq!(config.serving.driver_name, "csi-hostpath");
         assert_eq!(config.state_directory, PathBuf::from("/tmp/csi-hostpath"));
-        assert_eq!(config.mode, Mode::All);
         assert!(config.topology && !config.attach && !config.shared);
         assert_eq!(config.node.as_str(), host_name());
         assert!(Command::try_parse_from(["hostpath"]).is_err());
@@ -208,37 +164,26 @@ mod tests {
             "--max-volume-size=15Ei",
         ])
         .unwrap();
-        assert_eq!(config.driver_name, "hostpath.csi.k8s.io");
+        assert_eq!(config.serving.driver_name, "hostpath.csi.k8s.io");
         assert!(config.attach && !config.topology);
-        assert_eq!((config.max_volumes, config.capacity), (7, Some(10 << 30)));
+        assert_eq!(
+            (config.serving.max_volumes, config.capacity),
+            (7, Some(10 << 30))
+        );
         assert_eq!(config.max_volume_bytes, LARGEST_VOLUME);
     }
 
     #[test]
     fn wrong_flags_are_named_with_the_remedy() {
         for (flag, expected) in [
-            (
-                "--drivername=-",
-                "--drivername: `-` is no name of a CSI driver",
-            ),
-            ("--endpoint=tcp://1.2.3.4:5", "--endpoint"),
+            ("--drivername=-", "--drivername: `-` is no name"),
             ("--nodeid=", "--nodeid"),
-            (
-                "--statedir=data",
-                "--statedir `data`: give an absolute path",
-            ),
+            ("--statedir=data", "--statedir `data`: give an absolute"),
         ] {
-            let words = ["hostpath", "--endpoint=/a.sock", flag];
-            let words = if flag.starts_with("--endpoint") {
-                vec![words[0], words[2]]
-            } else {
-                words.to_vec()
-            };
-            let args = Command::try_parse_from(words).unwrap().args;
-            let error = Config::try_from(args).unwrap_err();
+            let error = config(&[flag]).unwrap_err();
             assert!(error.to_string().starts_with(expected), "{error}");
         }
-        for flag in ["--mode=both", "--capacity=much", "--default-fstype=ntfs"] {
+        for flag in ["--capacity=much", "--default-fstype=ntfs"] {
             assert!(Command::try_parse_from(["hostpath", "--endpoint=/a.sock", flag]).is_err());
         }
     }

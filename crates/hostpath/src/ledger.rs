@@ -52,7 +52,7 @@ impl Ledger {
     pub(crate) fn count(config: &Config, store: &Store) -> Result<Self, StateError> {
         let ledger = Self {
             capacity: config.capacity,
-            limit: Some(config.max_volumes).filter(|limit| config.attach && *limit > 0),
+            limit: Some(config.serving.max_volumes).filter(|limit| config.attach && *limit > 0),
             sums: Mutex::default(),
         };
         if ledger.capacity.is_none() && ledger.limit.is_none() {

@@ -73,7 +73,7 @@ impl Node for NodeService {
         let config = &self.0.config;
         Ok(Response::new(NodeGetInfoResponse {
             node_id: config.node.to_string(),
-            max_volumes_per_node: config.max_volumes.into(),
+            max_volumes_per_node: config.serving.max_volumes.into(),
             accessible_topology: topology::of_this_node(config),
         }))
     }

@@ -18,7 +18,7 @@ use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
-use crate::args::{Args, Config, FlagError, Mode};
+use crate::args::{Args, Config, FlagError};
 use crate::controller::ControllerService;
 use crate::driver::{Driver, Host};
 use crate::error::chain;
@@ -63,13 +63,13 @@ pub async fn run(args: Args, metrics: ServerMetrics, shutdown: Shutdown) -> Resu
     let thawed = driver.thaw_all().await;
     thawed.map_err(|error| StartError::Repair(chain(&error)))?;
 
-    let socket = Socket::bind(&driver.config.endpoint)?;
+    let socket = Socket::bind(&driver.config.serving.endpoint)?;
     tracing::info!(
-        driver = driver.config.driver_name,
+        driver = driver.config.serving.driver_name,
         node = %driver.config.node,
-        endpoint = %driver.config.endpoint,
+        endpoint = %driver.config.serving.endpoint,
         state = %driver.store.root().display(),
-        mode = ?driver.config.mode,
+        mode = ?driver.config.serving.mode,
         "The driver serves."
     );
     let exec = driver.host.exec.clone();
@@ -129,13 +129,13 @@ async fn open(config: Config, host: Host) -> Result<Driver, StartError> {
 }
 
 fn routes(driver: &Arc<Driver>) -> Routes {
-    let mode = driver.config.mode;
+    let mode = driver.config.serving.mode;
     let mut routes = Routes::new(IdentityServer::new(IdentityService(driver.clone())));
-    if mode != Mode::Node {
+    if mode.has_controller() {
         routes = routes.add_service(ControllerServer::new(ControllerService(driver.clone())));
         routes = routes.add_service(GroupControllerServer::new(GroupService(driver.clone())));
     }
-    if mode != Mode::Controller {
+    if mode.has_node() {
         routes = routes.add_service(NodeServer::new(NodeService(driver.clone())));
     }
     routes

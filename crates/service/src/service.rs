@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::admin::{Admin, AdminArgs, BindError};
+use crate::admin::{Admin, AdminArgs, BindError, Endpoint};
 use crate::health::Check;
 use crate::log::{AlreadySetUp, LogArgs};
 use crate::{Health, Metrics, Tasks, arenas, client, duration, memory, signals};
@@ -73,8 +73,10 @@ pub struct Service {
     shutdown: CancellationToken,
     grace: Duration,
     running: Check,
-    // Stops answering when the service is dropped: probes are answered while work winds down.
-    _admin: Option<AbortOnDropHandle<()>>,
+    admin: Admin,
+    metrics_path: String,
+    // They stop answering when the service is dropped: probes are answered while work winds down.
+    ports: Vec<AbortOnDropHandle<()>>,
     _memory: AbortOnDropHandle<()>,
 }
 
@@ -95,29 +97,40 @@ impl Service {
             metrics: metrics.clone(),
             level,
         };
-        let admin = args.admin.http_endpoint.bind()?.map(|listener| {
-            if let Ok(address) = listener.local_addr() {
-                tracing::info!(%address, "The HTTP port is open.");
-            }
-            let path = args.admin.metrics_path.clone();
-            AbortOnDropHandle::new(tokio::spawn(async move {
-                if let Err(error) = admin.serve(listener, &path).await {
-                    tracing::error!(%error, "The HTTP port is closed.");
-                }
-            }))
-        });
-        running.ready();
         let tasks = Tasks::new(shutdown.clone());
-        Ok(Self {
+        let mut service = Self {
             health,
             metrics,
             tasks,
             shutdown,
             grace: args.grace_period,
             running,
-            _admin: admin,
+            admin,
+            metrics_path: args.admin.metrics_path.clone(),
+            ports: Vec::new(),
             _memory: AbortOnDropHandle::new(tokio::spawn(memory::keep_small())),
-        })
+        };
+        service.listen(&args.admin.http_endpoint)?;
+        service.running.ready();
+        Ok(service)
+    }
+
+    /// Opens a further HTTP port that answers the same, for manifests that probe one port and scrape another.
+    pub fn listen(&mut self, endpoint: &Endpoint) -> Result<(), BindError> {
+        let Some(listener) = endpoint.bind()? else {
+            return Ok(());
+        };
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!(%address, "The HTTP port is open.");
+        }
+        let (admin, path) = (self.admin.clone(), self.metrics_path.clone());
+        let port = tokio::spawn(async move {
+            if let Err(error) = admin.serve(listener, &path).await {
+                tracing::error!(%error, "The HTTP port is closed.");
+            }
+        });
+        self.ports.push(AbortOnDropHandle::new(port));
+        Ok(())
     }
 
     /// Readiness checks.

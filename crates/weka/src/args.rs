@@ -2,39 +2,30 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, ValueEnum};
+use clap::ArgAction;
+use clap::builder::BoolishValueParser;
+use stowage_csi::flags::DriverArgs;
 
 use crate::options::DEFAULT_EXCLUSIVE;
+
+pub(crate) mod foreign;
 
 /// Flags of `stowage driver weka`.
 // Each is a switch of its own.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(clap::Args, Clone, Debug)]
+#[command(
+    mut_arg("driver_name", |arg| arg.env("CSI_DRIVER_NAME").default_value("csi.weka.io").required(false)),
+    mut_arg("mode", |arg| arg.env("X_CSI_MODE").visible_alias("csimode")),
+)]
 pub struct Args {
-    /// Socket to serve on, such as `unix:///csi/csi.sock`
-    #[arg(long, value_name = "SOCKET", env = "CSI_ENDPOINT")]
-    pub endpoint: String,
-
-    /// Name of the driver, as in the CSIDriver object and in storage classes
-    #[arg(
-        long = "drivername",
-        value_name = "NAME",
-        env = "CSI_DRIVER_NAME",
-        default_value = "csi.weka.io"
-    )]
-    pub driver_name: String,
+    /// What every driver has.
+    #[command(flatten)]
+    pub driver: DriverArgs,
 
     /// Name of this node in Kubernetes
     #[arg(long = "nodeid", value_name = "NODE", env = "KUBE_NODE_NAME")]
     pub node_id: String,
-
-    /// Which services to offer
-    #[arg(long = "mode", visible_alias = "csimode", value_enum, env = "X_CSI_MODE", default_value_t = WekaMode::All)]
-    pub mode: WekaMode,
-
-    /// How many volumes this node takes; 0 is no limit
-    #[arg(long = "maxvolumespernode", value_name = "NUMBER", default_value_t = 0)]
-    pub max_volumes_per_node: u32,
 
     /// Directory of each filesystem in which volumes are made
     #[arg(
@@ -47,7 +38,7 @@ pub struct Args {
 
     /// Trust every certificate of Weka clusters: for tests
     #[arg(long = "allowinsecurehttps", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true")]
+        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
     pub allow_insecure_https: bool,
 
     /// How long a call may take at most, also where its caller waits longer
@@ -65,6 +56,14 @@ pub struct Args {
         default_value_t = 60
     )]
     pub weka_api_timeout_seconds: u64,
+
+    /// How long the node's Weka client may take to show that it is there
+    #[arg(
+        long = "healthprobewekatimeoutseconds",
+        value_name = "SECONDS",
+        default_value_t = 5
+    )]
+    pub health_probe_timeout_seconds: u64,
 
     /// How often clusters are asked for their release, so that an upgrade is noticed
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -112,17 +111,21 @@ pub struct Args {
 
     /// Leave the data of deleted volumes in the trash directory
     #[arg(long = "skipgarbagecollection", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true")]
+        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
     pub skip_garbage_collection: bool,
 
     /// Keep the node's topology labels
     #[arg(long = "managenodetopologylabels", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true")]
+        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
     pub manage_node_topology_labels: bool,
+
+    /// How long a node's Weka client must be away before the node loses those labels
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub node_label_patience_seconds: u64,
 
     /// Let claims and pods change mount options by annotation
     #[arg(long = "allowmountoptionoverrides", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true")]
+        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
     pub allow_mount_option_overrides: bool,
 
     /// Mount options that exclude each other, separated by commas; may be given several times
@@ -171,57 +174,7 @@ pub struct Args {
     #[command(flatten)]
     pub kube: stowage_service::KubeArgs,
 
-    /// Flags that are taken and do nothing.
+    /// Flags for what this driver does not do.
     #[command(flatten)]
-    pub without_effect: WithoutEffect,
-}
-
-/// Flags of other drivers for Weka that have no meaning here. They are taken, with a warning, so that manifests keep
-/// working.
-#[derive(clap::Args, Clone, Debug, Default)]
-pub struct WithoutEffect {
-    #[arg(long = "allowprotocolcontainers", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    allow_protocol_containers: Option<String>,
-    #[arg(long = "healthprobewekatimeoutseconds", hide = true)]
-    health_probe_timeout: Option<String>,
-    #[arg(long = "concurrency.nodeUnpublishVolume", hide = true)]
-    concurrent_unpublications: Option<String>,
-    #[arg(long = "concurrency.createSnapshot", hide = true)]
-    concurrent_snapshots: Option<String>,
-    #[arg(long = "concurrency.deleteSnapshot", hide = true)]
-    concurrent_snapshot_deletions: Option<String>,
-}
-
-impl WithoutEffect {
-    /// The flags that were given.
-    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
-        let flags = [
-            (&self.allow_protocol_containers, "allowprotocolcontainers"),
-            (&self.health_probe_timeout, "healthprobewekatimeoutseconds"),
-            (
-                &self.concurrent_unpublications,
-                "concurrency.nodeUnpublishVolume",
-            ),
-            (&self.concurrent_snapshots, "concurrency.createSnapshot"),
-            (
-                &self.concurrent_snapshot_deletions,
-                "concurrency.deleteSnapshot",
-            ),
-        ];
-        flags
-            .into_iter()
-            .filter(|(value, _)| value.is_some())
-            .map(|(_, name)| name)
-    }
-}
-
-/// Which services a process offers. All of them answer for themselves (Identity).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WekaMode {
-    /// Create, delete, expand.
-    Controller,
-    /// Mount on this node.
-    Node,
-    /// Both.
-    All,
+    pub foreign: foreign::ForeignFlags,
 }

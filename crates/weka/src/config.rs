@@ -3,33 +3,27 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stowage_csi::endpoint::{Endpoint, EndpointError};
-use stowage_csi::name::{DriverName, InvalidName};
+use stowage_csi::flags::{self, Mode, Serving, absolute, at_least_one, seconds};
 
-use crate::args::{Args, WekaMode};
+use crate::args::Args;
+use crate::args::foreign::Refusal;
 use crate::options::Vocabulary;
 
 /// Why the flags cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FlagError {
-    /// Not the name of a driver.
-    #[error("--drivername: {0}")]
-    DriverName(#[from] InvalidName),
-    /// Not a socket.
-    #[error("--endpoint")]
-    Endpoint(#[from] EndpointError),
+    /// A flag that every driver has.
+    #[error(transparent)]
+    Driver(#[from] flags::FlagError),
+    /// A flag for what this driver does not do.
+    #[error(transparent)]
+    Foreign(#[from] Refusal),
     /// Not the name of a node.
     #[error("--nodeid is empty: give the node's name in Kubernetes")]
     NodeId,
     /// A path that would leave the filesystem.
     #[error("--dynamic-path `{0}`: give a path below the filesystem's root, without `..`")]
     DynamicPath(String),
-    /// A path that means something else after the next `chdir`.
-    #[error("--mount-base `{}`: give an absolute path", .0.display())]
-    MountBase(PathBuf),
-    /// Nothing could ever be done.
-    #[error("--{0} is 0: give a number above it")]
-    Zero(&'static str),
 }
 
 /// The flags, checked.
@@ -37,21 +31,20 @@ pub enum FlagError {
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    pub(crate) driver_name: String,
-    pub(crate) endpoint: Endpoint,
+    pub(crate) serving: Serving,
     pub(crate) node: String,
-    pub(crate) mode: WekaMode,
-    pub(crate) max_volumes: u32,
     /// Without slashes at its ends.
     pub(crate) dynamic_path: String,
     pub(crate) insecure_https: bool,
     pub(crate) call_time: Duration,
     pub(crate) api_time: Duration,
+    pub(crate) client_time: Duration,
     pub(crate) release_refresh: Duration,
     pub(crate) concurrency: Concurrency,
     pub(crate) container: Option<String>,
     pub(crate) keep_trash: bool,
     pub(crate) labels: bool,
+    pub(crate) label_patience: Duration,
     pub(crate) overrides: bool,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) legacy_secret_name: Option<String>,
@@ -59,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) mount_base: PathBuf,
     pub(crate) proc_modules: PathBuf,
     pub(crate) proc_interface: PathBuf,
+    /// Flags that were given and do nothing.
+    pub(crate) without_effect: Vec<&'static str>,
 }
 
 /// How many calls of a kind are worked on at a time.
@@ -74,57 +69,45 @@ impl TryFrom<Args> for Config {
     type Error = FlagError;
 
     fn try_from(args: Args) -> Result<Self, FlagError> {
-        args.driver_name.parse::<DriverName>()?;
+        let without_effect = args.foreign.without_effect()?;
+        let serving = Serving::try_from(args.driver)?;
         if args.node_id.is_empty() {
             return Err(FlagError::NodeId);
         }
-        for flag in args.without_effect.given() {
-            tracing::warn!(flag, "This flag has no effect.");
-        }
-        let non_zero = |number: usize, flag| {
-            if number == 0 {
-                Err(FlagError::Zero(flag))
-            } else {
-                Ok(number)
-            }
-        };
-        let seconds = |number: u64, flag| {
-            if number == 0 {
-                Err(FlagError::Zero(flag))
-            } else {
-                Ok(Duration::from_secs(number))
-            }
-        };
-        let base = args.mount_base.unwrap_or_else(|| default_base(args.mode));
-        if !base.is_absolute() {
-            return Err(FlagError::MountBase(base));
-        }
+        let base = args
+            .mount_base
+            .unwrap_or_else(|| default_base(serving.mode));
         Ok(Self {
-            endpoint: args.endpoint.parse()?,
-            driver_name: args.driver_name,
+            serving,
             node: args.node_id,
-            mode: args.mode,
-            max_volumes: args.max_volumes_per_node,
             dynamic_path: dynamic_path(&args.dynamic_path)?,
             insecure_https: args.allow_insecure_https,
             call_time: seconds(
-                args.grpc_request_timeout_seconds,
                 "grpcrequesttimeoutseconds",
+                args.grpc_request_timeout_seconds,
             )?,
-            api_time: seconds(args.weka_api_timeout_seconds, "wekaapitimeoutseconds")?,
-            release_refresh: seconds(args.release_refresh_seconds, "release-refresh-seconds")?,
+            api_time: seconds("wekaapitimeoutseconds", args.weka_api_timeout_seconds)?,
+            client_time: seconds(
+                "healthprobewekatimeoutseconds",
+                args.health_probe_timeout_seconds,
+            )?,
+            release_refresh: seconds("release-refresh-seconds", args.release_refresh_seconds)?,
             concurrency: Concurrency {
-                creates: non_zero(args.concurrent_creates, "concurrency.createVolume")?,
-                deletes: non_zero(args.concurrent_deletes, "concurrency.deleteVolume")?,
-                expansions: non_zero(args.concurrent_expansions, "concurrency.expandVolume")?,
-                publications: non_zero(
-                    args.concurrent_publications,
+                creates: at_least_one("concurrency.createVolume", args.concurrent_creates)?,
+                deletes: at_least_one("concurrency.deleteVolume", args.concurrent_deletes)?,
+                expansions: at_least_one("concurrency.expandVolume", args.concurrent_expansions)?,
+                publications: at_least_one(
                     "concurrency.nodePublishVolume",
+                    args.concurrent_publications,
                 )?,
             },
             container: args.container_name.filter(|name| !name.is_empty()),
             keep_trash: args.skip_garbage_collection,
             labels: args.manage_node_topology_labels,
+            label_patience: seconds(
+                "node-label-patience-seconds",
+                args.node_label_patience_seconds,
+            )?,
             overrides: args.allow_mount_option_overrides,
             vocabulary: Vocabulary::new(
                 &args.mutually_exclusive_mount_options,
@@ -134,19 +117,20 @@ impl TryFrom<Args> for Config {
                 .legacy_volume_secret_name
                 .filter(|name| !name.is_empty()),
             legacy_directory: args.legacy_volume_access,
-            mount_base: base,
+            mount_base: absolute("mount-base", base)?,
             proc_modules: args.proc_modules,
             proc_interface: args.proc_wekafs_interface,
+            without_effect,
         })
     }
 }
 
 /// One directory per mode: a controller and a node plugin on one machine must not unmount what the other uses.
-fn default_base(mode: WekaMode) -> PathBuf {
+fn default_base(mode: Mode) -> PathBuf {
     PathBuf::from(match mode {
-        WekaMode::Controller => "/run/weka-fs-mounts-controller",
-        WekaMode::Node => "/run/weka-fs-mounts-node",
-        WekaMode::All => "/run/weka-fs-mounts",
+        Mode::Controller => "/run/weka-fs-mounts-controller",
+        Mode::Node => "/run/weka-fs-mounts-node",
+        Mode::All => "/run/weka-fs-mounts",
     })
 }
 
@@ -182,7 +166,7 @@ mod tests {
     #[test]
     fn endpoint_and_node_are_enough() {
         let config = config(&[]).unwrap();
-        assert_eq!(config.driver_name, "csi.weka.io");
+        assert_eq!(config.serving.driver_name, "csi.weka.io");
         assert_eq!(config.dynamic_path, "csi-volumes");
         assert_eq!(config.mount_base, PathBuf::from("/run/weka-fs-mounts"));
         assert_eq!(config.call_time, Duration::from_secs(30));
@@ -206,7 +190,7 @@ mod tests {
             "--grpcrequesttimeoutseconds=60",
         ])
         .unwrap();
-        assert_eq!(config.mode, WekaMode::Node);
+        assert_eq!(config.serving.mode, Mode::Node);
         assert_eq!(config.mount_base, PathBuf::from("/run/weka-fs-mounts-node"));
         assert_eq!(config.dynamic_path, "volumes");
         assert!(config.insecure_https && config.labels && !config.keep_trash);

@@ -56,6 +56,8 @@ pub(crate) struct Driver {
     pub(crate) turns: turns::Turns,
     pub(crate) trash: trash::Trash,
     pub(crate) metrics: Metrics,
+    /// What Kubernetes calls the volumes here.
+    pub(crate) names: node::names::NameBook,
     /// Access to Kubernetes, where something needs it.
     pub(crate) kube: Option<kube::Client>,
     /// Zone and region of this node.

@@ -146,6 +146,7 @@ impl Error {
             ApiError::Unreachable { .. }
             | ApiError::Deadline { .. }
             | ApiError::Untrusted { .. }
+            | ApiError::Scheme(_)
             | ApiError::CaCertificate(_)
             | ApiError::Client(_)
             | ApiError::Login { .. }
@@ -207,9 +208,10 @@ fn api_code(error: &ApiError) -> Code {
     match error {
         ApiError::Unreachable { .. } => Code::Unavailable,
         ApiError::Deadline { .. } => Code::DeadlineExceeded,
-        ApiError::Untrusted { .. } | ApiError::TooOld { .. } | ApiError::Ambiguous(_) => {
-            Code::FailedPrecondition
-        }
+        ApiError::Untrusted { .. }
+        | ApiError::Scheme(_)
+        | ApiError::TooOld { .. }
+        | ApiError::Ambiguous(_) => Code::FailedPrecondition,
         ApiError::CaCertificate(_) => Code::InvalidArgument,
         ApiError::Login { .. } => Code::Unauthenticated,
         ApiError::Forbidden { .. } => Code::PermissionDenied,

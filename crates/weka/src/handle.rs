@@ -110,6 +110,12 @@ impl Handle {
         &self.text
     }
 
+    /// What the handle begins with: `dir/v1`, as a rule.
+    pub(crate) fn kind(&self) -> &str {
+        let mut slashes = self.text.match_indices('/').map(|(at, _)| at);
+        &self.text[..slashes.nth(1).unwrap_or(self.text.len())]
+    }
+
     /// The name of the filesystem.
     pub(crate) fn filesystem(&self) -> &str {
         &self.filesystem

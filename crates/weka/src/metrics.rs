@@ -1,6 +1,6 @@
-//! What is counted, under the names that dashboards for Weka know.
+//! What is counted, under the names that dashboards for Weka know: `operations` are calls, `volumes` the published ones.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -8,6 +8,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use operations::OfOperation;
+pub(crate) use operations::{Operation, UnderWay};
+use volumes::Volumes;
+
+mod operations;
+pub(crate) mod volumes;
 
 const BUCKETS: [f64; 13] = [
     0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0,
@@ -27,92 +34,8 @@ pub(crate) struct ApiLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OperationLabels {
-    status: &'static str,
-    backing_type: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct FilesystemLabels {
     filesystem_name: String,
-}
-
-/// The size of a published volume.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct VolumeLabels {
-    pub(crate) filesystem_name: String,
-    pub(crate) volume_type: &'static str,
-    pub(crate) volume_handle: String,
-}
-
-/// Calls that are counted by themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Operation {
-    CreateVolume,
-    DeleteVolume,
-    ExpandVolume,
-    PublishVolume,
-    UnpublishVolume,
-    GetVolumeStats,
-}
-
-impl Operation {
-    pub(crate) const ALL: [Self; 6] = [
-        Self::CreateVolume,
-        Self::DeleteVolume,
-        Self::ExpandVolume,
-        Self::PublishVolume,
-        Self::UnpublishVolume,
-        Self::GetVolumeStats,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::CreateVolume => "controller_create_volume",
-            Self::DeleteVolume => "controller_delete_volume",
-            Self::ExpandVolume => "controller_expand_volume",
-            Self::PublishVolume => "node_publish_volume",
-            Self::UnpublishVolume => "node_unpublish_volume",
-            Self::GetVolumeStats => "node_get_volume_stats",
-        }
-    }
-
-    fn concurrency_name(self) -> &'static str {
-        match self {
-            Self::CreateVolume => "controller_concurrency_create_volume",
-            Self::DeleteVolume => "controller_concurrency_delete_volume",
-            Self::ExpandVolume => "controller_concurrency_expand_volume",
-            Self::PublishVolume => "node_concurrency_node_publish_volume",
-            Self::UnpublishVolume => "node_concurrency_node_unpublish_volume",
-            Self::GetVolumeStats => "node_concurrency_node_get_volume_stats",
-        }
-    }
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
-
-#[derive(Clone, Debug)]
-struct OfOperation {
-    count: Family<OperationLabels, Counter>,
-    /// Counts up; a counter's name would end in `_total`.
-    bytes: Family<OperationLabels, Gauge>,
-    seconds: Histograms<OperationLabels>,
-    under_way: Gauge,
-    waited: Histogram,
-}
-
-impl Default for OfOperation {
-    fn default() -> Self {
-        Self {
-            count: Family::default(),
-            bytes: Family::default(),
-            seconds: Family::new_with_constructor(histogram),
-            under_way: Gauge::default(),
-            waited: histogram(),
-        }
-    }
 }
 
 /// The metrics of a process. Clones count into the same ones.
@@ -125,9 +48,7 @@ pub struct Metrics {
     trash_entries: Family<FilesystemLabels, Gauge>,
     trash_removed: Family<FilesystemLabels, Counter>,
     trash_failures: Family<FilesystemLabels, Counter>,
-    volume_capacity: Family<VolumeLabels, Gauge>,
-    volume_used: Family<VolumeLabels, Gauge>,
-    volume_free: Family<VolumeLabels, Gauge>,
+    pub(crate) volumes: Volumes,
 }
 
 impl Default for Metrics {
@@ -140,9 +61,7 @@ impl Default for Metrics {
             trash_entries: Family::default(),
             trash_removed: Family::default(),
             trash_failures: Family::default(),
-            volume_capacity: Family::default(),
-            volume_used: Family::default(),
-            volume_free: Family::default(),
+            volumes: Volumes::default(),
         }
     }
 }
@@ -156,25 +75,7 @@ impl Metrics {
             .sub_registry_with_prefix("weka_csi")
             .sub_registry_with_label(label);
         for operation in Operation::ALL {
-            let (of, name) = (metrics.of(operation).clone(), operation.name());
-            registry.register(name, "Calls by outcome", of.count);
-            registry.register(
-                format!("{name}_duration_seconds"),
-                "Time of calls by outcome",
-                of.seconds,
-            );
-            registry.register(
-                format!("{name}_total_capacity_bytes"),
-                "Bytes of the volumes of calls",
-                of.bytes,
-            );
-            let name = operation.concurrency_name();
-            registry.register(name, "Calls that are being worked on", of.under_way);
-            registry.register(
-                format!("{name}_wait_duration_seconds"),
-                "Time that calls waited for their turn",
-                of.waited,
-            );
+            metrics.of(operation).register(registry, operation);
         }
         registry.register(
             "api_request_count",
@@ -201,21 +102,7 @@ impl Metrics {
             "Removals from the trash that failed and are repeated",
             metrics.trash_failures.clone(),
         );
-        registry.register(
-            "volume_capacity_bytes",
-            "Size of a published volume",
-            metrics.volume_capacity.clone(),
-        );
-        registry.register(
-            "volume_used_bytes",
-            "Used bytes of a published volume",
-            metrics.volume_used.clone(),
-        );
-        registry.register(
-            "volume_free_bytes",
-            "Free bytes of a published volume",
-            metrics.volume_free.clone(),
-        );
+        metrics.volumes.register(registry);
         metrics
     }
 
@@ -232,13 +119,7 @@ impl Metrics {
 
     /// A call has waited for its turn and begins.
     pub(crate) fn begin(&self, operation: Operation, waited: Duration) -> UnderWay {
-        let of = self.of(operation);
-        of.under_way.inc();
-        of.waited.observe(waited.as_secs_f64());
-        UnderWay {
-            of: of.clone(),
-            started: Instant::now(),
-        }
+        self.of(operation).begin(waited)
     }
 
     /// What the trash of a filesystem holds.
@@ -262,51 +143,6 @@ impl Metrics {
         self.trash_failures
             .get_or_create(&FilesystemLabels { filesystem_name })
             .inc();
-    }
-
-    /// How full a volume is.
-    pub(crate) fn volume(&self, labels: &VolumeLabels, capacity: i64, used: i64, free: i64) {
-        self.volume_capacity.get_or_create(labels).set(capacity);
-        self.volume_used.get_or_create(labels).set(used);
-        self.volume_free.get_or_create(labels).set(free);
-    }
-
-    /// A volume is not published here any more.
-    pub(crate) fn forget_volume(&self, labels: &VolumeLabels) {
-        self.volume_capacity.remove(labels);
-        self.volume_used.remove(labels);
-        self.volume_free.remove(labels);
-    }
-}
-
-/// A call that is being worked on.
-pub(crate) struct UnderWay {
-    of: OfOperation,
-    started: Instant,
-}
-
-impl UnderWay {
-    /// The call has ended.
-    pub(crate) fn end(self, ok: bool, bytes: Option<u64>) {
-        let labels = OperationLabels {
-            status: if ok { "success" } else { "failure" },
-            backing_type: "DIRECTORY",
-        };
-        self.of.count.get_or_create(&labels).inc();
-        self.of
-            .seconds
-            .get_or_create(&labels)
-            .observe(self.started.elapsed().as_secs_f64());
-        if let Some(bytes) = bytes {
-            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-            self.of.bytes.get_or_create(&labels).inc_by(bytes);
-        }
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.of.under_way.dec();
     }
 }
 

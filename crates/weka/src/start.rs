@@ -20,13 +20,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
-use crate::args::{Args, WekaMode};
+use crate::args::Args;
 use crate::config::{Config, FlagError};
 use crate::driver::Driver;
 use crate::driver::client::LocalClient;
 use crate::driver::controller::ControllerService;
 use crate::driver::identity::IdentityService;
 use crate::driver::mounts::Mounts;
+use crate::driver::node::names::NameBook;
 use crate::driver::node::{NodeService, labels};
 use crate::driver::threads::Threads;
 use crate::driver::trash::Trash;
@@ -71,13 +72,17 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
     stowage_service::client::install_crypto_provider();
     let kube = args.kube.clone();
     let config = Config::try_from(args)?;
+    if !config.without_effect.is_empty() {
+        let flags = format!("--{}", config.without_effect.join(", --"));
+        tracing::warn!(flags, "These flags have no effect; `--help` says why.");
+    }
     let driver = Arc::new(assemble(config, &kube, reports.weka).await?);
-    let socket = Socket::bind(&driver.config.endpoint)?;
+    let socket = Socket::bind(&driver.config.serving.endpoint)?;
     tracing::info!(
-        driver = driver.config.driver_name,
+        driver = driver.config.serving.driver_name,
         node = driver.config.node,
-        endpoint = %driver.config.endpoint,
-        mode = ?driver.config.mode,
+        endpoint = %driver.config.serving.endpoint,
+        mode = ?driver.config.serving.mode,
         "The driver serves."
     );
     begin(&driver, &reports.health);
@@ -92,7 +97,7 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
 }
 
 async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<Driver, StartError> {
-    let is_node = config.mode != WekaMode::Controller;
+    let is_node = config.serving.mode.has_node();
     let wants_kube = is_node && (config.labels || config.overrides);
     let kube = if wants_kube {
         Some(connect(kube.config().await?)?)
@@ -139,6 +144,7 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
         turns: Turns::new(config.concurrency, metrics.clone()),
         trash: Trash::default(),
         metrics,
+        names: NameBook::default(),
         kube,
         zones,
         tasks: TaskTracker::new(),
@@ -157,22 +163,22 @@ fn begin(driver: &Arc<Driver>, health: &Health) {
     driver
         .tasks
         .spawn(driver.mounts.clone().tidy(driver.stop.clone()));
-    if driver.config.mode != WekaMode::Controller {
+    if driver.config.serving.mode.has_node() {
         let check = health.check("weka-client");
         driver.tasks.spawn(labels::watch(driver.clone(), check));
     }
-    if driver.config.mode != WekaMode::Node {
+    if driver.config.serving.mode.has_controller() {
         driver.tasks.spawn(driver.clone().sweep_by_legacy_secret());
     }
 }
 
 fn routes(driver: &Arc<Driver>) -> Routes {
-    let mode = driver.config.mode;
+    let mode = driver.config.serving.mode;
     let mut routes = Routes::new(IdentityServer::new(IdentityService(driver.clone())));
-    if mode != WekaMode::Node {
+    if mode.has_controller() {
         routes = routes.add_service(ControllerServer::new(ControllerService(driver.clone())));
     }
-    if mode != WekaMode::Controller {
+    if mode.has_node() {
         routes = routes.add_service(NodeServer::new(NodeService(driver.clone())));
     }
     routes

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use super::{Args, Command};
 
+mod weka_chart;
+
 #[test]
 fn the_command_line_is_well_formed() {
     Args::command().debug_assert();

@@ -29,6 +29,10 @@ pub struct Options {
     #[arg(long)]
     pub tls: bool,
 
+    /// Serve HTTP although the version is 4.3 or later, which speak HTTPS only
+    #[arg(long, conflicts_with = "tls")]
+    pub plain_http: bool,
+
     /// Version to play, from 3.8 to 5.1; on an existing cluster this is an upgrade [default of a new cluster: 5.1.0]
     #[arg(long, value_name = "VERSION")]
     pub release: Option<Release>,
@@ -67,7 +71,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults, on ports that are free.
+    /// The defaults, on ports that are free; over HTTP, unless TLS is asked for.
     pub fn new(data: impl Into<PathBuf>) -> Self {
         /// Only here to get the defaults from where they are written.
         #[derive(Parser)]
@@ -81,6 +85,7 @@ impl Options {
             data: data.into(),
             listen: vec![free],
             control: free,
+            plain_http: true,
             ..defaults
         }
     }

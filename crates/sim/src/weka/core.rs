@@ -15,6 +15,7 @@ use super::Options;
 use super::backing::Backing;
 use super::control::faults::Faults;
 use super::control::frontends::Frontends;
+use super::release::{Feature, Release};
 use super::state::filesystems::{Delays, Moment};
 use super::state::store::{Store, StoreError};
 use super::state::tokens::Expiry;
@@ -66,6 +67,9 @@ pub struct Knobs {
     pub quota_error: bool,
     /// Whether setting a quota answers with another inode than asked for, as some versions do.
     pub wrong_quota_inode: bool,
+    /// What the cluster says instead of its version, however odd.
+    #[serde(default)]
+    pub odd_release: Option<String>,
     /// How long every request takes at least.
     pub latency: Millis,
 }
@@ -131,6 +135,15 @@ impl Core {
             state,
             store: Some(store),
         };
+        Ok(())
+    }
+
+    /// Refuses plain HTTP where the version would.
+    pub fn check_transport(&self, release: &Release) -> Result<(), Refusal> {
+        let plain = !self.options.tls && !self.options.plain_http;
+        if plain && release.has(Feature::OnlyHttps) {
+            return Err(Refusal::PlainHttp(release.clone()));
+        }
         Ok(())
     }
 
@@ -268,6 +281,7 @@ impl From<&Options> for Knobs {
             quota_delay: millis(options.quota_delay),
             quota_error: false,
             wrong_quota_inode: false,
+            odd_release: None,
             latency: 0,
         }
     }

@@ -5,100 +5,18 @@
 //! request. Charges take the ledger of the filesystem first and then those of directories from the outermost to the
 //! innermost, so no two charges wait for each other.
 
+mod charge;
+mod record;
+
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::state::Millis;
-
-/// Bytes are counted in blocks of this size.
-pub const BLOCK: u64 = 4096;
-
-/// Bytes that a file of this size is charged with.
-pub fn charge_of(size: u64) -> u64 {
-    size.div_ceil(BLOCK) * BLOCK
-}
-
-/// What a ledger says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Record {
-    /// No more than these bytes.
-    pub hard: u64,
-    /// More than these bytes are worth an alert.
-    pub soft: u64,
-    /// How long `soft` may be exceeded before it is as good as `hard`; 0 is for ever.
-    pub grace: Millis,
-    /// When the limits take effect.
-    pub active_at: Millis,
-    /// Bytes that are held.
-    pub used: u64,
-    /// Since when `used` is more than `soft`; 0 if it is not.
-    pub over_since: Millis,
-}
-
-impl Record {
-    /// Whether `more` bytes fit.
-    pub fn allows(&self, more: u64, now: Millis) -> bool {
-        let after = self.used.saturating_add(more);
-        let graceless =
-            self.grace > 0 && self.over_since > 0 && now >= self.over_since + self.grace;
-        now < self.active_at || (after <= self.hard && !(graceless && after > self.soft))
-    }
-
-    /// The same with `delta` bytes more.
-    fn plus(mut self, delta: i64, now: Millis) -> Self {
-        self.used = self.used.saturating_add_signed(delta);
-        self.over_since = match (self.used > self.soft, self.over_since) {
-            (false, _) => 0,
-            (true, 0) => now,
-            (true, since) => since,
-        };
-        self
-    }
-
-    fn fields(&mut self) -> [&mut u64; 6] {
-        [
-            &mut self.hard,
-            &mut self.soft,
-            &mut self.grace,
-            &mut self.active_at,
-            &mut self.used,
-            &mut self.over_since,
-        ]
-    }
-
-    fn read(file: &File) -> io::Result<Self> {
-        let mut bytes = [0; 48];
-        file.read_exact_at(&mut bytes, 0)?;
-        let mut record = Self::default();
-        for (field, chunk) in record.fields().into_iter().zip(bytes.chunks_exact(8)) {
-            *field = u64::from_le_bytes(chunk.try_into().expect("chunks of 8"));
-        }
-        Ok(record)
-    }
-
-    fn write(mut self, file: &File) -> io::Result<()> {
-        let bytes: Vec<u8> = self
-            .fields()
-            .iter()
-            .flat_map(|field| field.to_le_bytes())
-            .collect();
-        file.write_all_at(&bytes, 0)
-    }
-}
-
-/// What every operation on a filesystem looks at first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Epoch {
-    /// Grows when a directory gets or loses a quota.
-    pub generation: u64,
-    /// Whether operations hang.
-    pub hung: bool,
-}
+pub use self::charge::{Ledger, Overdrawn, Standstill};
+pub use self::record::{BLOCK, Epoch, Record, charge_of, read_epoch};
 
 /// The ledgers of one filesystem. Cheap to make.
 #[derive(Clone, Debug)]
@@ -235,112 +153,6 @@ impl Ledgers {
         let mut bytes = epoch.generation.to_le_bytes().to_vec();
         bytes.extend(u64::from(epoch.hung).to_le_bytes());
         file.write_all_at(&bytes, 0)
-    }
-}
-
-/// What the file of [`Ledgers::open_epoch`] says now.
-pub fn read_epoch(file: &File) -> io::Result<Epoch> {
-    let mut bytes = [0; 16];
-    file.read_exact_at(&mut bytes, 0)?;
-    let (generation, hung) = bytes.split_at(8);
-    Ok(Epoch {
-        generation: u64::from_le_bytes(generation.try_into().expect("8 bytes")),
-        hung: hung[0] != 0,
-    })
-}
-
-/// One open ledger.
-#[derive(Debug)]
-pub struct Ledger {
-    /// `flock` knows open files, not threads: the mutex keeps our own threads apart.
-    file: Mutex<File>,
-    inode: Option<u64>,
-}
-
-/// Why bytes do not fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overdrawn {
-    /// A directory has as much as its quota allows.
-    Quota,
-    /// The filesystem is full.
-    Filesystem,
-}
-
-struct Locked<'a>(MutexGuard<'a, File>);
-
-impl std::ops::Deref for Locked<'_> {
-    type Target = File;
-
-    fn deref(&self) -> &File {
-        &self.0
-    }
-}
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        // An unlock can only fail on a closed descriptor.
-        let _ = flock(&*self.0, FlockOperation::Unlock);
-    }
-}
-
-impl Ledger {
-    fn open(path: &Path, inode: Option<u64>) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Self {
-            file: Mutex::new(file),
-            inode,
-        })
-    }
-
-    fn lock(&self) -> io::Result<Locked<'_>> {
-        let guard = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        flock(&*guard, FlockOperation::LockExclusive)?;
-        Ok(Locked(guard))
-    }
-}
-
-/// Ledgers that nobody else can change: while it is held, sizes of files in their directories do not change either.
-pub struct Standstill<'a> {
-    locked: Vec<(Locked<'a>, Option<u64>)>,
-}
-
-impl std::fmt::Debug for Standstill<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Standstill of {} ledgers", self.locked.len())
-    }
-}
-
-impl<'a> Standstill<'a> {
-    /// Takes ledgers, the filesystem's first, then from the outermost directory to the innermost.
-    pub fn of(ledgers: &'a [Arc<Ledger>]) -> io::Result<Self> {
-        let mut locked = Vec::with_capacity(ledgers.len());
-        for ledger in ledgers {
-            let guard = ledger.lock()?;
-            // Removed since it was opened.
-            if guard.metadata()?.nlink() > 0 {
-                locked.push((guard, ledger.inode));
-            }
-        }
-        Ok(Self { locked })
-    }
-
-    /// Adds bytes to all ledgers, or to none.
-    pub fn add(&self, delta: i64, now: Millis) -> io::Result<Result<(), Overdrawn>> {
-        let mut records = Vec::with_capacity(self.locked.len());
-        for (file, inode) in &self.locked {
-            let record = Record::read(file)?;
-            if delta > 0 && !record.allows(delta.unsigned_abs(), now) {
-                return Ok(Err(match inode {
-                    Some(_) => Overdrawn::Quota,
-                    None => Overdrawn::Filesystem,
-                }));
-            }
-            records.push(record.plus(delta, now));
-        }
-        for ((file, _), record) in self.locked.iter().zip(records) {
-            record.write(file)?;
-        }
-        Ok(Ok(()))
     }
 }
 

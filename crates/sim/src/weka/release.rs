@@ -13,10 +13,20 @@ pub struct Release {
     numbers: Vec<u32>,
 }
 
-/// A text that no Weka version looks like.
+/// The first and the last version that can be played; of the last, every patch.
+const FIRST: [u32; 2] = [3, 8];
+const LAST: [u32; 2] = [5, 1];
+
+/// A text that is no version that can be played.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is not a Weka release: write numbers with dots, such as `4.4.7`")]
-pub struct ReleaseError(String);
+pub enum ReleaseError {
+    /// No Weka version looks like this.
+    #[error("`{0}` is not a Weka release: write numbers with dots, such as `4.4.7`")]
+    Unreadable(String),
+    /// Nobody knows what it can do.
+    #[error("Weka {0} cannot be played: only 3.8 to 5.1 are known")]
+    Unknown(String),
+}
 
 /// What a version may lack. The names are those of the capabilities that clients ask about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +51,8 @@ pub enum Feature {
     Processes,
     /// `fileSystems/{uid}/resolvePath`.
     ResolvePath,
+    /// HTTPS, and nothing else.
+    OnlyHttps,
     /// Own key of a filesystem.
     FilesystemKey,
     /// `resolvePath` for users with the role CSI.
@@ -63,7 +75,7 @@ impl Feature {
             | Self::ContainerName
             | Self::Processes
             | Self::QuotaNotFoundStatus => &[4, 2],
-            Self::ResolvePath => &[4, 3],
+            Self::ResolvePath | Self::OnlyHttps => &[4, 3],
             Self::FilesystemKey => &[4, 4, 1],
             Self::ResolvePathForCsiRole => &[4, 4, 7],
             Self::FilesystemOwner => &[5, 1],
@@ -91,11 +103,16 @@ impl FromStr for Release {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let numbers: Result<Vec<u32>, _> = text.split('.').map(str::parse).collect();
         match numbers {
-            Ok(numbers) if numbers.len() >= 2 => Ok(Self {
-                text: text.to_owned(),
-                numbers,
-            }),
-            _ => Err(ReleaseError(text.to_owned())),
+            Ok(numbers) if numbers.len() >= 2 => {
+                if !(FIRST..=LAST).contains(&[numbers[0], numbers[1]]) {
+                    return Err(ReleaseError::Unknown(text.to_owned()));
+                }
+                Ok(Self {
+                    text: text.to_owned(),
+                    numbers,
+                })
+            }
+            _ => Err(ReleaseError::Unreadable(text.to_owned())),
         }
     }
 }
@@ -132,6 +149,7 @@ mod tests {
             (Feature::QueryParameters, "3.14.99", "4.0"),
             (Feature::Processes, "4.1.0.71", "4.2.0.0"),
             (Feature::ResolvePath, "4.2.18", "4.3.0"),
+            (Feature::OnlyHttps, "4.2.18", "4.3.0"),
             (Feature::FilesystemKey, "4.4.0.9", "4.4.1"),
             (Feature::ResolvePathForCsiRole, "4.4.6", "4.4.7"),
             (Feature::FilesystemOwner, "5.0.3", "5.1.0"),
@@ -140,7 +158,7 @@ mod tests {
             let has = |text: &str| text.parse::<Release>().unwrap().has(feature);
             assert!(!has(before), "{feature:?} in {before}");
             assert!(has(since), "{feature:?} not in {since}");
-            assert!(has("10.0"), "{feature:?} not in 10.0");
+            assert!(has("5.1.99"), "{feature:?} not in 5.1.99");
         }
     }
 
@@ -149,6 +167,18 @@ mod tests {
         for text in ["", "4", "v4.2", "4.x", "4..2", "4.2-beta"] {
             let error = text.parse::<Release>().unwrap_err();
             assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_not_played() {
+        for text in ["3.8", "3.8.0.1", "5.1.0", "5.1.22.7"] {
+            text.parse::<Release>().unwrap();
+        }
+        for text in ["0.0", "2.9", "3.7.9", "5.2", "5.10", "9.9", "10.0"] {
+            let error = text.parse::<Release>().unwrap_err();
+            let sentence = format!("Weka {text} cannot be played: only 3.8 to 5.1 are known");
+            assert_eq!(error.to_string(), sentence);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use stowage_sim::weka::state::access::Role;
+use stowage_sim::weka::{Array, Options};
 
 use crate::client::{Client, Rig};
 
@@ -214,4 +215,64 @@ async fn a_field_that_the_version_does_not_know_is_named() {
     );
     let refused = client.post("fileSystems", json!({ "nome": "x" })).await;
     assert!(refused.message().contains("nome"), "{}", refused.body);
+}
+
+#[tokio::test]
+async fn only_known_versions_are_played_and_odd_ones_are_asked_for() {
+    let rig = Rig::release("4.4.7").await;
+    let control = rig.array.control();
+    for (release, sentence) in [
+        (
+            "9.9",
+            "Weka 9.9 cannot be played: only 3.8 to 5.1 are known",
+        ),
+        ("3.7", "Weka 3.7 cannot be played"),
+        ("new", "`new` is not a Weka release"),
+    ] {
+        let refused = control.upgrade(release).await.unwrap_err().to_string();
+        assert!(refused.contains(sentence), "{refused}");
+    }
+    let admin = rig.admin().await;
+    assert_eq!(admin.get("cluster").await.data()["release"], "4.4.7");
+    let odd = "99.1-nightly";
+    let turned = control.turn(|knobs| knobs.odd_release = Some(odd.to_owned()));
+    turned.await.unwrap();
+    assert_eq!(admin.get("cluster").await.data()["release"], odd);
+    assert_eq!(control.status().await.unwrap().release.to_string(), "4.4.7");
+}
+
+#[tokio::test]
+async fn from_4_3_on_it_speaks_https_only() {
+    let start = |release: &str, tls: bool| {
+        let data = tempfile::tempdir().unwrap();
+        let mut options = Options::new(data.path());
+        (options.release, options.tls) = (Some(release.parse().unwrap()), tls);
+        options.plain_http = false;
+        async move { (Array::start(options).await, data) }
+    };
+    let (refused, _data) = start("4.3.1", false).await;
+    let sentence =
+        "Weka 4.3.1 speaks HTTPS only: add --tls, or --plain-http for clients that cannot";
+    assert_eq!(refused.unwrap_err().to_string(), sentence);
+    let (secure, _data) = start("5.1.0", true).await;
+    assert_eq!(secure.unwrap().scheme(), "https");
+    let (old, _data) = start("4.2.9", false).await;
+    let old = old.unwrap();
+    let refused = old.control().upgrade("4.3").await.unwrap_err().to_string();
+    assert!(refused.contains("speaks HTTPS only"), "{refused}");
+    old.control().upgrade("4.2.10").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_of_a_filesystem_that_changes_nothing_is_refused() {
+    let rig = Rig::release("4.4.7").await;
+    let admin = rig.admin().await;
+    let uid = admin.default_uid().await;
+    for body in [
+        json!({}),
+        json!({ "thin_provision_min_ssd": 1, "thin_provision_max_ssd": 2 }),
+    ] {
+        let reply = admin.put(&format!("fileSystems/{uid}"), body).await;
+        assert_eq!(reply.status, 400, "{}", reply.body);
+    }
 }

@@ -26,7 +26,7 @@ impl Identity for IdentityService {
         _: Request<GetPluginInfoRequest>,
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
         Ok(Response::new(GetPluginInfoResponse {
-            name: self.0.config.driver_name.clone(),
+            name: self.0.config.serving.driver_name.clone(),
             vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..GetPluginInfoResponse::default()
         }))

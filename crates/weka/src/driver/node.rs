@@ -23,6 +23,7 @@ use crate::topology;
 
 mod annotations;
 pub(crate) mod labels;
+pub(crate) mod names;
 mod publish;
 mod stats;
 mod unpublish;
@@ -67,9 +68,9 @@ impl Node for NodeService {
         let config = &self.0.config;
         Ok(Response::new(NodeGetInfoResponse {
             node_id: config.node.clone(),
-            max_volumes_per_node: config.max_volumes.into(),
+            max_volumes_per_node: config.serving.max_volumes.into(),
             accessible_topology: Some(topology::of_node(
-                &config.driver_name,
+                &config.serving.driver_name,
                 &config.node,
                 &self.0.zones,
             )),

@@ -105,13 +105,24 @@ pub(super) enum Attempt {
     Final(Failure),
 }
 
-/// A request that was not answered. A certificate that is not trusted is not a matter of time.
+/// What is said by those who understand the other end as little as it understands them: rustls to HTTP, hyper to TLS.
+const NOT_TLS: &str = "corrupt message";
+const NOT_HTTP: &str = "invalid HTTP version";
+
+/// A request that was not answered. Neither a certificate that is not trusted nor a port that speaks otherwise is a matter of
+/// time.
 pub(super) fn transport(error: &reqwest::Error) -> Attempt {
     let reason = chain(error);
-    if reason.contains("certificate") {
-        return Attempt::Final(Failure::Api(ApiError::Untrusted { reason }));
-    }
-    Attempt::Transient(reason)
+    let error = if reason.contains("certificate") {
+        ApiError::Untrusted { reason }
+    } else if reason.contains(NOT_TLS) {
+        ApiError::Scheme("https")
+    } else if reason.contains(NOT_HTTP) {
+        ApiError::Scheme("http")
+    } else {
+        return Attempt::Transient(reason);
+    };
+    Attempt::Final(Failure::Api(error))
 }
 
 /// What the array said: its message, and the rest of the answer where that names the error.

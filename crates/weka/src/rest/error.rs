@@ -5,7 +5,9 @@ use crate::secret::SecretError;
 /// Why a call to the array fails. Cheap to clone: all who waited for one login hear the same.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum ApiError {
-    #[error("no endpoint of the Weka cluster answers ({endpoints}): {reason}")]
+    #[error(
+        "no endpoint of the Weka cluster answers ({endpoints}): {reason}; check `endpoints` and `scheme` of the secret"
+    )]
     Unreachable { endpoints: usize, reason: String },
     #[error("the Weka cluster did not answer in time while the driver was to {doing}: {reason}")]
     Deadline { doing: &'static str, reason: String },
@@ -13,6 +15,8 @@ pub(crate) enum ApiError {
         "the certificate of the Weka cluster is not trusted ({reason}): put its CA's certificate into the secret's key `caCertificate`"
     )]
     Untrusted { reason: String },
+    #[error("the Weka cluster does not speak {0}: correct the secret's key `scheme`")]
+    Scheme(&'static str),
     #[error("the secret's key `caCertificate` holds no certificate in PEM form: {0}")]
     CaCertificate(String),
     #[error("no HTTP client can be made: {0}")]

@@ -7,28 +7,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
-use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
 use stowage_sim::weka::state::access::Role;
-use tonic::{Code, Status};
+use tonic::Code;
 
 use crate::cluster::{Cluster, client, secret_of};
 use crate::rig::{GIB, Rig};
 
 const MODE: Mode = Mode::MultiNodeMultiWriter;
-
-async fn stats(rig: &Rig, id: &str, pod: &str) -> Result<NodeGetVolumeStatsResponse, Status> {
-    let request = NodeGetVolumeStatsRequest {
-        volume_id: id.to_owned(),
-        volume_path: rig.target(pod).to_str().unwrap().to_owned(),
-        ..NodeGetVolumeStatsRequest::default()
-    };
-    Ok(rig
-        .node
-        .clone()
-        .node_get_volume_stats(request)
-        .await?
-        .into_inner())
-}
 
 isolated! {
     async fn a_hard_quota_stops_a_writer_and_a_soft_one_does_not(directory: &Path) {
@@ -39,7 +24,7 @@ isolated! {
             let target = rig.publish(&volume, enforcement, MODE).await.unwrap();
             let write = tokio::task::spawn_blocking(move || std::fs::write(target.join("file"), vec![7; 2 << 20]));
             assert_eq!(write.await.unwrap().is_err(), stops, "{enforcement}");
-            let usage = stats(&rig, &volume, enforcement).await.unwrap();
+            let usage = rig.stats(&volume, enforcement).await.unwrap();
             assert!(!usage.volume_condition.unwrap().abnormal);
             assert_eq!(usage.usage.len(), 2);
             rig.unpublish(&volume, enforcement).await.unwrap();
@@ -81,7 +66,7 @@ isolated! {
         let begun = Instant::now();
         let (stuck, other) = tokio::join!(rig.publish(&waiting, "waiting", MODE), async {
             rig.publish(&well, "well", MODE).await.unwrap();
-            stats(&rig, &well, "well").await.unwrap();
+            rig.stats(&well, "well").await.unwrap();
             rig.unpublish(&well, "well").await.unwrap();
             begun.elapsed()
         });
@@ -113,7 +98,7 @@ isolated! {
         let place = target.clone();
         let dead = tokio::task::spawn_blocking(move || std::fs::metadata(place.join("file")).is_err());
         assert!(dead.await.unwrap(), "the mount is dead");
-        assert!(stats(&rig, &volume, "pod").await.unwrap().volume_condition.unwrap().abnormal);
+        assert!(rig.stats(&volume, "pod").await.unwrap().volume_condition.unwrap().abnormal);
         rig.publish(&volume, "pod", MODE).await.unwrap();
         let place = target.clone();
         let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(place.join("file")).unwrap());

@@ -10,6 +10,7 @@ use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_sim::weka::control::Trouble;
 use stowage_sim::weka::state::access::Role;
+use stowage_weka::Metrics;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
@@ -43,7 +44,7 @@ fn driver_process() {
     let flags = flags.split('\n').map(str::to_owned).collect();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime
-        .block_on(drive(flags, CancellationToken::new()))
+        .block_on(drive(flags, Metrics::default(), CancellationToken::new()))
         .unwrap();
 }
 

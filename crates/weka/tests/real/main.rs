@@ -4,20 +4,24 @@
 //! filesystems over FUSE, are in the test's process; the driver is there too or, where it is killed, in one of its own.
 //! `mount -t wekafs` finds the simulator's helper.
 //!
+//! - `bad_input`: secrets, sizes, options and clusters that cannot be right.
 //! - `kubernetes`: labels and annotations.
 //! - `lifecycle`: a volume from its creation to its end, over the API and without, and static volumes.
 //! - `conformance`: the whole suite.
 //! - `crash`: `kill -9` at every step.
+//! - `events`: what a user hears of a claim that waits, with our sidecar.
 //! - `hostile`: handles and links that lead elsewhere.
 //! - `trouble`: an array in trouble, and requests that make no sense.
 //! - `client`: what the Weka client of a node may do: refuse, hang, go away, serve two clusters.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
+mod bad_input;
 mod client;
 mod cluster;
 mod conformance;
 mod crash;
+mod events;
 mod helper;
 mod hostile;
 mod kubernetes;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use stowage_csi::client::{ClientOptions, Connection};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
@@ -16,8 +18,9 @@ use stowage_csi::proto::csi::volume_capability::{
 };
 use stowage_csi::proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerModifyVolumeRequest,
-    CreateVolumeRequest, DeleteVolumeRequest, NodePublishVolumeRequest, NodeUnpublishVolumeRequest,
-    Volume, VolumeCapability,
+    CreateVolumeRequest, DeleteVolumeRequest, NodeGetVolumeStatsRequest,
+    NodeGetVolumeStatsResponse, NodePublishVolumeRequest, NodeUnpublishVolumeRequest, Volume,
+    VolumeCapability,
 };
 use stowage_csi::server::Shutdown;
 use stowage_service::Health;
@@ -55,10 +58,14 @@ pub fn flags(directory: &Path, more: &[&str]) -> Vec<String> {
 }
 
 /// Runs a driver until it is stopped.
-pub async fn drive(flags: Vec<String>, stop: CancellationToken) -> Result<(), StartError> {
+pub async fn drive(
+    flags: Vec<String>,
+    weka: Metrics,
+    stop: CancellationToken,
+) -> Result<(), StartError> {
     let reports = Reports {
         server: ServerMetrics::default(),
-        weka: Metrics::default(),
+        weka,
         health: Health::default(),
     };
     let shutdown = Shutdown {
@@ -73,6 +80,7 @@ pub struct Rig {
     pub secret: Map,
     pub controller: ControllerClient<Connection>,
     pub node: NodeClient<Connection>,
+    registry: Registry,
     stop: CancellationToken,
     served: JoinHandle<Result<(), StartError>>,
 }
@@ -80,8 +88,9 @@ pub struct Rig {
 impl Rig {
     pub fn start(directory: &Path, cluster: &Cluster, more: &[&str]) -> Self {
         let stop = CancellationToken::new();
-        let served = tokio::spawn(drive(flags(directory, more), stop.clone()));
         let mut rig = Self::of_process(directory, cluster);
+        let metrics = Metrics::register(&mut rig.registry, "csi.weka.io");
+        let served = tokio::spawn(drive(flags(directory, more), metrics, stop.clone()));
         rig.stop = stop;
         rig.served = served;
         rig
@@ -101,9 +110,19 @@ impl Rig {
             secret: cluster.secret(),
             controller: ControllerClient::new(connection.clone()),
             node: NodeClient::new(connection),
+            registry: Registry::default(),
             stop: CancellationToken::new(),
             served: tokio::spawn(async { Ok(()) }),
         }
+    }
+
+    /// The lines of one metric.
+    pub fn metric(&self, name: &str) -> Vec<String> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).unwrap();
+        let start = format!("{name}{{");
+        let lines = text.lines().filter(|line| line.starts_with(&start));
+        lines.map(str::to_owned).collect()
     }
 
     /// With other secrets.
@@ -220,6 +239,16 @@ impl Rig {
         };
         self.node.clone().node_publish_volume(request).await?;
         Ok(target)
+    }
+
+    pub async fn stats(&self, id: &str, pod: &str) -> Result<NodeGetVolumeStatsResponse, Status> {
+        let request = NodeGetVolumeStatsRequest {
+            volume_id: id.to_owned(),
+            volume_path: self.target(pod).to_str().unwrap().to_owned(),
+            ..NodeGetVolumeStatsRequest::default()
+        };
+        let answer = self.node.clone().node_get_volume_stats(request).await?;
+        Ok(answer.into_inner())
     }
 
     pub async fn unpublish(&self, id: &str, pod: &str) -> Result<(), Status> {

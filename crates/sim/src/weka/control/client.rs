@@ -10,7 +10,6 @@ use super::faults::Fault;
 use super::frontends::{Report, Stage};
 use super::server::{Complaint, Hang, Restart, Revocation, Status, Upgrade};
 use crate::weka::core::{Knobs, SeenRequest, fresh_uid};
-use crate::weka::release::ReleaseError;
 use crate::weka::state::access::Role;
 use crate::weka::state::mounts::{Grant, MountRequest};
 use crate::weka::state::{Container, InterfaceGroup, Kms, Object, Organization, Process, User};
@@ -24,9 +23,6 @@ pub enum ControlError {
     /// It says no.
     #[error("the simulator says: {0}")]
     Refused(String),
-    /// No version looks like this.
-    #[error(transparent)]
-    Release(#[from] ReleaseError),
 }
 
 type Result<T, E = ControlError> = std::result::Result<T, E>;
@@ -107,9 +103,8 @@ impl Control {
 
     /// The cluster runs another version from now on.
     pub async fn upgrade(&self, release: &str) -> Result<()> {
-        let upgrade = Upgrade {
-            release: release.parse()?,
-        };
+        let release = release.to_owned();
+        let upgrade = Upgrade { release };
         self.send(Method::PUT, "release", Some(&upgrade))
             .await
             .map(drop)

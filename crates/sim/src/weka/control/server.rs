@@ -38,8 +38,8 @@ pub struct Status {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upgrade {
-    /// Which.
-    pub release: Release,
+    /// Which; only those that are known.
+    pub release: String,
 }
 
 /// Which tokens are void.
@@ -156,11 +156,17 @@ async fn set_knobs(State(running): Shared, Json(knobs): Json<Knobs>) -> StatusCo
 }
 
 async fn upgrade(State(running): Shared, Json(upgrade): Json<Upgrade>) -> Done {
+    let release = upgrade.release.parse::<Release>();
+    let release = release.map_err(|error| Failure::from(Refusal::Invalid(error.to_string())))?;
+    running
+        .core
+        .check_transport(&release)
+        .map_err(Failure::from)?;
     running
         .core
         .change(|state, _| {
             let mut cluster = state.cluster().clone();
-            cluster.release = upgrade.release;
+            cluster.release = release;
             Ok((vec![Change::Put(Object::Cluster(cluster))], ()))
         })
         .await?;

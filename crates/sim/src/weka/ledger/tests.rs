@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 
 const LIMITS: Record = Record {

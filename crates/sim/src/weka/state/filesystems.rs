@@ -161,6 +161,19 @@ pub fn update(
 ) -> Result<(Vec<Change>, Filesystem), Refusal> {
     let mut filesystem = access::filesystem(state, user, uid)?.clone();
     filesystem.check_ready(now)?;
+    let thin_given = [
+        request.thin_provision_min_ssd,
+        request.thin_provision_max_ssd,
+    ];
+    if request.total_capacity.is_none() && thin_given.iter().any(Option::is_some) {
+        return Err(Refusal::Invalid(
+            "total_capacity: must be given with thin_provision_min_ssd and thin_provision_max_ssd"
+                .to_owned(),
+        ));
+    }
+    if request.total_capacity.is_none() && request.auth_required.is_none() {
+        return Err(Refusal::Invalid("body: nothing to change".to_owned()));
+    }
     if let Some(total) = request.total_capacity {
         if total < held.max(1) {
             return Err(Refusal::Invalid(format!(

@@ -85,6 +85,9 @@ pub enum Refusal {
         /// What happens to it.
         doing: &'static str,
     },
+    /// This version is not reached over plain HTTP.
+    #[error("Weka {0} speaks HTTPS only: add --tls, or --plain-http for clients that cannot")]
+    PlainHttp(Release),
     /// The request is not what it should be.
     #[error("{0}")]
     Invalid(String),
@@ -107,7 +110,10 @@ impl Refusal {
             | Self::QuotaMissing { not_found: true } => 404,
             Self::QuotaMissing { not_found: false } => 500,
             Self::NameTaken { .. } | Self::Busy { .. } => 409,
-            Self::DirectoryNotEmpty | Self::CapacityExceeded { .. } | Self::Invalid(_) => 400,
+            Self::DirectoryNotEmpty
+            | Self::CapacityExceeded { .. }
+            | Self::PlainHttp(_)
+            | Self::Invalid(_) => 400,
         }
     }
 
@@ -129,7 +135,7 @@ impl Refusal {
             Self::NameTaken { .. } => "AlreadyExistsException",
             Self::CapacityExceeded { .. } => "InsufficientCapacityException",
             Self::Busy { .. } => "ObjectBusyException",
-            Self::Invalid(_) => "InvalidArgumentException",
+            Self::PlainHttp(_) | Self::Invalid(_) => "InvalidArgumentException",
         }
     }
 }

@@ -93,7 +93,7 @@ fn understand(driver: &Driver, request: &CreateVolumeRequest) -> Result<Wanted, 
         parameters,
         context,
         topology: topology::of_volume(
-            &config.driver_name,
+            &config.serving.driver_name,
             request.accessibility_requirements.as_ref(),
         ),
     })

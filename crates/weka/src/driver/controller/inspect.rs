@@ -139,7 +139,7 @@ fn volume(driver: &Driver, filesystem: &Filesystem, quota: &Quota) -> Option<Vol
     (handle.origin(&driver.config.dynamic_path) == Origin::Dynamic).then(|| Volume {
         capacity_bytes: signed(Size::from(quota.limits()).bytes),
         volume_id: handle.to_string(),
-        accessible_topology: topology::of_volume(&driver.config.driver_name, None),
+        accessible_topology: topology::of_volume(&driver.config.serving.driver_name, None),
         ..Volume::default()
     })
 }
@@ -162,7 +162,7 @@ pub(super) async fn get(
         volume: Some(Volume {
             capacity_bytes: signed(existing.size().map_or(0, |size| size.bytes)),
             volume_id: request.volume_id,
-            accessible_topology: topology::of_volume(&driver.config.driver_name, None),
+            accessible_topology: topology::of_volume(&driver.config.serving.driver_name, None),
             ..Volume::default()
         }),
         status: Some(GotStatus {

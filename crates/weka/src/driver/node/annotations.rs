@@ -9,8 +9,8 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::overrides::{self, Changes};
 
-const CLAIM_NAME: &str = "csi.storage.k8s.io/pvc/name";
-const CLAIM_NAMESPACE: &str = "csi.storage.k8s.io/pvc/namespace";
+pub(super) const CLAIM_NAME: &str = "csi.storage.k8s.io/pvc/name";
+pub(super) const CLAIM_NAMESPACE: &str = "csi.storage.k8s.io/pvc/namespace";
 const POD_NAME: &str = "csi.storage.k8s.io/pod.name";
 const POD_NAMESPACE: &str = "csi.storage.k8s.io/pod.namespace";
 

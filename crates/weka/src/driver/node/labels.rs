@@ -20,24 +20,33 @@ use crate::error::{Error, chain};
 use crate::rest::Deadline;
 use crate::topology;
 
-/// How often the client is looked at, and how long it may take to answer.
+/// How often the client is looked at, at least.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-const LOOK_TIME: Duration = Duration::from_secs(5);
 
-/// How long the client must be away before its node is not recommended any more.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked at while patience lasts: one bad look is not enough.
+const LOOKS: u32 = 4;
 
 /// How often the labels are compared with what they should be, although nothing has happened.
 const COMPARE_EVERY: Duration = Duration::from_secs(600);
 
 /// Whether a node counts as usable, after some thought.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Steady {
+    /// How long the client must be away before its node is not recommended any more.
+    patience: Duration,
     usable: Option<bool>,
     away_since: Option<Instant>,
 }
 
 impl Steady {
+    fn new(patience: Duration) -> Self {
+        Self {
+            patience,
+            usable: None,
+            away_since: None,
+        }
+    }
+
     /// Takes note of what was seen; tells what is to be believed, once there is anything to believe.
     fn observe(&mut self, ready: bool, now: Instant) -> Option<bool> {
         if ready {
@@ -45,7 +54,7 @@ impl Steady {
             self.usable = Some(true);
         } else {
             let since = *self.away_since.get_or_insert(now);
-            if now.duration_since(since) >= PATIENCE {
+            if now.duration_since(since) >= self.patience {
                 self.usable = Some(false);
             }
         }
@@ -55,9 +64,10 @@ impl Steady {
 
 /// Watches the client for as long as the process runs.
 pub(crate) async fn watch(driver: Arc<Driver>, check: Check) {
-    let mut ticks = interval(LOOK_EVERY);
+    let patience = driver.config.label_patience;
+    let mut ticks = interval(LOOK_EVERY.min(patience / LOOKS));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut steady = Steady::default();
+    let mut steady = Steady::new(patience);
     let mut written: Option<(bool, Instant)> = None;
     loop {
         tokio::select! {
@@ -83,7 +93,8 @@ pub(crate) async fn watch(driver: Arc<Driver>, check: Check) {
 }
 
 async fn look(driver: &Driver, check: &Check) -> bool {
-    let seen = driver.client.frontends(Deadline::after(LOOK_TIME)).await;
+    let deadline = Deadline::after(driver.config.client_time);
+    let seen = driver.client.frontends(deadline).await;
     let seen = seen.and_then(|frontends| frontends.check().map_err(Error::from));
     match seen {
         Ok(()) => {
@@ -104,7 +115,7 @@ async fn write(driver: &Driver, usable: bool) -> Result<(), kube::Error> {
     let config = &driver.config;
     let api = Api::<Node>::all(client.clone());
     let node = api.get(&config.node).await?;
-    let wanted = topology::labels(&config.driver_name, &config.node);
+    let wanted = topology::labels(&config.serving.driver_name, &config.node);
     let Some(patch) = difference(node.labels(), &wanted, usable) else {
         return Ok(());
     };
@@ -165,7 +176,7 @@ mod tests {
 
     #[test]
     fn labels_do_not_follow_every_hiccup() {
-        let mut steady = Steady::default();
+        let mut steady = Steady::new(Duration::from_secs(60));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(steady.observe(false, at(0)), None, "nothing is known yet");

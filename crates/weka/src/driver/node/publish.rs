@@ -74,6 +74,12 @@ pub(super) async fn publish(
         read_only: wanted.read_only,
     };
     ensure_bind(&*driver.mounter, &bind).await?;
+    let cluster = home.managed.as_ref().map(|managed| &*managed.facts.guid);
+    driver.names.note(
+        &bind.target,
+        &request.volume_context,
+        cluster.unwrap_or_default(),
+    );
     Ok(NodePublishVolumeResponse {})
 }
 

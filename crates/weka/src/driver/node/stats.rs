@@ -6,10 +6,12 @@ use stowage_csi::proto::csi::volume_usage::Unit;
 use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
 use stowage_csi::usage::{condition, figures, unwell};
 
-use super::unpublish::labels;
+use super::names::Names;
 use crate::driver::Driver;
 use crate::driver::mounts::is_weka;
 use crate::error::{Error, chain};
+use crate::handle::Handle;
+use crate::metrics::volumes::{Figures, VolumeLabels};
 
 /// How full a volume is. A mount that hangs is told as its condition, after a moment.
 pub(super) async fn stats(
@@ -24,10 +26,13 @@ pub(super) async fn stats(
     if !path.is_absolute() {
         return Err(not_there());
     }
+    let moment = driver.metrics.volumes.now();
     let view = driver.mounter.look(path).await?;
     let mount = view.mount().filter(is_weka).ok_or_else(not_there)?;
-    let of_volume = crate::handle::Handle::parse(&request.volume_id)
-        .is_ok_and(|handle| mount.source() == handle.filesystem());
+    let handle = Handle::parse(&request.volume_id).ok();
+    let of_volume = handle
+        .as_ref()
+        .is_some_and(|handle| mount.source() == handle.filesystem());
     // An NFS mount has its server in front of the filesystem's name.
     if !of_volume && mount.kind() != "nfs" && mount.kind() != "nfs4" {
         return Err(not_there());
@@ -42,13 +47,37 @@ pub(super) async fn stats(
         }
     };
     let bytes = figures(usage.bytes, Unit::Bytes);
-    if let Some(labels) = labels(&request.volume_id) {
-        driver
-            .metrics
-            .volume(&labels, bytes.total, bytes.used, bytes.available);
+    if let Some(handle) = handle {
+        let names = driver
+            .names
+            .look_up(driver.kube.as_ref(), path, &request.volume_id)
+            .await;
+        let figures = Figures {
+            capacity: bytes.total,
+            used: bytes.used,
+            free: bytes.available,
+            reported: names.bytes,
+        };
+        let volumes = &driver.metrics.volumes;
+        volumes.show(path, &labels(&handle, names), figures, moment);
     }
     Ok(NodeGetVolumeStatsResponse {
         usage: vec![bytes, figures(usage.inodes, Unit::Inodes)],
         volume_condition: Some(condition(driver.stats.health(path).await)),
     })
+}
+
+/// What a volume's figures are kept under.
+fn labels(handle: &Handle, names: Names) -> VolumeLabels {
+    VolumeLabels {
+        pv_name: names.volume,
+        pvc_name: names.claim,
+        pvc_namespace: names.namespace,
+        pvc_uid: names.claim_uid,
+        storage_class_name: names.class,
+        cluster_guid: names.cluster,
+        filesystem_name: handle.filesystem().to_owned(),
+        volume_type: handle.kind().to_owned(),
+        volume_handle: handle.to_string(),
+    }
 }

@@ -8,8 +8,6 @@ use stowage_csi::proto::csi::{NodeUnpublishVolumeRequest, NodeUnpublishVolumeRes
 use crate::driver::Driver;
 use crate::driver::mounts::is_weka;
 use crate::error::Error;
-use crate::handle::Handle;
-use crate::metrics::VolumeLabels;
 
 /// Takes the volume away from one pod. Neither the handle nor the cluster is looked at: whatever mount of Weka is at the
 /// target was put there for this pod, also by another driver. The mount itself is not touched: it may hang.
@@ -30,18 +28,7 @@ pub(super) async fn unpublish(
         ensure_unmounted(&*driver.mounter, target, Unmount::Normal).await?;
     }
     remove_mount_point(target).await?;
-    if let Some(labels) = labels(&request.volume_id) {
-        driver.metrics.forget_volume(&labels);
-    }
+    driver.metrics.volumes.forget(target);
+    driver.names.forget(target);
     Ok(NodeUnpublishVolumeResponse {})
-}
-
-/// What a volume's figures are kept under.
-pub(super) fn labels(volume_id: &str) -> Option<VolumeLabels> {
-    let handle = Handle::parse(volume_id).ok()?;
-    Some(VolumeLabels {
-        filesystem_name: handle.filesystem().to_owned(),
-        volume_type: "dir",
-        volume_handle: volume_id.to_owned(),
-    })
 }

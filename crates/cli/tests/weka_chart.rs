@@ -1,0 +1,218 @@
+//! The driver for Weka as a process, with the command lines and variables that the Helm chart of WEKA's plugin gives it.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy exempts tests, but not the functions they share"
+)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
+use stowage_csi::proto::csi::identity_client::IdentityClient;
+use stowage_csi::proto::csi::{GetPluginInfoRequest, ProbeRequest};
+
+const FLAGS: &str = "--newvolumeprefix=csivol- --newsnapshotprefix=csisnp- --seedsnapshotprefix=csisnp-seed- \
+    --allowautofscreation --allowautofsexpansion --grpcrequesttimeoutseconds=30 --healthprobewekatimeoutseconds=5 \
+    --concurrency.createVolume=5 --concurrency.createSnapshot=5 --keepthinprovisioningratioonexpand=true \
+    --nfsprotocolversion=4.1 --enablemetrics";
+
+struct Plugin(Child);
+
+impl Drop for Plugin {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Under the name that the chart's image calls, with the variables that the chart sets.
+fn plugin(directory: &Path, mode: &str, flags: &[String]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stowage"));
+    command
+        .arg0("/wekafsplugin")
+        .args(["--v=5", "-drivername=csi.weka.io", "-nodeid=node-1"])
+        .arg(format!(
+            "--endpoint=unix://{}/csi.sock",
+            directory.display()
+        ))
+        .arg(format!("--csimode={mode}"))
+        .args(FLAGS.split_whitespace())
+        .args(flags)
+        .env_clear()
+        .envs([
+            ("CSI_DRIVER_NAME", "csi.weka.io"),
+            ("CSI_DRIVER_VERSION", "2.8.8"),
+            ("CSI_ENDPOINT", "unix:///csi/csi.sock"),
+            ("CSI_DYNAMIC_PATH", "csi-volumes"),
+            ("X_CSI_MODE", mode),
+            ("X_CSI_DEBUG", "false"),
+            ("KUBE_NODE_NAME", "node-1"),
+            ("KUBE_NODE_IP_ADDRESS", "10.0.0.1"),
+            ("POD_NAMESPACE", "csi-wekafs"),
+            ("OTEL_DEPLOYMENT_IDENTIFIER", "test"),
+        ])
+        .stderr(Stdio::piped());
+    command
+}
+
+/// The answer to a GET, once the port is open.
+fn get(port: u16, path: &str) -> String {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut stream = loop {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(Instant::now() < deadline, "{port}: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn identity(directory: &Path) -> IdentityClient<Connection> {
+    let endpoint = Endpoint::try_from(directory.join("csi.sock").as_path()).unwrap();
+    let options = ClientOptions {
+        timeout: Duration::from_secs(10),
+        patience: Duration::from_secs(10),
+        metrics: ClientMetrics::default(),
+    };
+    IdentityClient::new(Connection::new(&endpoint, options))
+}
+
+#[tokio::test]
+async fn the_controller_of_the_chart_serves_and_answers_its_probe_and_its_scraper() {
+    let directory = tempfile::tempdir().unwrap();
+    let (health, metrics) = (free_port(), free_port());
+    let mut command = plugin(
+        directory.path(),
+        "controller",
+        &[format!("--metricsport={metrics}")],
+    );
+    let child = command.env("HEALTH_PORT", health.to_string()).spawn();
+    let mut plugin = Plugin(child.unwrap());
+    let lines = BufReader::new(plugin.0.stderr.take().unwrap()).lines();
+    let answers =
+        tokio::task::spawn_blocking(move || (get(health, "/healthz"), get(metrics, "/metrics")));
+    let (alive, counted) = answers.await.unwrap();
+    assert!(alive.starts_with("HTTP/1.1 200"), "{alive}");
+    assert!(
+        counted.contains("process_resident_memory_bytes"),
+        "{counted}"
+    );
+
+    let mut identity = identity(directory.path());
+    let info = identity
+        .get_plugin_info(GetPluginInfoRequest {})
+        .await
+        .unwrap();
+    assert_eq!(info.into_inner().name, "csi.weka.io");
+    identity.probe(ProbeRequest {}).await.unwrap();
+
+    drop(plugin);
+    let warnings: Vec<_> = lines
+        .map_while(Result::ok)
+        .filter(|line| line.contains("WARN"))
+        .collect();
+    assert_eq!(warnings.len(), 1, "one line for all flags: {warnings:?}");
+    assert!(
+        warnings[0].contains("--allowautofscreation, --allowautofsexpansion"),
+        "{warnings:?}"
+    );
+    assert!(!warnings[0].contains("nfsprotocolversion"), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn the_node_of_the_chart_serves_and_leaves_the_probe_to_its_sidecar() {
+    let directory = tempfile::tempdir().unwrap();
+    let (health, metrics) = (free_port(), free_port());
+    let more = [
+        format!("--metricsport={metrics}"),
+        "--concurrency.nodeUnpublishVolume=5".to_owned(),
+        "--managenodetopologylabels=false".to_owned(),
+    ];
+    let mut command = plugin(directory.path(), "node", &more);
+    let child = command.env("HEALTH_PORT", health.to_string()).spawn();
+    let _plugin = Plugin(child.unwrap());
+    let counted = tokio::task::spawn_blocking(move || get(metrics, "/metrics"));
+    assert!(counted.await.unwrap().contains("HTTP/1.1 200"));
+    identity(directory.path())
+        .probe(ProbeRequest {})
+        .await
+        .unwrap();
+    // livenessprobe, beside it, has the port.
+    assert!(TcpStream::connect(("127.0.0.1", health)).is_err());
+}
+
+#[test]
+fn what_would_not_be_done_stops_it_with_one_sentence() {
+    for (flag, words) in [
+        (
+            "--usenfs",
+            "error: --usenfs: volumes are mounted by the Weka client",
+        ),
+        (
+            "--selinux-support=true",
+            "error: --selinux-support: mounts get no SELinux label",
+        ),
+        (
+            "-enforcedirvoltotalcapacity",
+            "error: --enforcedirvoltotalcapacity: this driver limits each volume",
+        ),
+        (
+            "--debugpath=/tmp/x",
+            "error: --debugpath: a local directory",
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let more = [flag.to_owned(), format!("--metricsport={}", free_port())];
+        let output = plugin(directory.path(), "controller", &more)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            text.to_lowercase().contains(&words.to_lowercase()),
+            "{flag}: {text}"
+        );
+        assert!(!directory.path().join("csi.sock").exists());
+    }
+}
+
+#[test]
+fn its_help_says_which_flags_do_nothing_and_its_version_is_ours() {
+    let run = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_stowage"))
+            .args(words)
+            .env_clear()
+            .output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let long = run(&["driver", "weka", "--help"]);
+    let (_, foreign) = long
+        .split_once("Taken from manifests of WEKA's plugin:\n")
+        .unwrap();
+    assert!(
+        foreign.contains("--usenfs") && foreign.contains("--suppressrvolumeclonecapability"),
+        "{foreign}"
+    );
+    assert!(!run(&["driver", "weka", "-h"]).contains("--usenfs"));
+    assert!(run(&["driver", "weka", "--version"]).contains(env!("CARGO_PKG_VERSION")));
+}

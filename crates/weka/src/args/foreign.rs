@@ -1,0 +1,218 @@
+//! Flags of WEKA's own plugin for what this driver does not do. All are taken, so that its manifests work as they are; what
+//! one means when it is switched on is in a table.
+//!
+//! Nothing is pretended: a flag that asks for other data, other isolation or a promise that would not be kept stops the
+//! driver with a sentence. One that only allows something is named in the log.
+
+use clap::builder::{BoolishValueParser, ValueParser};
+use clap::error::Error;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+
+use Meaning::{AlwaysSo, NoEffect, Refused};
+use table::FLAGS;
+
+mod table;
+
+const HEADING: &str = "Taken from manifests of WEKA's plugin";
+
+/// One of the flags.
+#[derive(Debug)]
+struct Flag {
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    meaning: Meaning,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// `--flag`, `--flag=true`, `--flag=false`, with the value that says nothing.
+    Switch { off: bool },
+    /// `--flag=TEXT`, with the value that says nothing.
+    Text { off: &'static str },
+}
+
+/// What it means when a flag says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    /// Directory volumes are so anyway.
+    AlwaysSo,
+    /// There is nothing here that it could change.
+    NoEffect,
+    /// The driver does not start: why, and what to do.
+    Refused(&'static str),
+}
+
+impl Flag {
+    fn argument(&self) -> Arg {
+        let argument = Arg::new(self.name)
+            .long(self.name)
+            .help(self.help)
+            .help_heading(HEADING)
+            .hide_short_help(true)
+            .action(ArgAction::Set);
+        match self.kind {
+            Kind::Switch { .. } => argument
+                .value_name("BOOL")
+                .value_parser(BoolishValueParser::new())
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true"),
+            Kind::Text { .. } => argument
+                .value_name("TEXT")
+                .value_parser(ValueParser::string()),
+        }
+    }
+
+    /// Whether the flag was given and says something.
+    fn speaks(&self, matches: &ArgMatches) -> bool {
+        match self.kind {
+            Kind::Switch { off } => matches
+                .get_one::<bool>(self.name)
+                .is_some_and(|value| *value != off),
+            Kind::Text { off } => matches
+                .get_one::<String>(self.name)
+                .is_some_and(|value| value != off),
+        }
+    }
+}
+
+/// The flags that were given and say something.
+#[derive(Clone, Debug, Default)]
+pub struct ForeignFlags(Vec<&'static Flag>);
+
+/// A flag asks for what this driver does not do.
+#[derive(Debug, thiserror::Error)]
+#[error("--{flag}: {reason}")]
+pub struct Refusal {
+    flag: &'static str,
+    reason: &'static str,
+}
+
+impl ForeignFlags {
+    /// The names of flags that are taken and do nothing, unless one must stop the driver.
+    pub(crate) fn without_effect(&self) -> Result<Vec<&'static str>, Refusal> {
+        let mut names = Vec::new();
+        for flag in &self.0 {
+            match flag.meaning {
+                AlwaysSo => {}
+                NoEffect => names.push(flag.name),
+                Refused(reason) => {
+                    return Err(Refusal {
+                        flag: flag.name,
+                        reason,
+                    });
+                }
+            }
+        }
+        Ok(names)
+    }
+}
+
+impl clap::Args for ForeignFlags {
+    fn augment_args(command: Command) -> Command {
+        FLAGS
+            .iter()
+            .fold(command, |command, flag| command.arg(flag.argument()))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ForeignFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let given = FLAGS.iter().filter(|flag| flag.speaks(matches));
+        Ok(Self(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        flags: ForeignFlags,
+    }
+
+    fn parse(word: &str) -> ForeignFlags {
+        Typed::try_parse_from(["weka", word]).unwrap().flags
+    }
+
+    /// Every way to give a flag a value that says nothing, and one that says something.
+    fn spellings(flag: &Flag) -> (Vec<String>, Vec<String>) {
+        let name = flag.name;
+        match flag.kind {
+            Kind::Switch { off } => {
+                let quiet = vec![
+                    format!("--{name}={off}"),
+                    format!("--{name}={}", u8::from(off)),
+                ];
+                let mut loud = vec![format!("--{name}={}", !off)];
+                if !off {
+                    loud.push(format!("--{name}"));
+                }
+                (quiet, loud)
+            }
+            Kind::Text { off } => (
+                vec![format!("--{name}={off}")],
+                vec![format!("--{name}=7.7")],
+            ),
+        }
+    }
+
+    #[test]
+    fn a_value_that_says_nothing_is_taken_without_a_word() {
+        for flag in FLAGS {
+            for word in spellings(flag).0 {
+                let names = parse(&word).without_effect().unwrap();
+                assert_eq!(names, Vec::<&str>::new(), "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_flag_that_is_switched_on_has_its_sentence() {
+        let (mut refused, mut warned) = (Vec::new(), 0);
+        for flag in FLAGS {
+            for word in spellings(flag).1 {
+                match (flag.meaning, parse(&word).without_effect()) {
+                    (AlwaysSo, Ok(names)) => assert_eq!(names, Vec::<&str>::new(), "{word}"),
+                    (NoEffect, Ok(names)) => {
+                        assert_eq!(names, [flag.name], "{word}");
+                        warned += 1;
+                    }
+                    (Refused(reason), Err(error)) => {
+                        assert_eq!(error.to_string(), format!("--{}: {reason}", flag.name));
+                        assert!(
+                            reason.contains("leave the flag out"),
+                            "the remedy: {reason}"
+                        );
+                        refused.push(flag.name);
+                    }
+                    (meaning, outcome) => panic!("{word}: {meaning:?}, but {outcome:?}"),
+                }
+            }
+        }
+        refused.dedup();
+        // Whoever adds to this list or takes from it changes what people rely on.
+        let expected = [
+            "usenfs",
+            "selinux-support",
+            "enforcedirvoltotalcapacity",
+            "debugpath",
+        ];
+        assert_eq!(refused, expected);
+        assert!(warned > 20, "{warned}");
+    }
+}

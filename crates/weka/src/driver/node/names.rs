@@ -1,0 +1,192 @@
+//! What Kubernetes calls the volumes that are published on this node, for their metrics.
+//!
+//! Three know something: the volume's context, if claims are told to drivers when volumes are made
+//! (`--extra-create-metadata`); the kubelet, which writes the PersistentVolume's name beside a target; and the
+//! PersistentVolume, where this node may read it. After a restart only the last two are left. What nobody tells is empty.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::Api;
+use serde::Deserialize;
+use stowage_csi::host::blocking;
+use stowage_csi::quantity::Quantity;
+use tokio::time::timeout;
+
+use super::annotations::{CLAIM_NAME, CLAIM_NAMESPACE};
+
+const VOLUME_NAME: &str = "csi.storage.k8s.io/pv/name";
+
+/// What the kubelet keeps beside a target.
+const KUBELET_FILE: &str = "vol_data.json";
+
+/// It is a few hundred bytes.
+const LONGEST_KUBELET_FILE: u64 = 64 << 10;
+
+/// How long Kubernetes may take: figures do not wait for names.
+const TIME_TO_ASK: Duration = Duration::from_secs(2);
+
+/// How long it is not asked again after it refused, or did not answer.
+const PAUSE: Duration = Duration::from_secs(600);
+
+/// What is known of one volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) volume: String,
+    pub(crate) claim: String,
+    pub(crate) namespace: String,
+    pub(crate) claim_uid: String,
+    pub(crate) class: String,
+    pub(crate) cluster: String,
+    /// What the PersistentVolume says.
+    pub(crate) bytes: Option<i64>,
+    /// The PersistentVolume was read: nothing more is to be learned.
+    complete: bool,
+}
+
+impl Names {
+    fn of_context(context: &BTreeMap<String, String>, cluster: &str) -> Self {
+        let get = |key: &str| context.get(key).cloned().unwrap_or_default();
+        Self {
+            volume: get(VOLUME_NAME),
+            claim: get(CLAIM_NAME),
+            namespace: get(CLAIM_NAMESPACE),
+            cluster: cluster.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// A claim may be another than the one that the volume was made for.
+    fn learn(&mut self, volume: PersistentVolume) {
+        let spec = volume.spec.unwrap_or_default();
+        let claim = spec.claim_ref.unwrap_or_default();
+        self.claim = claim.name.unwrap_or_default();
+        self.namespace = claim.namespace.unwrap_or_default();
+        self.claim_uid = claim.uid.unwrap_or_default();
+        self.class = spec.storage_class_name.unwrap_or_default();
+        let bytes = spec.capacity.unwrap_or_default().remove("storage");
+        let bytes = bytes.and_then(|bytes| bytes.0.parse::<Quantity>().ok());
+        self.bytes = bytes.and_then(|bytes| i64::try_from(bytes.0).ok());
+        self.complete = true;
+    }
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    by_target: HashMap<PathBuf, Names>,
+    /// How many were forgotten.
+    departures: u64,
+}
+
+/// What is known of all volumes here, by target.
+#[derive(Debug, Default)]
+pub(crate) struct NameBook {
+    pages: Mutex<Pages>,
+    asked_in_vain: Mutex<Option<Instant>>,
+}
+
+impl NameBook {
+    /// A volume was published.
+    pub(crate) fn note(&self, target: &Path, context: &BTreeMap<String, String>, cluster: &str) {
+        let names = Names::of_context(context, cluster);
+        self.pages().by_target.insert(target.to_owned(), names);
+    }
+
+    /// A volume is not published any more.
+    pub(crate) fn forget(&self, target: &Path) {
+        let mut pages = self.pages();
+        pages.by_target.remove(target);
+        pages.departures += 1;
+    }
+
+    /// What is known of the volume at a target; asks whoever may know more.
+    pub(crate) async fn look_up(
+        &self,
+        kube: Option<&kube::Client>,
+        target: &Path,
+        volume_id: &str,
+    ) -> Names {
+        let (noted, departures) = {
+            let pages = self.pages();
+            (pages.by_target.get(target).cloned(), pages.departures)
+        };
+        let mut names = noted.unwrap_or_default();
+        if names.complete {
+            return names;
+        }
+        if let Some(volume) = told_by_kubelet(target, volume_id).await {
+            names.volume = volume;
+        }
+        if let Some(kube) = kube {
+            self.ask(kube, &mut names, volume_id).await;
+        }
+        // It may have been forgotten meanwhile, and nobody would do so again.
+        let mut pages = self.pages();
+        if pages.by_target.contains_key(target) || pages.departures == departures {
+            pages.by_target.insert(target.to_owned(), names.clone());
+        }
+        names
+    }
+
+    async fn ask(&self, kube: &kube::Client, names: &mut Names, volume_id: &str) {
+        let tired = self.asked_in_vain().is_some_and(|at| at.elapsed() < PAUSE);
+        if names.volume.is_empty() || tired {
+            return;
+        }
+        let api = Api::<PersistentVolume>::all(kube.clone());
+        let reason = match timeout(TIME_TO_ASK, api.get_opt(&names.volume)).await {
+            Ok(Ok(Some(volume))) if handle(&volume) == Some(volume_id) => {
+                return names.learn(volume);
+            }
+            Ok(Ok(_)) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "Kubernetes does not answer".to_owned(),
+        };
+        let asked_before = self.asked_in_vain().replace(Instant::now());
+        // Many accounts may not, and that is fine: it is said once.
+        if asked_before.is_none() {
+            tracing::info!(
+                reason,
+                "PersistentVolumes cannot be read: metrics of volumes lack what only these tell."
+            );
+        }
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asked_in_vain(&self) -> MutexGuard<'_, Option<Instant>> {
+        let asked = self.asked_in_vain.lock();
+        asked.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn handle(volume: &PersistentVolume) -> Option<&str> {
+    let source = volume.spec.as_ref()?.csi.as_ref()?;
+    Some(&source.volume_handle)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct KubeletFile {
+    #[serde(rename = "specVolID")]
+    volume: String,
+    volume_handle: String,
+}
+
+/// The name of the PersistentVolume at a target.
+async fn told_by_kubelet(target: &Path, volume_id: &str) -> Option<String> {
+    let file = target.parent()?.join(KUBELET_FILE);
+    let read = blocking(move || {
+        let known = std::fs::symlink_metadata(&file).ok()?;
+        let plain = known.is_file() && known.len() <= LONGEST_KUBELET_FILE;
+        let text = plain.then(|| std::fs::read(&file).ok())??;
+        serde_json::from_slice::<KubeletFile>(&text).ok()
+    });
+    let told = read.await?;
+    (told.volume_handle == volume_id).then_some(told.volume)
+}

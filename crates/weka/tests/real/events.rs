@@ -1,0 +1,156 @@
+//! What a user hears of a claim that waits, and how it goes on by itself: the driver with our sidecar and a real API server.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Parser;
+use devcluster::testing::ApiServer;
+use serde_json::{Value, json};
+use stowage_csi::isolated;
+use stowage_service::{Health, Metrics, Tasks};
+use stowage_sidecar::controller::{self, ControllerArgs, Process};
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::Cluster;
+use crate::kubernetes::api_server;
+use crate::rig::Rig;
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    args: ControllerArgs,
+}
+
+/// `stowage sidecar controller`, until it is asked to stop.
+fn sidecar(directory: &Path, server: &ApiServer, stop: &CancellationToken) {
+    let words = [
+        "sidecar".to_owned(),
+        format!("--csi-address={}", directory.join("csi.sock").display()),
+        format!("--kubeconfig={}", server.kubeconfig().display()),
+        "--leader-election-namespace=default".to_owned(),
+        "--health-port=0".to_owned(),
+        "--retry-interval-start=500ms".to_owned(),
+        "--retry-interval-max=1s".to_owned(),
+        "--extra-create-metadata".to_owned(),
+    ];
+    let process = Process {
+        health: Health::default(),
+        metrics: Metrics::new(),
+        tasks: Tasks::new(stop.clone()),
+        shutdown: stop.clone(),
+    };
+    let args = Command::parse_from(words).args;
+    tokio::spawn(async { controller::run(args, process).await.unwrap() });
+}
+
+fn apply(server: &ApiServer, object: &Value) {
+    server
+        .kubectl_with_input(&["apply", "-f", "-"], &object.to_string())
+        .unwrap();
+}
+
+/// A class and a claim of it, both of this name.
+fn class_and_claim(server: &ApiServer, name: &str, secret: Option<&str>) {
+    let mut parameters = json!({ "volumeType": "dir/v1", "filesystemName": "default" });
+    if let Some(secret) = secret {
+        parameters["csi.storage.k8s.io/provisioner-secret-name"] = json!(secret);
+        parameters["csi.storage.k8s.io/provisioner-secret-namespace"] = json!("default");
+    }
+    apply(
+        server,
+        &json!({
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": { "name": name },
+            "provisioner": "csi.weka.io",
+            "parameters": parameters,
+        }),
+    );
+    apply(
+        server,
+        &json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                // What the controller manager, which is not here, writes.
+                "annotations": { "volume.beta.kubernetes.io/storage-provisioner": "csi.weka.io" },
+            },
+            "spec": {
+                "storageClassName": name,
+                "accessModes": ["ReadWriteMany"],
+                "resources": { "requests": { "storage": "1Gi" } },
+            },
+        }),
+    );
+}
+
+/// Waits until the list of a kind, as JSON, says all of this.
+async fn says(server: &ApiServer, kind: &str, words: &[&str]) {
+    let mut text = String::new();
+    for _ in 0..300 {
+        text = server
+            .kubectl(&["get", kind, "--all-namespaces", "-o", "json"])
+            .unwrap();
+        let list: Value = serde_json::from_str(&text).unwrap();
+        let items = list["items"].as_array().unwrap();
+        let says = |item: &Value| words.iter().all(|word| item.to_string().contains(word));
+        if items.iter().any(says) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("no {kind} says {words:?}: {text}");
+}
+
+isolated! {
+    async fn a_missing_legacy_secret_is_named_in_an_event_and_the_claim_goes_on_when_it_appears(directory: &Path) {
+        let server = api_server().await;
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &["--legacyvolumesecretname=weka-legacy"]);
+        let stop = CancellationToken::new();
+        sidecar(directory, &server, &stop);
+        class_and_claim(&server, "old", None);
+        says(&server, "events", &["ProvisioningFailed", "\"old\"", "legacy secret `weka-legacy`", "goes on when the secret is there"]).await;
+        assert_eq!(cluster.volumes(), Vec::<String>::new());
+
+        let place = directory.join("legacy");
+        std::fs::create_dir(&place).unwrap();
+        for (key, value) in cluster.secret() {
+            std::fs::write(place.join(key), value).unwrap();
+        }
+        // The volume knows for whom it was made.
+        let owner = ["csi.storage.k8s.io/pvc/name\":\"old", "csi.storage.k8s.io/pvc/namespace\":\"default", "csi.storage.k8s.io/pv/name\":\"pvc-"];
+        says(&server, "persistentvolumes", &owner).await;
+        assert_eq!(cluster.volumes().len(), 1);
+        stop.cancel();
+        rig.stop().await;
+    }
+
+    async fn a_secret_without_a_key_is_told_to_the_user_and_the_claim_goes_on_when_it_is_complete(directory: &Path) {
+        let server = api_server().await;
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let stop = CancellationToken::new();
+        sidecar(directory, &server, &stop);
+        let mut secret = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": { "name": "weka", "namespace": "default" },
+            "stringData": cluster.secret(),
+        });
+        let password = secret["stringData"]["password"].take();
+        secret["stringData"].as_object_mut().unwrap().remove("password");
+        apply(&server, &secret);
+        class_and_claim(&server, "new", Some("weka"));
+        says(&server, "events", &["ProvisioningFailed", "\"new\"", "`password`"]).await;
+        assert_eq!(cluster.volumes(), Vec::<String>::new());
+        secret["stringData"]["password"] = password;
+        apply(&server, &secret);
+        says(&server, "persistentvolumes", &["csi.storage.k8s.io/pvc/name\":\"new"]).await;
+        assert_eq!(cluster.volumes().len(), 1);
+        stop.cancel();
+        rig.stop().await;
+    }
+}
