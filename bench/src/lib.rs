@@ -2,6 +2,7 @@
 //! the same run on the same machine. `./x bench` builds both.
 
 mod ceiling;
+mod control_plane;
 pub mod driver;
 mod latency;
 pub mod operator;
