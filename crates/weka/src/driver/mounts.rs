@@ -63,8 +63,8 @@ pub(crate) struct Mounts {
 struct Slot {
     users: usize,
     idle_since: Instant,
-    /// Held while something is mounted or unmounted there.
-    gate: Arc<tokio::sync::Mutex<()>>,
+    /// Closed while something is mounted or unmounted there; those who only look share it.
+    gate: Arc<tokio::sync::RwLock<()>>,
 }
 
 /// A filesystem that stays mounted as long as this lives.
@@ -130,19 +130,14 @@ impl Mounts {
         let of_filesystem = [home.cluster(), home.uid()].map(name::plain);
         let point = self.base.join(of_filesystem.join("-")).join(directory);
         let user = self.enter(&point);
-        let gate = on_machine(timeout(
-            deadline.remaining(),
-            user.gate.clone().lock_owned(),
-        ))
-        .await;
-        let gate = gate.map_err(|_| Error::DeadTarget(point.clone()))?;
-        let device = match self.look(&point, &home.filesystem).await? {
+        let shared = within(deadline, &point, user.gate.read()).await?;
+        let seen = self.look(&point, &home.filesystem).await?;
+        drop(shared);
+        let device = match seen {
             Some(device) => device,
             None => {
-                self.mount(home, &options, &point, &user, gate, deadline)
-                    .await?;
-                let found = self.look(&point, &home.filesystem).await?;
-                found.ok_or_else(|| Error::MountLost(home.filesystem.clone()))?
+                self.mount_unless_there(home, &options, &point, &user, deadline)
+                    .await?
             }
         };
         Ok(Mounted {
@@ -151,6 +146,25 @@ impl Mounts {
             filesystem: home.filesystem.clone(),
             _user: user,
         })
+    }
+
+    /// Mounts it, if nobody else has since it was looked at.
+    async fn mount_unless_there(
+        self: &Arc<Self>,
+        home: &Home,
+        options: &Options,
+        point: &Path,
+        user: &User,
+        deadline: Deadline,
+    ) -> Result<Device, Error> {
+        let gate = within(deadline, point, user.gate.clone().write_owned()).await?;
+        if let Some(device) = self.look(point, &home.filesystem).await? {
+            return Ok(device);
+        }
+        self.mount(home, options, point, user, gate, deadline)
+            .await?;
+        let found = self.look(point, &home.filesystem).await?;
+        found.ok_or_else(|| Error::MountLost(home.filesystem.clone()))
     }
 
     /// What is mounted there already. A mount whose client is gone for good is taken away.
@@ -182,7 +196,7 @@ impl Mounts {
         options: &Options,
         point: &Path,
         user: &User,
-        gate: tokio::sync::OwnedMutexGuard<()>,
+        gate: tokio::sync::OwnedRwLockWriteGuard<()>,
         deadline: Deadline,
     ) -> Result<(), Error> {
         let token = match &home.managed {
@@ -300,7 +314,7 @@ impl Mounts {
             }
             slot.gate.clone()
         };
-        let Ok(_gate) = gate.try_lock() else {
+        let Ok(_gate) = gate.try_write() else {
             return;
         };
         // Somebody may have come before the gate was closed.
@@ -330,11 +344,21 @@ impl Slot {
     }
 }
 
+/// Waits for the gate of a mount point, which is closed for long only where a mount or unmount hangs.
+async fn within<T>(
+    deadline: Deadline,
+    point: &Path,
+    gate: impl Future<Output = T>,
+) -> Result<T, Error> {
+    let gate = on_machine(timeout(deadline.remaining(), gate)).await;
+    gate.map_err(|_| Error::DeadTarget(point.to_owned()))
+}
+
 /// Somebody who needs a mount.
 struct User {
     mounts: Arc<Mounts>,
     point: PathBuf,
-    gate: Arc<tokio::sync::Mutex<()>>,
+    gate: Arc<tokio::sync::RwLock<()>>,
 }
 
 impl Clone for User {
