@@ -1,8 +1,9 @@
 //! A simulated array with its files on this machine, and the driver beside it.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rustix::mount::{UnmountFlags, unmount};
 use stowage_csi::host::mountinfo::Reader;
 use stowage_sim::weka::Control;
@@ -13,6 +14,12 @@ use crate::process::{Process, free_port};
 
 /// The filesystem that a new array has.
 pub const FILESYSTEM: &str = "default";
+
+/// Where the driver puts what was deleted.
+const TRASH: &str = ".__internal__wekafs-async-delete";
+
+/// How long the removal of what was deleted may take.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const CONTAINER: &str = "client";
 
@@ -96,6 +103,19 @@ impl Stage {
     /// Where volumes are published.
     pub fn pods(&self) -> PathBuf {
         self.scratch.path("pods")
+    }
+
+    /// Waits until the driver has removed what was deleted.
+    pub async fn until_trash_is_empty(&self) -> anyhow::Result<()> {
+        let trash = self.bare().join(TRASH);
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            if std::fs::read_dir(&trash)?.next().is_none() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!("deleted volumes are still there after {PATIENCE:?}");
     }
 
     /// Stops the driver as a kubelet does, and then the rest.
