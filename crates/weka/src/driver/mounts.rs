@@ -65,6 +65,8 @@ struct Slot {
     idle_since: Instant,
     /// Closed while something is mounted or unmounted there; those who only look share it.
     gate: Arc<tokio::sync::RwLock<()>>,
+    /// What was mounted there when the table was last looked at.
+    device: Option<Device>,
 }
 
 /// A filesystem that stays mounted as long as this lives.
@@ -72,7 +74,7 @@ pub(crate) struct Mounted {
     point: PathBuf,
     device: Device,
     filesystem: String,
-    _user: User,
+    user: User,
 }
 
 impl Mounted {
@@ -89,6 +91,7 @@ impl Mounted {
         if device == self.device {
             Ok(root)
         } else {
+            self.user.remember(None);
             Err(Error::MountLost(self.filesystem.clone()))
         }
     }
@@ -131,7 +134,10 @@ impl Mounts {
         let point = self.base.join(of_filesystem.join("-")).join(directory);
         let user = self.enter(&point);
         let shared = within(deadline, &point, user.gate.read()).await?;
-        let seen = self.look(&point, &home.filesystem).await?;
+        let seen = match self.unchanged(&user).await {
+            Some(device) => Some(device),
+            None => self.look(&point, &home.filesystem).await?,
+        };
         drop(shared);
         let device = match seen {
             Some(device) => device,
@@ -140,12 +146,22 @@ impl Mounts {
                     .await?
             }
         };
+        user.remember(Some(device));
         Ok(Mounted {
             point,
             device,
             filesystem: home.filesystem.clone(),
-            _user: user,
+            user,
         })
+    }
+
+    /// What was mounted there last, if a mount is there that answers. Whether it is the same shows when it is opened. The
+    /// table is long on a busy node, and changes with every pod: it is not read each time.
+    async fn unchanged(&self, user: &User) -> Option<Device> {
+        let device = self.lock().get(&user.point)?.device?;
+        let mounted = self.mounter.is_mounted(&user.point).await.ok()?;
+        let alive = mounted && self.mounter.health(&user.point).await == Health::Alive;
+        alive.then_some(device)
     }
 
     /// Mounts it, if nobody else has since it was looked at.
@@ -340,6 +356,7 @@ impl Slot {
             users: 0,
             idle_since: Instant::now(),
             gate: Arc::default(),
+            device: None,
         }
     }
 }
@@ -359,6 +376,14 @@ struct User {
     mounts: Arc<Mounts>,
     point: PathBuf,
     gate: Arc<tokio::sync::RwLock<()>>,
+}
+
+impl User {
+    fn remember(&self, device: Option<Device>) {
+        if let Some(slot) = self.mounts.lock().get_mut(&self.point) {
+            slot.device = device;
+        }
+    }
 }
 
 impl Clone for User {
