@@ -1,8 +1,8 @@
 //! The fewest steps that could make a volume and show it, by somebody who knows everything beforehand: it is logged in, the
-//! filesystem is mounted and its uid known, no volume exists yet, and what `mkdir` has made is what the array is told of.
+//! filesystem is mounted and its uid known, and no volume exists yet.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 
 use super::calls::SIZE;
 use super::stage::{FILESYSTEM, Stage};
+
+/// Where its volumes are in the filesystem.
+const VOLUMES: &str = "bare-volumes";
 
 /// A client that is logged in.
 pub struct Bare {
@@ -32,7 +35,7 @@ struct Places {
 impl Bare {
     pub async fn connect(stage: &Stage) -> anyhow::Result<Self> {
         let places = Places {
-            volumes: stage.bare().join("bare-volumes"),
+            volumes: stage.bare().join(VOLUMES),
             trash: stage.bare().join("bare-trash"),
             pods: stage.pods().join("bare"),
         };
@@ -58,15 +61,24 @@ impl Bare {
         Ok(bare)
     }
 
-    /// A directory, and its quota.
+    /// A directory, the number by which the array knows it, and its quota.
     pub async fn create(&self, name: &str) -> anyhow::Result<()> {
         let directory = self.places.volumes.join(name);
-        let inode = blocking(move || {
+        blocking(move || {
             fs::create_dir(&directory)?;
-            fs::set_permissions(&directory, PermissionsExt::from_mode(0o750))?;
-            Ok(fs::metadata(&directory)?.ino())
-        });
-        let path = format!("fileSystems/{}/quota/{}", self.uid, inode.await?);
+            Ok(fs::set_permissions(
+                &directory,
+                PermissionsExt::from_mode(0o750),
+            )?)
+        })
+        .await?;
+        let path = format!(
+            "fileSystems/{}/resolvePath?path=/{VOLUMES}/{name}",
+            self.uid
+        );
+        let resolved = self.call(reqwest::Method::GET, &path, None).await?;
+        let inode = text(&resolved, "inode_id")?;
+        let path = format!("fileSystems/{}/quota/{inode}", self.uid);
         let size = json!({"hard_limit_bytes": SIZE, "soft_limit_bytes": SIZE, "grace_seconds": 0});
         let quota = self.call(reqwest::Method::PUT, &path, Some(&size)).await?;
         ensure!(

@@ -37,7 +37,7 @@ struct Taken {
 // Whether the volume exists, by which number the array knows its directory, and its quota.
 const CREATED: Step = Step {
     done: "created",
-    least: "mkdir, quota",
+    least: "mkdir, number, quota",
     requests: 3.0,
 };
 const PUBLISHED: Step = Step {
