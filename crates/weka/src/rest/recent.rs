@@ -56,7 +56,7 @@ mod tests {
             serde_json::from_value(serde_json::json!({ "uid": "u", "name": "a" })).unwrap();
         recent.learn("a", Some(&filesystem), now);
         recent.learn("b", Some(&filesystem), now);
-        let almost = now + FRESH - Duration::from_millis(1);
+        let almost = now + FRESH.mul_f64(0.9);
         assert!(recent.get("a", almost).is_some());
         assert!(recent.get("a", now + FRESH).is_none());
         recent.learn("a", None, now);
