@@ -2,22 +2,14 @@
 //! directory. A call must not cost more because there are many volumes.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use anyhow::Context;
-use stowage_csi::client::{ClientOptions, Connection};
-use stowage_csi::endpoint::Endpoint;
-use stowage_csi::metrics::ClientMetrics;
-use stowage_csi::proto::csi::controller_client::ControllerClient;
-use stowage_csi::proto::csi::node_client::NodeClient;
-use stowage_csi::proto::csi::volume_capability::{
-    AccessMode, AccessType, MountVolume, access_mode,
-};
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{
     CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, NodePublishVolumeRequest,
-    NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
+    NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
 };
 
+use crate::csi::{self, Controller, Node, capability};
 use crate::latency::Latency;
 use crate::process::Process;
 use crate::{ceiling, say};
@@ -98,22 +90,17 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<()> {
 }
 
 struct Bench<'a> {
-    controller: ControllerClient<Connection>,
-    node: NodeClient<Connection>,
+    controller: Controller,
+    node: Node,
     directory: &'a Path,
 }
 
 impl<'a> Bench<'a> {
     fn connect(socket: &Path, directory: &'a Path) -> anyhow::Result<Self> {
-        let options = ClientOptions {
-            timeout: Duration::from_secs(120),
-            patience: Duration::from_secs(10),
-            metrics: ClientMetrics::default(),
-        };
-        let connection = Connection::new(&Endpoint::try_from(socket)?, options);
+        let (controller, node) = csi::connect(socket)?;
         Ok(Self {
-            controller: ControllerClient::new(connection.clone()),
-            node: NodeClient::new(connection),
+            controller,
+            node,
             directory,
         })
     }
@@ -177,19 +164,10 @@ impl<'a> Bench<'a> {
                 required_bytes: SIZE,
                 limit_bytes: 0,
             }),
-            volume_capabilities: vec![capability()],
+            volume_capabilities: vec![capability(Mode::SingleNodeWriter)],
             ..CreateVolumeRequest::default()
         };
-        let answer = self
-            .controller
-            .clone()
-            .create_volume(request)
-            .await?
-            .into_inner();
-        Ok(answer
-            .volume
-            .context("an answer without a volume")?
-            .volume_id)
+        csi::create(&self.controller, request).await
     }
 
     async fn delete(&self, id: &str) -> anyhow::Result<()> {
@@ -208,7 +186,7 @@ impl<'a> Bench<'a> {
         let stage = NodeStageVolumeRequest {
             volume_id: id.to_owned(),
             staging_target_path: staging.display().to_string(),
-            volume_capability: Some(capability()),
+            volume_capability: Some(capability(Mode::SingleNodeWriter)),
             ..NodeStageVolumeRequest::default()
         };
         self.node.clone().node_stage_volume(stage).await?;
@@ -216,7 +194,7 @@ impl<'a> Bench<'a> {
             volume_id: id.to_owned(),
             staging_target_path: staging.display().to_string(),
             target_path: target.display().to_string(),
-            volume_capability: Some(capability()),
+            volume_capability: Some(capability(Mode::SingleNodeWriter)),
             ..NodePublishVolumeRequest::default()
         };
         self.node.clone().node_publish_volume(publish).await?;
@@ -241,14 +219,5 @@ impl<'a> Bench<'a> {
     fn places(&self, id: &str) -> (PathBuf, PathBuf) {
         let pod = self.directory.join("pods").join(id.replace('/', "_"));
         (pod.join("staging"), pod.join("target"))
-    }
-}
-
-fn capability() -> VolumeCapability {
-    VolumeCapability {
-        access_type: Some(AccessType::Mount(MountVolume::default())),
-        access_mode: Some(AccessMode {
-            mode: access_mode::Mode::SingleNodeWriter.into(),
-        }),
     }
 }

@@ -2,13 +2,17 @@
 //! the same run on the same machine. `./x bench` builds both.
 
 mod ceiling;
+mod control_plane;
+mod csi;
 pub mod driver;
 mod latency;
 pub mod operator;
+mod own_mounts;
 mod process;
 mod requests;
 pub mod sidecar;
 pub mod table;
+pub mod weka;
 
 use std::path::PathBuf;
 
@@ -23,6 +27,9 @@ pub struct Args {
     /// The driver that keeps its volumes in memory, `stowage-memory-driver` [default: built for this run]
     #[arg(long, value_name = "FILE")]
     memory_driver: Option<PathBuf>,
+    /// A binary with the simulated arrays in it, which release binaries have not; for `weka`
+    #[arg(long, value_name = "FILE")]
+    simulator: Option<PathBuf>,
     #[command(subcommand)]
     what: What,
 }
@@ -32,6 +39,7 @@ enum What {
     Driver(driver::Args),
     Operator(operator::Args),
     Sidecar(sidecar::Args),
+    Weka(weka::Args),
 }
 
 impl Args {
@@ -43,6 +51,11 @@ impl Args {
             What::Sidecar(args) => {
                 let driver = self.memory_driver.as_deref();
                 sidecar::run(&self.stowage, driver, &args).await.map(drop)
+            }
+            What::Weka(args) => {
+                own_mounts::ensure()?;
+                let simulator = self.simulator.as_deref().unwrap_or(&self.stowage);
+                weka::run(&self.stowage, simulator, &args).await.map(drop)
             }
         }
     }

@@ -29,7 +29,6 @@ use std::path::Path;
 use anyhow::ensure;
 
 use self::stage::Stage;
-pub(crate) use self::stage::connect;
 use crate::say;
 use crate::table::Table;
 

@@ -1,28 +1,37 @@
-//! `./x bench`: builds what is measured and what measures it, both in release form.
+//! `./x bench`: builds what is measured, in release form, and what measures it, and hands over to the latter.
 
 use anyhow::bail;
 use devcluster::report::Report;
 
-use crate::workspace;
+use crate::{test, workspace};
 
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Options {
-    /// What to measure: `driver`, `operator` or `sidecar`; then its options (`./x bench sidecar --help`).
+    /// What to measure: `driver`, `operator`, `sidecar` or `weka`; then its options (`./x bench weka --help`).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     arguments: Vec<String>,
 }
 
 pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
-    workspace::build_release(&["stowage"], report)?;
-    // The benchmarks use the driver in memory that comes with the second package.
-    workspace::build_release(&["stowage-bench", "stowage-csi"], report)?;
-    let release = workspace::target().join("release");
-    let status = std::process::Command::new(release.join("stowage-bench"))
+    let tools = workspace::build_bench_tools(report)?;
+    let only_help = options
+        .arguments
+        .iter()
+        .any(|argument| ["--help", "-h", "help"].contains(&argument.as_str()));
+    // It takes minutes, and whoever reads does not measure.
+    if !only_help {
+        workspace::build_release(&["stowage"], report)?;
+    }
+    // The benchmark ends by an interrupt and cleans up; this process waits for it.
+    test::ignore_interrupts()?;
+    let status = std::process::Command::new(tools.join("stowage-bench"))
         .arg("--stowage")
-        .arg(release.join("stowage"))
+        .arg(workspace::target().join("release/stowage"))
         .arg("--memory-driver")
-        .arg(release.join("stowage-memory-driver"))
+        .arg(tools.join("stowage-memory-driver"))
+        .arg("--simulator")
+        .arg(tools.join("stowage"))
         .args(&options.arguments)
         .status()?;
     if !status.success() {

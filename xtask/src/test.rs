@@ -216,7 +216,8 @@ fn copy_logs(from: &Path, to: &Path) {
     }
 }
 
-fn ignore_interrupts() -> anyhow::Result<()> {
+/// An interrupt ends what this process runs, and not this process.
+pub fn ignore_interrupts() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

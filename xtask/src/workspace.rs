@@ -9,6 +9,9 @@ use anyhow::Context;
 use devcluster::process::logged;
 use devcluster::report::Report;
 
+/// The profile of what measures.
+const BENCH_TOOLS: &str = "bench-tools";
+
 /// Where the tree is; `./x` says so.
 pub fn root() -> PathBuf {
     env::var_os("STOWAGE_ROOT").map_or_else(
@@ -43,6 +46,18 @@ pub fn build_release(packages: &[&str], report: &Report) -> anyhow::Result<()> {
     build.env("CARGO_ENCODED_RUSTFLAGS", reproducible_flags());
     let what = format!("Building {} for release", packages.join(" and "));
     step(report, &what, &mut build)
+}
+
+/// Builds what measures a release binary, the array simulators too; returns the directory they are in.
+pub fn build_bench_tools(report: &Report) -> anyhow::Result<PathBuf> {
+    let mut build = cargo("build");
+    build.args(["--profile", BENCH_TOOLS]);
+    // Of the last one: a driver that keeps its volumes in memory.
+    for package in ["stowage-bench", "stowage", "stowage-csi"] {
+        build.args(["--package", package]);
+    }
+    step(report, "Building what measures it", &mut build)?;
+    Ok(target().join(BENCH_TOOLS))
 }
 
 /// The same source gives the same binary wherever it is built: no path of this machine stays in it.

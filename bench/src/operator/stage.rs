@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
-use devcluster::testing::{ControlPlane, Rule};
+use devcluster::testing::ControlPlane;
 use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
@@ -13,9 +13,9 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::Args;
+use crate::control_plane::Measured;
 use crate::latency::Latency;
-use crate::requests::{AuditLog, USER};
-use crate::sidecar::connect;
+use crate::requests::AuditLog;
 
 /// Where all instances are.
 pub const NAMESPACE: &str = "drivers";
@@ -27,7 +27,7 @@ pub struct Stage {
     pub audit: AuditLog,
     /// The administrator: prepares and looks.
     pub admin: Client,
-    measured: PathBuf,
+    kubeconfig: PathBuf,
     _plane: ControlPlane,
     _directory: TempDir,
 }
@@ -35,18 +35,7 @@ pub struct Stage {
 impl Stage {
     /// Starts the control plane and makes the instances.
     pub async fn set(args: &Args) -> anyhow::Result<Self> {
-        let directory = tempfile::Builder::new()
-            .prefix("stowage-bench-")
-            .tempdir()?;
-        let (audit, arguments) = AuditLog::in_directory(directory.path())?;
-        let start = move || -> anyhow::Result<_> {
-            let plane = ControlPlane::start_with(&arguments)?;
-            let everything = Rule {
-                groups: &["*"],
-                resources: &["*"],
-                verbs: &["*"],
-            };
-            let measured = plane.user(USER, &[everything])?;
+        let measured = Measured::start(|plane| {
             plane.kubectl_with_input(&["apply", "-f", "-"], DEFINITION)?;
             let established = [
                 "wait",
@@ -57,15 +46,15 @@ impl Stage {
             ];
             plane.kubectl(&established)?;
             plane.kubectl(&["create", "namespace", NAMESPACE])?;
-            Ok((plane, measured))
-        };
-        let (plane, measured) = tokio::task::spawn_blocking(start).await??;
+            Ok(())
+        });
+        let measured = measured.await?;
         let stage = Self {
-            audit,
-            admin: connect(plane.kubeconfig()).await?,
-            measured,
-            _plane: plane,
-            _directory: directory,
+            audit: measured.audit,
+            admin: measured.admin,
+            kubeconfig: measured.kubeconfig,
+            _plane: measured.plane,
+            _directory: measured.directory,
         };
         let instances = stage.instances();
         Latency::measure(0..args.drivers, 8, |number| {
@@ -84,7 +73,7 @@ impl Stage {
     pub fn arguments(&self) -> Vec<String> {
         vec![
             "operator".to_owned(),
-            format!("--kubeconfig={}", self.measured.display()),
+            format!("--kubeconfig={}", self.kubeconfig.display()),
             "--leader-election=true".to_owned(),
             format!("--leader-election-namespace={NAMESPACE}"),
         ]

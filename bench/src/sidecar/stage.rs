@@ -4,23 +4,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use devcluster::testing::{ControlPlane, Rule};
+use devcluster::testing::ControlPlane;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::await_condition;
-use kube::{Api, Client, Config, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use stowage_api::CrdGroup;
 use stowage_csi::testing::DriverProcess;
-use stowage_service::client;
 use tempfile::TempDir;
 
 use super::{Args, objects, snapshot_objects};
+use crate::control_plane::{Measured, connect};
 use crate::process::{Process, free_port};
-use crate::requests::{AuditLog, USER};
+use crate::requests::AuditLog;
 
 /// The driver's name, and that of its class.
 pub const DRIVER: &str = "memory.csi.test";
@@ -44,7 +43,7 @@ pub struct Stage {
     pub workers: usize,
     pub rest: Duration,
     stowage: PathBuf,
-    measured: PathBuf,
+    kubeconfig: PathBuf,
     driver: DriverProcess,
     directory: TempDir,
 }
@@ -58,35 +57,24 @@ pub struct Sidecar {
 impl Stage {
     /// Starts control plane and driver.
     pub async fn set(stowage: &Path, driver: Option<&Path>, args: &Args) -> anyhow::Result<Self> {
-        let directory = tempfile::Builder::new()
-            .prefix("stowage-bench-")
-            .tempdir()?;
-        let (audit, arguments) = AuditLog::in_directory(directory.path())?;
-        let start = move || -> anyhow::Result<_> {
-            let plane = ControlPlane::start_with(&arguments)?;
-            let everything = Rule {
-                groups: &["*"],
-                resources: &["*"],
-                verbs: &["*"],
-            };
-            let measured = plane.user(USER, &[everything])?;
+        let measured = Measured::start(|plane| {
             for node in nodes() {
                 plane.add_node(&node, DRIVER, &[("zone", "a")])?;
             }
-            Ok((plane, measured))
-        };
-        let (plane, measured) = tokio::task::spawn_blocking(start).await??;
-        let driver = start_driver(driver, &directory.path().join("driver"))?;
+            Ok(())
+        });
+        let measured = measured.await?;
+        let driver = start_driver(driver, &measured.directory.path().join("driver"))?;
         let stage = Self {
-            admin: connect(plane.kubeconfig()).await?,
-            plane,
-            audit,
+            plane: measured.plane,
+            audit: measured.audit,
+            admin: measured.admin,
             workers: args.workers,
             rest: Duration::from_secs(args.rest),
             stowage: stowage.to_owned(),
-            measured,
+            kubeconfig: measured.kubeconfig,
             driver,
-            directory,
+            directory: measured.directory,
         };
         let classes = Api::all(stage.admin.clone());
         classes
@@ -99,7 +87,7 @@ impl Stage {
     pub fn controller(&self) -> anyhow::Result<Sidecar> {
         self.sidecar(&[
             "controller".to_owned(),
-            format!("--kubeconfig={}", self.measured.display()),
+            format!("--kubeconfig={}", self.kubeconfig.display()),
             "--leader-election-namespace=default".to_owned(),
             format!("--provisioner-worker-threads={}", self.workers),
             format!("--attacher-worker-threads={ATTACHING}"),
@@ -112,7 +100,7 @@ impl Stage {
     pub fn snapshot_controller(&self) -> anyhow::Result<Process> {
         let arguments = [
             "snapshot-controller".to_owned(),
-            format!("--kubeconfig={}", self.measured.display()),
+            format!("--kubeconfig={}", self.kubeconfig.display()),
             "--leader-election-namespace=default".to_owned(),
             format!("--worker-threads={SNAPSHOTTING}"),
         ];
@@ -164,7 +152,7 @@ impl Stage {
 
     /// A new client of the user under measurement: as bare as it gets.
     pub async fn bare(&self) -> anyhow::Result<Client> {
-        connect(&self.measured).await
+        connect(&self.kubeconfig).await
     }
 
     /// Makes a namespace.
@@ -179,14 +167,6 @@ impl Stage {
 /// The names of the nodes.
 pub fn nodes() -> impl Iterator<Item = String> {
     (0..NODES).map(|number| format!("node-{number}"))
-}
-
-/// Reads a kubeconfig and connects, as the sidecar does.
-pub async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-    Ok(client::connect(config)?)
 }
 
 fn start_driver(program: Option<&Path>, directory: &Path) -> anyhow::Result<DriverProcess> {

@@ -1,10 +1,12 @@
-//! `./x bench sidecar` and `./x bench operator` in small: they go through, and everything they promise is measured. What comes out is no test's
-//! business.
+//! `./x bench sidecar`, `operator` and `weka` in small: they go through, and everything they promise is measured. What comes out is no
+//! test's business.
 
 use std::path::Path;
 
-use stowage_bench::operator;
 use stowage_bench::sidecar::{self, Args};
+use stowage_bench::table::{Row, Table};
+use stowage_bench::{operator, weka};
+use stowage_csi::isolated;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sidecar_is_measured_in_every_respect() {
@@ -21,10 +23,7 @@ async fn the_sidecar_is_measured_in_every_respect() {
     let stowage = Path::new(env!("CARGO_BIN_EXE_stowage"));
     let tables = sidecar::run(stowage, None, &sizes).await.unwrap();
 
-    let rows: Vec<_> = tables
-        .iter()
-        .flat_map(stowage_bench::table::Table::rows)
-        .collect();
+    let rows: Vec<_> = tables.iter().flat_map(Table::rows).collect();
     for promised in [
         "node role: start to serving",
         "node role: resident memory",
@@ -70,14 +69,7 @@ async fn the_operator_is_measured_in_every_respect() {
     };
     let stowage = Path::new(env!("CARGO_BIN_EXE_stowage"));
     let table = operator::run(stowage, &sizes).await.unwrap();
-    let figure = |promised: &str| {
-        let found = table
-            .rows()
-            .iter()
-            .find(|row| row.what().starts_with(promised));
-        let row = found.unwrap_or_else(|| panic!("nothing says `{promised}`: {table:?}"));
-        row.figure()
-    };
+    let figure = |promised: &str| figure(&table, promised);
     // Two accounts, two roles with bindings, CSIDriver, two classes, two workloads, and the instance.
     assert!((figure("objects") - 36.0).abs() < 0.1, "{table}");
     // The one promise that does not depend on the machine.
@@ -92,4 +84,53 @@ async fn the_operator_is_measured_in_every_respect() {
     ] {
         assert!(figure(promised) > 0.0, "{table}");
     }
+}
+
+isolated! {
+    async fn the_weka_driver_is_measured_in_every_respect(directory: &Path) {
+        let sizes = weka::Args {
+            volumes: 20,
+            clients: 4,
+            latency: vec![0, 5],
+            rest: 0,
+            directory: directory.to_owned(),
+        };
+        let stowage = Path::new(env!("CARGO_BIN_EXE_stowage"));
+        let tables = weka::run(stowage, stowage, &sizes).await.unwrap();
+        let [at_once, late, own_parts, memory] = tables.as_slice() else {
+            panic!("{tables:?}");
+        };
+        for table in [at_once, late] {
+            for done in ["created", "published", "unpublished", "deleted"] {
+                for promised in [" per second", ": p50, ms", ": p99, ms"] {
+                    assert!(figure(table, &format!("{done}{promised}")) > 0.0, "{table}");
+                }
+            }
+            // What the array is asked does not depend on the machine.
+            for done in ["created", "published", "unpublished", "deleted"] {
+                let row = row(table, &format!("{done}: array requests each"));
+                assert_eq!(row.is_met(), Some(true), "{table}");
+            }
+        }
+        assert!(figure(late, "created: p50, ms") > 5.0, "the array took its time: {late}");
+        for promised in ["CreateVolume", "NodePublishVolume", "NodeUnpublishVolume", "DeleteVolume"] {
+            assert!(figure(own_parts, promised) > 0.0, "{own_parts}");
+        }
+        for promised in ["idle: resident memory", "after it all: resident memory", "after it all: of it anonymous"] {
+            assert!(figure(memory, promised) > 0.0, "{memory}");
+        }
+        assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0, "nothing stays behind");
+    }
+}
+
+fn row<'a>(table: &'a Table, promised: &str) -> &'a Row {
+    let found = table
+        .rows()
+        .iter()
+        .find(|row| row.what().starts_with(promised));
+    found.unwrap_or_else(|| panic!("nothing says `{promised}`: {table:?}"))
+}
+
+fn figure(table: &Table, promised: &str) -> f64 {
+    row(table, promised).figure()
 }

@@ -5,6 +5,7 @@
 //! - [`call`]: one call, and what its answer means.
 //! - [`session`]: logs in once for many callers.
 //! - [`facts`]: release, role and identity of the cluster, kept current in the background.
+//! - [`recent`]: filesystems that were looked up a moment ago.
 //! - [`api`]: the calls that the driver makes, one function each.
 //! - [`wire`]: their answers as the array spells them.
 //! - [`clusters`]: all clients of the process, by secret.
@@ -23,6 +24,7 @@ pub(crate) mod clusters;
 pub(crate) mod endpoint;
 pub(crate) mod error;
 pub(crate) mod facts;
+mod recent;
 mod session;
 #[cfg(test)]
 mod tests;

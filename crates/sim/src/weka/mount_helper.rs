@@ -6,6 +6,7 @@
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,9 @@ pub const SOCKETS: &str = "/run/stowage-sim/weka";
 
 /// Says where frontends have their sockets.
 pub const SOCKETS_VARIABLE: &str = "STOWAGE_SIM_WEKA_SOCKETS";
+
+/// Where `mount` looks for helpers.
+const HELPERS: &str = "/usr/sbin";
 
 /// Options that the kernel takes for every filesystem, and what they do.
 const VFS: &[(&str, MountFlags)] = &[
@@ -168,6 +172,25 @@ pub fn run(request: &Request, sockets: &Path) -> Result<(), MountError> {
             let _ = unmount(&request.target, UnmountFlags::DETACH);
             failed(error)
         })
+}
+
+/// Lays a directory with this script as `mount.wekafs` over the one where `mount` looks for helpers. Only for a process with
+/// mounts of its own: whoever shares them would get the helper, too.
+pub fn install(directory: &Path, script: &str) -> io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    let helper = directory.join("mount.wekafs");
+    std::fs::write(&helper, script)?;
+    std::fs::set_permissions(&helper, PermissionsExt::from_mode(0o755))?;
+    let layers = format!("lowerdir={}:{HELPERS}", directory.display());
+    let layers = CString::new(layers)?;
+    mount(
+        "overlay",
+        HELPERS,
+        "overlay",
+        MountFlags::empty(),
+        layers.as_c_str(),
+    )?;
+    Ok(())
 }
 
 /// The frontend that is asked for, or the only one.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Driver;
+use crate::capacity::check_fits;
 use crate::error::Error;
 use crate::quota::Size;
 use crate::rest::facts::Facts;
@@ -74,6 +75,27 @@ impl Home {
             .map_or(Ok(()), |managed| managed.facts.check_may_write(doing))
     }
 
+    /// Refuses a volume that is larger than all of the filesystem, where that is known.
+    pub(crate) fn check_fits(&self, bytes: u64) -> Result<(), Error> {
+        if let Some(managed) = &self.managed {
+            check_fits(&self.filesystem, bytes, managed.filesystem.total_budget)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses what does not hold for the filesystem. One that was remembered is looked up again before.
+    pub(crate) async fn require(
+        &mut self,
+        check: impl Fn(&Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if let (Err(_), Some(managed)) = (check(self), &mut self.managed) {
+            let found = managed.api.filesystem(&self.filesystem).await?;
+            let missing = || Error::FilesystemMissing(self.filesystem.clone());
+            managed.filesystem = found.ok_or_else(missing)?;
+        }
+        check(self)
+    }
+
     /// The same filesystem with other time.
     pub(crate) fn until(&self, deadline: Deadline) -> Self {
         let mut home = self.clone();
@@ -85,7 +107,7 @@ impl Home {
 }
 
 impl Driver {
-    /// The filesystem of this name on the cluster of a request.
+    /// The filesystem of this name on the cluster of a request, as it is or was a moment ago.
     pub(crate) async fn home(
         &self,
         secrets: &BTreeMap<String, String>,
@@ -96,13 +118,13 @@ impl Driver {
         self.home_by(api, filesystem).await
     }
 
-    /// The filesystem of this name on a cluster.
+    /// The filesystem of this name on a cluster, as it is or was a moment ago.
     pub(crate) async fn home_by(&self, api: Option<Api>, filesystem: &str) -> Result<Home, Error> {
         let managed = match api {
             None => None,
             Some(api) => {
                 let facts = api.facts().await?;
-                let found = api.filesystem(filesystem).await?;
+                let found = api.recent_filesystem(filesystem).await?;
                 let found = found.ok_or_else(|| Error::FilesystemMissing(filesystem.to_owned()))?;
                 Some(Managed {
                     api,

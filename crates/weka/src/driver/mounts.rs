@@ -63,8 +63,10 @@ pub(crate) struct Mounts {
 struct Slot {
     users: usize,
     idle_since: Instant,
-    /// Held while something is mounted or unmounted there.
-    gate: Arc<tokio::sync::Mutex<()>>,
+    /// Closed while something is mounted or unmounted there; those who only look share it.
+    gate: Arc<tokio::sync::RwLock<()>>,
+    /// What was mounted there when the table was last looked at.
+    device: Option<Device>,
 }
 
 /// A filesystem that stays mounted as long as this lives.
@@ -72,7 +74,7 @@ pub(crate) struct Mounted {
     point: PathBuf,
     device: Device,
     filesystem: String,
-    _user: User,
+    user: User,
 }
 
 impl Mounted {
@@ -89,6 +91,7 @@ impl Mounted {
         if device == self.device {
             Ok(root)
         } else {
+            self.user.remember(None);
             Err(Error::MountLost(self.filesystem.clone()))
         }
     }
@@ -130,27 +133,54 @@ impl Mounts {
         let of_filesystem = [home.cluster(), home.uid()].map(name::plain);
         let point = self.base.join(of_filesystem.join("-")).join(directory);
         let user = self.enter(&point);
-        let gate = on_machine(timeout(
-            deadline.remaining(),
-            user.gate.clone().lock_owned(),
-        ))
-        .await;
-        let gate = gate.map_err(|_| Error::DeadTarget(point.clone()))?;
-        let device = match self.look(&point, &home.filesystem).await? {
+        let shared = within(deadline, &point, user.gate.read()).await?;
+        let seen = match self.unchanged(&user).await {
+            Some(device) => Some(device),
+            None => self.look(&point, &home.filesystem).await?,
+        };
+        drop(shared);
+        let device = match seen {
             Some(device) => device,
             None => {
-                self.mount(home, &options, &point, &user, gate, deadline)
-                    .await?;
-                let found = self.look(&point, &home.filesystem).await?;
-                found.ok_or_else(|| Error::MountLost(home.filesystem.clone()))?
+                self.mount_unless_there(home, &options, &point, &user, deadline)
+                    .await?
             }
         };
+        user.remember(Some(device));
         Ok(Mounted {
             point,
             device,
             filesystem: home.filesystem.clone(),
-            _user: user,
+            user,
         })
+    }
+
+    /// What was mounted there last, if a mount is there that answers. Whether it is the same shows when it is opened. The
+    /// table is long on a busy node, and changes with every pod: it is not read each time.
+    async fn unchanged(&self, user: &User) -> Option<Device> {
+        let device = self.lock().get(&user.point)?.device?;
+        let mounted = self.mounter.is_mounted(&user.point).await.ok()?;
+        let alive = mounted && self.mounter.health(&user.point).await == Health::Alive;
+        alive.then_some(device)
+    }
+
+    /// Mounts it, if nobody else has since it was looked at.
+    async fn mount_unless_there(
+        self: &Arc<Self>,
+        home: &Home,
+        options: &Options,
+        point: &Path,
+        user: &User,
+        deadline: Deadline,
+    ) -> Result<Device, Error> {
+        let gate = within(deadline, point, user.gate.clone().write_owned()).await?;
+        if let Some(device) = self.look(point, &home.filesystem).await? {
+            return Ok(device);
+        }
+        self.mount(home, options, point, user, gate, deadline)
+            .await?;
+        let found = self.look(point, &home.filesystem).await?;
+        found.ok_or_else(|| Error::MountLost(home.filesystem.clone()))
     }
 
     /// What is mounted there already. A mount whose client is gone for good is taken away.
@@ -182,7 +212,7 @@ impl Mounts {
         options: &Options,
         point: &Path,
         user: &User,
-        gate: tokio::sync::OwnedMutexGuard<()>,
+        gate: tokio::sync::OwnedRwLockWriteGuard<()>,
         deadline: Deadline,
     ) -> Result<(), Error> {
         let token = match &home.managed {
@@ -300,7 +330,7 @@ impl Mounts {
             }
             slot.gate.clone()
         };
-        let Ok(_gate) = gate.try_lock() else {
+        let Ok(_gate) = gate.try_write() else {
             return;
         };
         // Somebody may have come before the gate was closed.
@@ -326,15 +356,34 @@ impl Slot {
             users: 0,
             idle_since: Instant::now(),
             gate: Arc::default(),
+            device: None,
         }
     }
+}
+
+/// Waits for the gate of a mount point, which is closed for long only where a mount or unmount hangs.
+async fn within<T>(
+    deadline: Deadline,
+    point: &Path,
+    gate: impl Future<Output = T>,
+) -> Result<T, Error> {
+    let gate = on_machine(timeout(deadline.remaining(), gate)).await;
+    gate.map_err(|_| Error::DeadTarget(point.to_owned()))
 }
 
 /// Somebody who needs a mount.
 struct User {
     mounts: Arc<Mounts>,
     point: PathBuf,
-    gate: Arc<tokio::sync::Mutex<()>>,
+    gate: Arc<tokio::sync::RwLock<()>>,
+}
+
+impl User {
+    fn remember(&self, device: Option<Device>) {
+        if let Some(slot) = self.mounts.lock().get_mut(&self.point) {
+            slot.device = device;
+        }
+    }
 }
 
 impl Clone for User {

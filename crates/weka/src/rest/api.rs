@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use secrecy::SecretString;
@@ -61,9 +61,23 @@ impl Api {
         let mut found = all
             .into_iter()
             .filter(|one| one.name == name && !one.is_removing);
-        match (found.next(), found.next()) {
-            (_, Some(_)) => Err(ApiError::Ambiguous(name.to_owned())),
-            (found, None) => Ok(found),
+        let found = match (found.next(), found.next()) {
+            (_, Some(_)) => return Err(ApiError::Ambiguous(name.to_owned())),
+            (found, None) => found,
+        };
+        let known = &self.client.filesystems;
+        known.learn(name, found.as_ref(), Instant::now());
+        Ok(found)
+    }
+
+    /// The same as it is or was a moment ago. Nobody should be refused because of it: ask [`Self::filesystem`] before.
+    pub(crate) async fn recent_filesystem(
+        &self,
+        name: &str,
+    ) -> Result<Option<Filesystem>, ApiError> {
+        match self.client.filesystems.get(name, Instant::now()) {
+            Some(known) => Ok(Some(known)),
+            None => self.filesystem(name).await,
         }
     }
 
@@ -89,7 +103,8 @@ impl Api {
         let doing = "get the mount token of the filesystem";
         let path = format!("fileSystems/{}/mountToken", filesystem.uid);
         let call = Call::get("fileSystems/{uid}/mountToken", path, doing);
-        let data = self.client.call(&call, None, self.deadline).await?.data;
+        let answer = self.client.call(&call, None, self.deadline).await;
+        let data = self.unless_gone(filesystem, answer)?.data;
         let malformed = |reason: &str| ApiError::Malformed {
             doing,
             reason: reason.to_owned(),
@@ -174,8 +189,28 @@ impl Api {
         let path = format!("fileSystems/{}/quota/{inode}", filesystem.uid);
         let route = "fileSystems/{uid}/quota/{inode}";
         let call = Call::with(Method::PUT, route, path, "set the quota of a directory");
-        self.client.call(&call, Some(&body), self.deadline).await?;
+        let answer = self.client.call(&call, Some(&body), self.deadline).await;
+        let data = self.unless_gone(filesystem, answer)?.data;
+        // Some releases answer with the number of another directory: then nothing of it is believed.
+        let told = serde_json::from_value::<Quota>(data).ok();
+        if told.is_some_and(|told| {
+            told.inode_id == inode && told.status == QuotaStatus::Active && told.limits() == limits
+        }) {
+            return Ok(());
+        }
         self.await_quota(filesystem, inode).await
+    }
+
+    /// An answer that says that something is missing may mean the filesystem itself.
+    fn unless_gone<T>(
+        &self,
+        filesystem: &Filesystem,
+        answer: Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        if let Err(ApiError::Missing { .. }) = &answer {
+            self.client.filesystems.forget(&filesystem.name);
+        }
+        answer
     }
 
     /// Waits until a quota is enforced, as long as the caller does.

@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 use super::call::{Attempt, Call, Failure, judge, transport};
 use super::endpoint::{Endpoint, Endpoints};
 use super::facts::Facts;
+use super::recent::Recent;
 use super::session::Sessions;
 use super::wire::Envelope;
 use super::{ApiError, Deadline, chance};
@@ -46,6 +47,7 @@ pub(crate) struct Client {
     pub(crate) credentials: Credentials,
     pub(super) endpoints: Endpoints,
     pub(super) sessions: Sessions,
+    pub(super) filesystems: Recent,
     facts: RwLock<Option<Arc<Facts>>>,
     http: reqwest::Client,
     options: ClientOptions,
@@ -86,6 +88,7 @@ impl Client {
             endpoints: Endpoints::new(credentials.endpoints.clone()),
             credentials,
             sessions: Sessions::default(),
+            filesystems: Recent::default(),
             facts: RwLock::default(),
             http,
             options,

@@ -17,6 +17,8 @@ use super::{Api, ApiError, Clusters, Deadline};
 use crate::metrics::Metrics;
 use crate::quota::{Enforcement, Size};
 
+mod economy;
+
 const SECURE: ClientOptions = ClientOptions {
     insecure: false,
     timeout: Duration::from_secs(60),

@@ -120,6 +120,8 @@ pub(crate) enum QuotaStatus {
 #[derive(Deserialize, Debug, Clone)]
 pub(crate) struct Quota {
     #[serde(default, deserialize_with = "number")]
+    pub(crate) inode_id: u64,
+    #[serde(default, deserialize_with = "number")]
     pub(crate) hard_limit_bytes: u64,
     #[serde(default, deserialize_with = "number")]
     pub(crate) soft_limit_bytes: u64,

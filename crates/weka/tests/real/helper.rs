@@ -1,11 +1,10 @@
 //! `mount.wekafs` on this machine, for the mounts of one test only.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use stowage_sim::weka::mount_helper::{Request, SOCKETS_VARIABLE, run};
+use stowage_sim::weka::mount_helper::{self, Request, SOCKETS_VARIABLE, run};
 
 /// The arguments of a mount helper, a line each.
 const ARGUMENTS: &str = "STOWAGE_TEST_MOUNT_ARGUMENTS";
@@ -71,24 +70,14 @@ pub fn kill(directory: &Path, moment: Moment) {
     std::fs::remove_file(moment.file(directory)).unwrap();
 }
 
-/// Lays the helper over the directory where `mount` looks for it. The test has mounts of its own, so nobody else sees it.
+/// Makes this program the helper. The test has mounts of its own, so nobody else sees it.
 pub fn install(directory: &Path) {
-    let place = directory.join("sbin");
-    std::fs::create_dir_all(&place).unwrap();
     let script = format!(
         "#!/bin/sh\n{SOCKETS_VARIABLE}={} {ARGUMENTS}=$(printf '%s\\n' \"$@\") exec {} --exact helper::mount_helper --nocapture\n",
         directory.join("sockets").display(),
         std::env::current_exe().unwrap().display(),
     );
-    let helper = place.join("mount.wekafs");
-    std::fs::write(&helper, script).unwrap();
-    std::fs::set_permissions(&helper, PermissionsExt::from_mode(0o755)).unwrap();
-    let layers = format!("lowerdir={}:/usr/sbin", place.display());
-    let laid = Command::new("mount")
-        .args(["-t", "overlay", "overlay", "-o", &layers, "/usr/sbin"])
-        .status()
-        .unwrap();
-    assert!(laid.success());
+    mount_helper::install(&directory.join("sbin"), &script).unwrap();
 }
 
 /// Takes it away again, for a test that sets up several clusters one after the other.

@@ -2,7 +2,9 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use serde_json::json;
 use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use tonic::Code;
@@ -61,6 +63,31 @@ isolated! {
         rig.delete(id).await.unwrap();
         assert_eq!(cluster.volumes(), Vec::<String>::new());
         eventually("the removal of the data", || cluster.trash().is_empty()).await;
+        rig.stop().await;
+    }
+
+    async fn a_filesystem_is_taken_as_it_is_now(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let on_small = [("filesystemName", "small")];
+        cluster.add_filesystem("small", &json!({})).await;
+        rig.create("first", GIB, &on_small).await.unwrap();
+        let refused = rig.create("larger", 2 * GIB, &on_small).await.unwrap_err();
+        assert_eq!(refused.code(), Code::OutOfRange);
+        let control = cluster.array.control();
+        let uid = control.filesystem_uid("small").await.unwrap().unwrap();
+        let larger = json!({ "total_capacity": 4 * GIB });
+        cluster.call("PUT", &format!("fileSystems/{uid}"), Some(larger)).await;
+        rig.create("larger", 2 * GIB, &on_small).await.unwrap();
+
+        // Another of the same name: a repeated call must not wait until the old one is forgotten by itself.
+        cluster.call("DELETE", &format!("fileSystems/{uid}"), None).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        cluster.add_filesystem("small", &json!({})).await;
+        let begun = Instant::now();
+        while let Err(error) = rig.create("first", GIB, &on_small).await {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{error}");
+        }
         rig.stop().await;
     }
 

@@ -40,10 +40,10 @@ pub(super) async fn create(
 ) -> Result<CreateVolumeResponse, Error> {
     let wanted = understand(driver, &request)?;
     let guard = Arc::new(driver.locks.lock(wanted.handle.as_str())?);
-    let home = driver
+    let mut home = driver
         .home(&request.secrets, wanted.handle.filesystem(), deadline)
         .await?;
-    check(&home, &wanted)?;
+    home.require(|home| check(home, &wanted)).await?;
     driver.sweep_once(&home);
     let existing = driver
         .existing(&home, &wanted.handle, Some(&guard), deadline)
@@ -111,15 +111,12 @@ fn remembered(driver: &Driver, parameters: &Parameters) -> String {
 /// What can be refused before anything is made.
 fn check(home: &Home, wanted: &Wanted) -> Result<(), Error> {
     home.check_may_write("set the quota of a directory")?;
-    if let Some(managed) = &home.managed {
-        check_fits(
-            &home.filesystem,
-            choose(wanted.range),
-            managed.filesystem.total_budget,
-        )?;
-        if wanted.parameters.encrypted && !managed.filesystem.is_encrypted {
-            return Err(Error::NotEncrypted(home.filesystem.clone()));
-        }
+    home.check_fits(choose(wanted.range))?;
+    if let Some(managed) = &home.managed
+        && wanted.parameters.encrypted
+        && !managed.filesystem.is_encrypted
+    {
+        return Err(Error::NotEncrypted(home.filesystem.clone()));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use stowage_csi::proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVol
 use stowage_csi::sizes::{Range, signed};
 
 use super::volume::Volume;
-use crate::capacity::{check_fits, choose, grow};
+use crate::capacity::{choose, grow};
 use crate::driver::Driver;
 use crate::driver::volume::Recorded;
 use crate::error::Error;
@@ -23,16 +23,14 @@ pub(super) async fn expand(
     let Volume {
         handle,
         guard,
-        home,
+        mut home,
         existing,
     } = Volume::open(driver, &request.volume_id, &request.secrets, deadline).await?;
     let bytes = match existing.size() {
         Some(size) => grow(size.bytes, range)?,
         None => choose(range),
     };
-    if let Some(managed) = &home.managed {
-        check_fits(&home.filesystem, bytes, managed.filesystem.total_budget)?;
-    }
+    home.require(|home| home.check_fits(bytes)).await?;
     match (&existing.recorded, home.quotas()) {
         (Recorded::Quota(quota), Some(managed)) => {
             let size = Size::from(quota.limits());

@@ -169,6 +169,10 @@ fn for_cluster(options: &Options, home: &Home) -> Options {
 
 /// Whether it is there already; an error if it is so in another way. A dead mount is as good as none: it is replaced.
 async fn is_published(driver: &Driver, wanted: &Publication) -> Result<bool, Error> {
+    // The table is long on a busy node, and every pod changes it: it is not read for a target that has nothing.
+    if !driver.mounter.is_mounted(&wanted.target).await? {
+        return Ok(false);
+    }
     let view = driver.mounter.look(&wanted.target).await?;
     let Some(mount) = view.mount() else {
         return Ok(false);
