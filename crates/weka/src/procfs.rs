@@ -149,6 +149,12 @@ impl Frontends {
                 return Ok((*only).clone());
             }
             if !candidates.iter().any(|name| known.anywhere.contains(name)) {
+                if let Some(down) = self.disconnected.intersection(&known.anywhere).next() {
+                    return Err(ClientError::ContainerMissing {
+                        wanted: down.clone(),
+                        connected: connected(),
+                    });
+                }
                 return Err(ClientError::OtherCluster {
                     cluster: known.cluster.clone(),
                     connected: connected(),
@@ -241,6 +247,11 @@ mod tests {
             assert!(matches!(error, ClientError::OtherCluster { .. }), "{error}");
             assert!(error.to_string().contains("`east`"), "{error}");
         }
+        // Its own container is there, but cut off.
+        let cut_off = two
+            .choose(None, Some(&containers(&[], &["c"])))
+            .unwrap_err();
+        assert!(cut_off.to_string().contains("`c`"), "{cut_off}");
         // The cluster calls this machine something else.
         let elsewhere = containers(&[], &["client", "a", "b"]);
         assert_eq!(one.choose(None, Some(&elsewhere)), Ok("client".to_owned()));

@@ -18,7 +18,7 @@ async fn distant(directory: &Path) -> (Array, PathBuf) {
     let elsewhere = directory.join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let array = Cluster::start_array(&elsewhere, |options| {
-        options.cluster_name = "east".to_owned()
+        "east".clone_into(&mut options.cluster_name);
     })
     .await;
     let uid = array.control().filesystem_uid("default").await.unwrap();
