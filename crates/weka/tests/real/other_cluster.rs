@@ -1,6 +1,7 @@
 //! A node whose Weka client is not of the cluster that a request is about: both may have a filesystem of the same name.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
@@ -8,7 +9,7 @@ use stowage_sim::weka::Array;
 use stowage_sim::weka::state::Container;
 use tonic::Status;
 
-use crate::cluster::{Cluster, names, secret_of};
+use crate::cluster::{Cluster, client, names, secret_of};
 use crate::rig::{GIB, Rig};
 
 const MODE: Mode = Mode::MultiNodeMultiWriter;
@@ -82,4 +83,45 @@ isolated! {
         assert!(place.exists());
         rig.stop().await;
     }
+    async fn a_mount_that_shows_another_cluster_is_found_out(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let (east, files) = distant(directory).await;
+        let _client = client(directory, &east, "east").await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let other = Rig::of_process(directory, &cluster).with_secret(secret_of(&east, &[]));
+        for rig in [&rig, &other] {
+            let volume = rig.create("used", GIB, &[]).await.unwrap().volume_id;
+            rig.publish(&volume, "pod", MODE).await.unwrap();
+            rig.unpublish(&volume, "pod").await.unwrap();
+            rig.delete(&volume).await.unwrap();
+        }
+        let volume = other.create("volume", GIB, &[]).await.unwrap().volume_id;
+        show_first_in_place_of_second(&rig.mounts("mounts"));
+
+        assert_names_the_cluster(&other.create("new", GIB, &[]).await.unwrap_err());
+        assert_names_the_cluster(&other.publish(&volume, "pod", MODE).await.unwrap_err());
+        assert_names_the_cluster(&other.delete(&volume).await.unwrap_err());
+        assert_eq!(cluster.volumes(), [""; 0], "nothing stays in the wrong place");
+        assert_eq!(names(&files.join("csi-volumes")).len(), 1, "nothing is lost in the right one");
+        rig.stop().await;
+    }
+}
+
+/// Puts the mounts of the first cluster's filesystem over those of the other's, with the same options.
+fn show_first_in_place_of_second(points: &[String]) {
+    let mut hidden = 0;
+    for point in points.iter().filter(|point| point.ends_with("-east")) {
+        let options = Path::new(point).file_name().unwrap().to_str().unwrap();
+        let wanted = options.replace("-east", "-client");
+        let first = points
+            .iter()
+            .find(|point| point.ends_with(&wanted))
+            .unwrap();
+        for command in [&["umount", point][..], &["mount", "--bind", first, point]] {
+            let done = Command::new(command[0]).args(&command[1..]).status();
+            assert!(done.unwrap().success(), "{command:?}");
+        }
+        hidden += 1;
+    }
+    assert!(hidden > 1, "{points:?}");
 }
