@@ -26,4 +26,9 @@ mod dev_cluster {
     mod traces;
     mod weka;
     mod weka_array;
+    mod weka_clusters;
+    mod weka_guarded;
+    mod weka_old;
+    mod weka_pair;
+    mod weka_volumes;
 }

@@ -52,7 +52,7 @@ fn directory(weka: &Weka, namespace: &Namespace, claim: &str) -> PathBuf {
             let volume = get(namespace, "pv", text(&claim["spec"]["volumeName"]))?;
             let handle = text(&volume["spec"]["csi"]["volumeHandle"]).to_owned();
             let (_, inner) = handle.strip_prefix("dir/v1/")?.split_once('/')?;
-            weka.files(inner)
+            weka.array.files(inner)
         },
     )
 }
@@ -67,10 +67,10 @@ fn remove_class(namespace: &Namespace, class: &str) {
 fn the_original_walk_without_the_api_ends_in_a_growing_file() {
     let weka = weka();
     let namespace = cluster().namespace("weka-legacy").unwrap();
-    weka.ask(
+    weka.array.ask(
         "make-filesystem",
         "wget -qO- --header \"$json\" --header \"$authorized\" --post-data \
-         '{\"name\":\"podsFilesystem\",\"group_name\":\"default\",\"total_capacity\":1073741824}' $api/fileSystems",
+         '{\"name\":\"podsFilesystem\",\"group_name\":\"default\",\"total_capacity\":1073741824}' $api/fileSystems || echo it is there",
     );
     namespace.apply(LEGACY_CLASS).unwrap();
     namespace.apply(LEGACY_CLAIM).unwrap();
@@ -173,15 +173,17 @@ fn pods_of_two_nodes_write_on_while_the_driver_is_replaced() {
         std::fs::metadata(file).map_or(0, |file| file.len())
     };
 
-    weka.driver(&["delete", "pod", "-lapp=csi-wekafs-node"]);
-    weka.driver(&["delete", "pod", "-lapp=csi-wekafs-controller"]);
+    weka.driver
+        .kubectl(&["delete", "pod", "-lapp=csi-wekafs-node"]);
+    weka.driver
+        .kubectl(&["delete", "pod", "-lapp=csi-wekafs-controller"]);
     let rolled = [
         "rollout",
         "status",
         "daemonset/csi-wekafs-node",
         "--timeout=90s",
     ];
-    weka.driver(&rolled);
+    weka.driver.kubectl(&rolled);
     for pod in &pods {
         let before = length(pod);
         eventually("the writer goes on", || {
@@ -243,7 +245,9 @@ fn a_soft_quota_lets_a_writer_go_on_and_raises_an_alert() {
     let written = Pod::new("writer", "data", fill).run(&namespace);
     let (size, inode) = written.trim().split_once('\n').unwrap();
     assert_eq!(size, (32 * MIB).to_string());
-    let alerts = weka.ask("alerts", "wget -qO- --header \"$authorized\" $api/alerts");
+    let alerts = weka
+        .array
+        .ask("alerts", "wget -qO- --header \"$authorized\" $api/alerts");
     assert!(alerts.contains(inode), "inode {inode}: {alerts}");
     namespace.kubectl(&["delete", "pvc", "data"]).unwrap();
     remove_class(&namespace, &class);

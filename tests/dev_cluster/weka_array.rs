@@ -1,114 +1,87 @@
-//! A simulated Weka cluster with a client on every node, and the driver that uses it, as the guide installs them.
+//! Simulated Weka clusters with clients on nodes, and drivers that use them, as the guide installs them.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::OnceLock;
 
-use devcluster::kubernetes::kubectl_program;
-use devcluster::process::feed;
 use devcluster::testing::TestCluster;
-
-use stowage_tests::{cluster, eventually};
+use devcluster::weka_sim::{SimulatedWeka, WORKLOADS};
+use serde_json::Value;
+use stowage_tests::{cluster, eventually, text};
 
 use super::deployed::install_operator;
 
-const ARRAY: &str = include_str!("../../deploy/sim/weka.yaml");
 const DRIVER: &str = include_str!("../../deploy/samples/weka.yaml");
-const STAND_INS: &str = include_str!("../../deploy/sim/weka-driver-patch.json");
-const SECRET: &str = include_str!("../../examples/dynamic_api/csi-wekafs-api-secret.yaml");
 
-/// Where the driver is.
-pub const DRIVER_NAMESPACE: &str = "--namespace=csi-wekafs";
-const ARRAY_NAMESPACE: &str = "--namespace=weka-sim";
-
-/// The array, its clients, the driver and its secret, set up once for all tests.
-pub struct Weka {
+/// A simulated cluster that runs.
+pub struct Array {
     cluster: &'static TestCluster,
-    data: PathBuf,
+    pub weka: SimulatedWeka,
 }
 
-pub fn weka() -> &'static Weka {
-    static WEKA: OnceLock<Weka> = OnceLock::new();
-    WEKA.get_or_init(|| {
+impl Array {
+    /// The array of the guide. Its files go with the dev cluster, and all nodes see them.
+    pub fn new() -> Self {
         let cluster = cluster();
         let data = cluster.dev().unwrap().directory().join("weka-sim");
-        let weka = Weka { cluster, data };
-        weka.start_array();
-        weka.deploy_driver();
-        weka.tell_the_secret();
-        weka.wait_for_driver();
-        weka
-    })
-}
+        let weka = SimulatedWeka::new(Some(data));
+        Self { cluster, weka }
+    }
 
-impl Weka {
-    fn start_array(&self) {
-        // A directory that goes with the cluster, and that all of its nodes see.
-        let manifest = ARRAY.replace("/srv/stowage-sim", &self.data.display().to_string());
-        self.cluster.apply(&manifest).unwrap();
-        for workload in ["deployment/weka", "daemonset/weka-client"] {
-            let wait = ["rollout", "status", workload, "--timeout=120s"];
-            self.array(&wait);
+    /// Another one. Nodes are clients at once of all that have the same `run`.
+    pub fn named(name: &str, container: &str, run: &str) -> Self {
+        let mut array = Self::new();
+        array.weka.data.set_file_name(name);
+        name.clone_into(&mut array.weka.name);
+        container.clone_into(&mut array.weka.container);
+        array.weka.run = format!("/run/{run}");
+        array
+    }
+
+    /// Starts it, or changes it to what it is to be.
+    pub fn apply(&self) {
+        self.cluster.apply(&self.weka.manifest()).unwrap();
+        for workload in WORKLOADS {
+            self.kubectl(&["rollout", "status", workload, "--timeout=120s"]);
         }
     }
 
-    /// The secret of the examples, with the words and the address of this array.
-    fn tell_the_secret(&self) {
-        let host = self.array(&["get", "service", "weka", "-o", "jsonpath={.spec.clusterIP}"]);
-        let (head, _) = SECRET.split_once("\ndata:").unwrap();
-        let data = format!(
-            "stringData: {{username: admin, password: admin, organization: Root, scheme: http, \
-             endpoints: '{host}:14000,{host}:14001'}}\n"
-        );
-        self.cluster.apply(&format!("{head}\n{data}")).unwrap();
-    }
-
-    /// The sample, with the stand-ins in its instance from the beginning.
-    fn deploy_driver(&self) {
-        install_operator(self.cluster);
-        for document in DRIVER.split("\n---\n") {
-            if document.contains("kind: CSIDriverDeployment") {
-                let mut patch = Command::new(kubectl_program());
-                patch.args(["patch", "--local", "-f", "-", "-o", "yaml"]);
-                patch.args(["--type=json", "-p", STAND_INS]);
-                let patched = feed(&mut patch, document).unwrap();
-                self.cluster.apply(&patched).unwrap();
-            } else {
-                self.cluster.apply(document).unwrap();
-            }
-        }
-    }
-
-    fn wait_for_driver(&self) {
-        eventually("the driver is available with its stand-ins", || {
-            let path = "jsonpath={.status.conditions[?(@.type=='Available')].status}/\
-                        {.status.conditions[?(@.type=='Progressing')].status}/\
-                        {.status.observedGeneration}/{.metadata.generation}";
-            let said = self.driver(&["get", "csidriverdeployment", "csi-wekafs", "-o", path]);
-            let (conditions, generations) = said.split_at("True/False/".len().min(said.len()));
-            let (observed, current) = generations.split_once('/')?;
-            (conditions == "True/False/" && observed == current).then_some(())
-        });
-    }
-
-    /// `kubectl` for the whole cluster.
+    /// `kubectl` where the array is.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
-        self.cluster.kubectl(arguments).unwrap()
+        let namespace = format!("--namespace={}", self.weka.name);
+        let arguments = [&[namespace.as_str()], arguments].concat();
+        self.cluster.kubectl(&arguments).unwrap()
     }
 
-    /// `kubectl` where the driver is.
-    pub fn driver(&self, arguments: &[&str]) -> String {
-        self.kubectl(&[&[DRIVER_NAMESPACE], arguments].concat())
+    /// The array dies, or comes back.
+    pub fn run(&self, is_alive: bool) {
+        let replicas = format!("--replicas={}", u8::from(is_alive));
+        self.kubectl(&["scale", "deployment/weka", &replicas]);
+        if is_alive {
+            self.kubectl(&["rollout", "status", WORKLOADS[0], "--timeout=120s"]);
+        } else {
+            eventually("the array is gone", || {
+                let left = self.kubectl(&["get", "pods", "-lapp=weka", "-o", "name"]);
+                left.is_empty().then_some(())
+            });
+        }
     }
 
-    fn array(&self, arguments: &[&str]) -> String {
-        self.kubectl(&[&[ARRAY_NAMESPACE], arguments].concat())
+    /// A secret for a driver.
+    pub fn tell_the_secret(&self, name: &str, namespace: &str) {
+        let address = ["get", "service", "weka", "-o", "jsonpath={.spec.clusterIP}"];
+        let address = self.kubectl(&address);
+        let secret = self.weka.secret(name, namespace, &address);
+        self.cluster.apply(&secret).unwrap();
     }
 
-    /// Asks the array as its administrator would: `$api` is its address, `$authorized` the header to send.
+    /// Asks the array as its administrator would: `$api` is its address, `$control` that of its control API, `$authorized`
+    /// the header to send. `put PATH JSON` changes something by the control API.
     pub fn ask(&self, name: &str, script: &str) -> String {
         let script = format!(
             "set -e; api=http://$WEKA_SERVICE_HOST:14000/api/v2; json='content-type: application/json'; \
+             control=http://$WEKA_SERVICE_HOST:14100; \
+             put() {{ (printf 'PUT %s HTTP/1.0\\r\\n%s\\r\\ncontent-length: %d\\r\\n\\r\\n%s' \"$1\" \"$json\" ${{#2}} \"$2\"; sleep 1) | \
+             nc $WEKA_SERVICE_HOST 14100 | head -n 1 | grep ' 2'; }}; \
              token=$(wget -qO- --header \"$json\" --post-data '{{\"username\":\"admin\",\"password\":\"admin\",\"org\":\"Root\"}}' \
              $api/login | sed 's/.*\"access_token\":\"\\([^\"]*\\)\".*/\\1/'); \
              authorized=\"Authorization: Bearer $token\"; {script}"
@@ -117,29 +90,132 @@ impl Weka {
             "\
 apiVersion: v1
 kind: Pod
-metadata: {{name: {name}, namespace: weka-sim}}
+metadata: {{name: {name}, namespace: {}}}
 spec:
   restartPolicy: Never
   containers: [{{name: main, image: busybox, command: [sh, -c, {script:?}]}}]
-"
+",
+            self.weka.name
         );
         self.cluster.apply(&manifest).unwrap();
-        eventually(&format!("pod {name} ends"), || {
-            let phase = self.array(&["get", "pod", name, "-o", "jsonpath={.status.phase}"]);
-            (phase == "Succeeded" || phase == "Failed").then_some(())
+        let phase = eventually(&format!("pod {name} ends"), || {
+            let phase = self.kubectl(&["get", "pod", name, "-o", "jsonpath={.status.phase}"]);
+            (phase == "Succeeded" || phase == "Failed").then_some(phase)
         });
-        let log = self.array(&["logs", name]);
-        self.array(&["delete", "pod", name]);
+        let log = self.kubectl(&["logs", name]);
+        assert_eq!(phase, "Succeeded", "{name}: {log}");
+        self.kubectl(&["delete", "pod", name, "--wait=false"]);
         log
     }
 
     /// Where the files of a filesystem are. The array has few, and tests know theirs by name.
     pub fn files(&self, directory_in_it: &str) -> Option<PathBuf> {
-        let filesystems = std::fs::read_dir(self.data.join("filesystems")).ok()?;
+        let filesystems = std::fs::read_dir(self.weka.data.join("filesystems")).ok()?;
         let mut found = filesystems
             .flatten()
             .map(|filesystem| filesystem.path().join("root").join(directory_in_it))
             .filter(|path| path.exists());
         found.next()
     }
+}
+
+/// An instance of the driver.
+pub struct Driver {
+    cluster: &'static TestCluster,
+    /// Its name and that of its namespace.
+    pub name: String,
+    /// What classes call it.
+    pub provisioner: String,
+}
+
+impl Driver {
+    /// The sample as it is.
+    pub fn of_sample() -> Self {
+        Self::named("csi-wekafs", "csi.weka.io")
+    }
+
+    pub fn named(name: &str, provisioner: &str) -> Self {
+        Self {
+            cluster: cluster(),
+            name: name.to_owned(),
+            provisioner: provisioner.to_owned(),
+        }
+    }
+
+    /// Deploys the sample, with the stand-ins of an array's clients in it from the beginning. `more` are operations of a JSON
+    /// patch.
+    pub fn deploy(&self, array: &Array, more: &str) {
+        install_operator(self.cluster);
+        let mut sample = DRIVER
+            .replace("csi-wekafs", &self.name)
+            .replace("csi.weka.io", &self.provisioner);
+        if self.name != "csi-wekafs" {
+            // Each instance unmounts what it does not use.
+            let own = format!("path: /run/{}-mounts\n", self.name);
+            sample = sample.replace("path: /run/weka-fs-mounts-node\n", &own);
+        }
+        let manifest = array.weka.with_stand_ins(&sample, more).unwrap();
+        self.cluster.apply(&manifest).unwrap();
+    }
+
+    pub fn wait(&self) {
+        eventually("the driver is available as it is to be", || {
+            let path = "jsonpath={.status.conditions[?(@.type=='Available')].status}/\
+                        {.status.conditions[?(@.type=='Progressing')].status}/\
+                        {.status.observedGeneration}/{.metadata.generation}";
+            let said = self.kubectl(&["get", "csidriverdeployment", &self.name, "-o", path]);
+            let (conditions, generations) = said.split_at("True/False/".len().min(said.len()));
+            let (observed, current) = generations.split_once('/')?;
+            (conditions == "True/False/" && observed == current).then_some(())
+        });
+    }
+
+    /// `kubectl` where the driver is.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let namespace = format!("--namespace={}", self.name);
+        let arguments = [&[namespace.as_str()], arguments].concat();
+        self.cluster.kubectl(&arguments).unwrap()
+    }
+
+    /// Its pods, each with how often its containers were started again.
+    pub fn starts(&self) -> Vec<(String, u64)> {
+        let pods = self.kubectl(&["get", "pods", "-o", "json"]);
+        let pods: Value = serde_json::from_str(&pods).unwrap();
+        let starts = |pod: &Value| {
+            let containers = pod["status"]["containerStatuses"].as_array().cloned();
+            let restarts = containers.unwrap_or_default();
+            let restarts = restarts
+                .iter()
+                .filter_map(|one| one["restartCount"].as_u64());
+            (text(&pod["metadata"]["uid"]).to_owned(), restarts.sum())
+        };
+        pods["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(starts)
+            .collect()
+    }
+}
+
+/// The array of the guide and its driver, set up once for all tests.
+pub struct Weka {
+    pub array: Array,
+    pub driver: Driver,
+}
+
+pub fn weka() -> &'static Weka {
+    static WEKA: OnceLock<Weka> = OnceLock::new();
+    WEKA.get_or_init(|| {
+        let weka = Weka {
+            array: Array::new(),
+            driver: Driver::of_sample(),
+        };
+        weka.array.apply();
+        weka.driver.deploy(&weka.array, "");
+        weka.array
+            .tell_the_secret("csi-wekafs-api-secret", "csi-wekafs");
+        weka.driver.wait();
+        weka
+    })
 }

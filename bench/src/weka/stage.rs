@@ -47,6 +47,7 @@ impl Stage {
                 "weka".to_owned(),
                 format!("--data={}", place("array")),
                 format!("--listen={endpoint}"),
+                "--plain-http".to_owned(),
                 format!("--control={control}"),
                 format!("--sockets={}", place("sockets")),
                 format!("--container={CONTAINER}"),

@@ -6,6 +6,7 @@
 //! - [`machine`], [`debian`], [`kubernetes`]: what has to be there first;
 //! - [`hub`], [`control_plane`], [`node`]: the parts of a cluster;
 //! - [`network`], [`pki`], [`cgroups`]: what the parts are made of;
+//! - [`weka_sim`]: simulated arrays to try drivers with;
 //! - [`places`], [`process`], [`checksums`], [`report`]: files, processes, progress.
 
 pub mod cgroups;
@@ -28,5 +29,6 @@ pub mod process;
 pub mod registry;
 pub mod report;
 pub mod testing;
+pub mod weka_sim;
 
 pub use error::{Error, Result};

@@ -15,7 +15,7 @@ use crate::driver::threads::Stuck;
 use crate::handle::HandleError;
 use crate::options::OptionError;
 use crate::parameters::ParameterError;
-use crate::procfs::ClientError;
+use crate::procfs::{ClientError, OTHER_NODE};
 use crate::rest::ApiError;
 use crate::rest::error::AccessError;
 
@@ -99,6 +99,19 @@ pub(crate) enum Error {
         "the mount of filesystem `{0}` went away while it was used; the call is to be repeated"
     )]
     MountLost(String),
+    #[error(
+        "filesystem `{filesystem}` as this node mounts it is not the one of Weka cluster `{cluster}`: the node is a client of another cluster; {OTHER_NODE}"
+    )]
+    Elsewhere { filesystem: String, cluster: String },
+    #[error(
+        "Weka cluster `{cluster}` shows no container `{container}` on this node, so the node may be a client of another cluster: {OTHER_NODE}"
+    )]
+    Doubtful {
+        cluster: String,
+        container: String,
+        #[source]
+        source: Box<Error>,
+    },
     #[error("too many calls of this kind are under way for this cluster; try again")]
     Crowded,
     #[error("the call took longer than it may; what it began is found by the next one")]
@@ -135,8 +148,10 @@ impl Error {
 
     /// Whether the same call can never succeed: then nothing half-made should stay.
     pub(crate) fn is_final(&self) -> bool {
-        let Self::Access(AccessError::Api(error)) = self else {
-            return false;
+        let error = match self {
+            Self::Access(AccessError::Api(error)) => error,
+            Self::Elsewhere { .. } => return true,
+            _ => return false,
         };
         match error {
             ApiError::Forbidden { .. }
@@ -172,6 +187,7 @@ impl Error {
             | Self::SecondWriter { .. }
             | Self::NoQuota(_)
             | Self::NoCredentials
+            | Self::Elsewhere { .. }
             | Self::ForeignMount { .. } => Code::FailedPrecondition,
             Self::VolumeMissing(_) | Self::PathMissing { .. } | Self::NotThere { .. } => {
                 Code::NotFound
@@ -183,6 +199,7 @@ impl Error {
             | Self::Crowded
             | Self::Annotations { .. } => Code::Unavailable,
             Self::Late => Code::DeadlineExceeded,
+            Self::Doubtful { source, .. } => source.code(),
             Self::Mount(error) => mount_code(error),
             Self::Beneath(error) => beneath_code(error),
             Self::Io { source, .. } => io_code(source),

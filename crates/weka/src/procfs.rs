@@ -5,13 +5,27 @@ use std::collections::BTreeSet;
 /// The module that serves `mount -t wekafs`.
 const MODULE: &str = "wekafsgw";
 
+/// What helps where a node is no client of a cluster.
+pub(crate) const OTHER_NODE: &str = "run the pod (or, for claims, the driver's controller) on a node that is, or make this node a client of it";
+
 /// The client as the kernel shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Frontends {
     /// The module is loaded.
     module: bool,
     connected: BTreeSet<String>,
     disconnected: BTreeSet<String>,
+}
+
+/// The containers of a cluster, as it tells them itself.
+#[derive(Debug, Default)]
+pub(crate) struct Containers {
+    /// What people call the cluster.
+    pub(crate) cluster: String,
+    /// The clients that it knows to be on this machine.
+    pub(crate) here: BTreeSet<String>,
+    /// All it has, on any machine.
+    pub(crate) anywhere: BTreeSet<String>,
 }
 
 /// Why nothing can be mounted here.
@@ -33,6 +47,14 @@ pub(crate) enum ClientError {
         .0.join(", ")
     )]
     Ambiguous(Vec<String>),
+    #[error(
+        "this node is no client of Weka cluster `{cluster}`: none of its containers ({}) belongs to that cluster; {OTHER_NODE}",
+        connected.join(", ")
+    )]
+    OtherCluster {
+        cluster: String,
+        connected: Vec<String>,
+    },
 }
 
 fn listed(names: &[String]) -> String {
@@ -95,30 +117,50 @@ impl Frontends {
         self.connected.iter().map(String::as_str)
     }
 
-    /// The container to mount through: the one that was configured, or the only one.
+    /// The container to mount through: the one that was configured, the one that the cluster has here, or the only one.
     ///
-    /// `of_cluster` are the names that the cluster knows for this machine, where it was asked.
+    /// Machines and the cluster may have different names for a machine, so a container that the cluster has anywhere is
+    /// taken if there is no other. One that it has nowhere is of another cluster, and so would be its files.
     pub(crate) fn choose(
         &self,
         configured: Option<&str>,
-        of_cluster: Option<&BTreeSet<String>>,
+        of_cluster: Option<&Containers>,
     ) -> Result<String, ClientError> {
         self.check()?;
         let connected = || self.connected.iter().cloned().collect::<Vec<_>>();
-        if let Some(wanted) = configured {
-            return if self.connected.contains(wanted) {
-                Ok(wanted.to_owned())
-            } else {
-                Err(ClientError::ContainerMissing {
-                    wanted: wanted.to_owned(),
-                    connected: connected(),
-                })
-            };
+        if let Some(wanted) = configured
+            && !self.connected.contains(wanted)
+        {
+            return Err(ClientError::ContainerMissing {
+                wanted: wanted.to_owned(),
+                connected: connected(),
+            });
         }
-        let candidates: Vec<_> = match of_cluster {
-            Some(names) => self.connected.intersection(names).cloned().collect(),
+        let candidates = match configured {
+            Some(wanted) => vec![wanted.to_owned()],
             None => connected(),
         };
+        if let Some(known) = of_cluster {
+            let here: Vec<_> = candidates
+                .iter()
+                .filter(|name| known.here.contains(*name))
+                .collect();
+            if let [only] = here.as_slice() {
+                return Ok((*only).clone());
+            }
+            if !candidates.iter().any(|name| known.anywhere.contains(name)) {
+                if let Some(down) = self.disconnected.intersection(&known.anywhere).next() {
+                    return Err(ClientError::ContainerMissing {
+                        wanted: down.clone(),
+                        connected: connected(),
+                    });
+                }
+                return Err(ClientError::OtherCluster {
+                    cluster: known.cluster.clone(),
+                    connected: connected(),
+                });
+            }
+        }
         match candidates.as_slice() {
             [only] => Ok(only.clone()),
             _ => Err(ClientError::Ambiguous(connected())),
@@ -177,9 +219,45 @@ mod tests {
         let two = Frontends::parse(MODULES, TWO);
         let error = two.choose(None, None).unwrap_err();
         assert!(error.to_string().contains("localContainerName"), "{error}");
-        let cluster = BTreeSet::from(["b".to_owned(), "z".to_owned()]);
-        assert_eq!(two.choose(None, Some(&cluster)), Ok("b".to_owned()));
         assert!(two.choose(Some("c"), None).is_err(), "c is not connected");
-        assert!(two.choose(None, Some(&BTreeSet::new())).is_err());
+    }
+
+    fn containers(here: &[&str], anywhere: &[&str]) -> Containers {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Containers {
+            cluster: "east".to_owned(),
+            here: set(here),
+            anywhere: set(anywhere),
+        }
+    }
+
+    #[test]
+    fn a_container_of_another_cluster_is_never_mounted_through() {
+        let one = Frontends::parse(MODULES, ONE);
+        let two = Frontends::parse(MODULES, TWO);
+        let ours = containers(&["b", "z"], &["a", "b", "z"]);
+        assert_eq!(two.choose(None, Some(&ours)), Ok("b".to_owned()));
+        let foreign = containers(&[], &["drives0", "east"]);
+        for refused in [
+            one.choose(None, Some(&foreign)),
+            one.choose(Some("client"), Some(&foreign)),
+            two.choose(None, Some(&foreign)),
+        ] {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, ClientError::OtherCluster { .. }), "{error}");
+            assert!(error.to_string().contains("`east`"), "{error}");
+        }
+        // Its own container is there, but cut off.
+        let cut_off = two
+            .choose(None, Some(&containers(&[], &["c"])))
+            .unwrap_err();
+        assert!(cut_off.to_string().contains("`c`"), "{cut_off}");
+        // The cluster calls this machine something else.
+        let elsewhere = containers(&[], &["client", "a", "b"]);
+        assert_eq!(one.choose(None, Some(&elsewhere)), Ok("client".to_owned()));
+        assert!(matches!(
+            two.choose(None, Some(&elsewhere)),
+            Err(ClientError::Ambiguous(_))
+        ));
     }
 }

@@ -23,7 +23,7 @@ use tonic::service::Routes;
 use crate::args::Args;
 use crate::config::{Config, FlagError};
 use crate::driver::Driver;
-use crate::driver::client::LocalClient;
+use crate::driver::client::{Chosen, LocalClient};
 use crate::driver::controller::ControllerService;
 use crate::driver::identity::IdentityService;
 use crate::driver::mounts::Mounts;
@@ -119,6 +119,7 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
         configured: config.container.clone(),
         node: config.node.clone(),
         threads: threads.clone(),
+        chosen: Chosen::default(),
     };
     let legacy = LegacySecret {
         directory: config.legacy_directory.clone(),

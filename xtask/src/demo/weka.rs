@@ -1,21 +1,17 @@
 //! The driver for Weka: directories of a filesystem as volumes, with quotas of the array. The array is simulated.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::Context;
 use devcluster::cluster::Cluster;
-use devcluster::process::feed;
 use devcluster::report::Report;
+use devcluster::weka_sim::{SimulatedWeka, WORKLOADS};
 
 use super::kubectl::{Kubectl, show_own};
 use crate::workspace::{root, say};
 use crate::{image, test};
 
-/// The array's data, as its manifest names it.
-const DATA: &str = "/srv/stowage-sim";
 const DRIVER: &str = "deploy/samples/weka.yaml";
-const STAND_INS: &str = "deploy/sim/weka-driver-patch.json";
 
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: stowage-demo}\n";
 const CLASS: &str = "examples/dynamic_api/storageclass-wekafs-dir-api.yaml";
@@ -24,10 +20,10 @@ const WRITER: &str = "examples/dynamic_api/csi-app-on-dir-api.yaml";
 
 pub fn run(kubectl: &Kubectl, cluster: &str, report: &Report) -> anyhow::Result<()> {
     image::build_and_load_simulator(cluster, report)?;
-    let data = data(cluster)?;
-    start_array(kubectl, &data, report)?;
-    deploy_driver(kubectl, report)?;
-    run_application(kubectl, &data, report)?;
+    let array = array(cluster)?;
+    start_array(kubectl, &array, report)?;
+    deploy_driver(kubectl, &array, report)?;
+    run_application(kubectl, &array.data, report)?;
     fill(kubectl)?;
     say("\
 \nTry:
@@ -39,36 +35,30 @@ pub fn run(kubectl: &Kubectl, cluster: &str, report: &Report) -> anyhow::Result<
     Ok(())
 }
 
-/// Where the array's files are: with the dev cluster, so that they go with it.
-fn data(cluster: &str) -> anyhow::Result<PathBuf> {
-    match test::own_cluster()? {
-        Some(_) => Ok(PathBuf::from(DATA)),
-        None => Ok(Cluster::named(cluster)?.directory().join("weka-sim")),
-    }
+/// The array. Its files are with the dev cluster, so that they go with it.
+fn array(cluster: &str) -> anyhow::Result<SimulatedWeka> {
+    let data = match test::own_cluster()? {
+        Some(_) => None,
+        None => Some(Cluster::named(cluster)?.directory().join("weka-sim")),
+    };
+    Ok(SimulatedWeka::new(data))
 }
 
-fn start_array(kubectl: &Kubectl, data: &Path, report: &Report) -> anyhow::Result<()> {
+fn start_array(kubectl: &Kubectl, array: &SimulatedWeka, report: &Report) -> anyhow::Result<()> {
     let step = report.step("Starting a simulated Weka cluster, with a client on every node");
-    let manifest = read("deploy/sim/weka.yaml")?;
-    kubectl.apply_text(&manifest.replace(DATA, &data.display().to_string()))?;
-    for workload in ["deployment/weka", "daemonset/weka-client"] {
+    kubectl.apply_text(&array.manifest())?;
+    for workload in WORKLOADS {
         let rollout = ["rollout", "status", workload, "--timeout", "120s"];
-        kubectl.run(&[&["--namespace", "weka-sim"], &rollout[..]].concat())?;
+        kubectl.run(&[&["--namespace", &array.name], &rollout[..]].concat())?;
     }
     step.done("");
     Ok(())
 }
 
-fn deploy_driver(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
+fn deploy_driver(kubectl: &Kubectl, array: &SimulatedWeka, report: &Report) -> anyhow::Result<()> {
     let step = report.step("Deploying the driver from one resource");
-    for document in read(DRIVER)?.split("\n---\n") {
-        if document.contains("kind: CSIDriverDeployment") {
-            kubectl.apply_text(&with_stand_ins(kubectl, document)?)?;
-        } else {
-            kubectl.apply_text(document)?;
-        }
-    }
-    tell_the_secret(kubectl)?;
+    kubectl.apply_text(&array.with_stand_ins(&read(DRIVER)?, "")?)?;
+    tell_the_secret(kubectl, array)?;
     let instance = ["--namespace", "csi-wekafs", "get", "csidriverdeployment"];
     let available = "jsonpath={.items[*].status.conditions[?(@.type=='Available')].status}";
     kubectl.wait("csidriverdeployment/csi-wekafs is Available", |kubectl| {
@@ -80,30 +70,10 @@ fn deploy_driver(kubectl: &Kubectl, report: &Report) -> anyhow::Result<()> {
     kubectl.show(&["--namespace", "csi-wekafs", "get", "pods", "-o", "wide"])
 }
 
-/// Its `mount -t wekafs` and the kernel's files are the simulator's.
-fn with_stand_ins(kubectl: &Kubectl, instance: &str) -> anyhow::Result<String> {
-    let mut patch = Command::new(&kubectl.program);
-    patch.args(["patch", "--local", "-f", "-", "-o", "yaml"]);
-    patch.args(["--type=json", "-p", &read(STAND_INS)?]);
-    Ok(feed(&mut patch, instance)?)
-}
-
-fn tell_the_secret(kubectl: &Kubectl) -> anyhow::Result<()> {
+fn tell_the_secret(kubectl: &Kubectl, array: &SimulatedWeka) -> anyhow::Result<()> {
     let address = ["get", "service", "weka", "-o", "jsonpath={.spec.clusterIP}"];
-    let host = kubectl.run(&[&["--namespace", "weka-sim"], &address[..]].concat())?;
-    kubectl.apply_text(&format!(
-        "\
-apiVersion: v1
-kind: Secret
-metadata: {{name: csi-wekafs-api-secret, namespace: csi-wekafs}}
-stringData:
-  username: admin
-  password: admin
-  organization: Root
-  scheme: http
-  endpoints: {host}:14000,{host}:14001
-"
-    ))
+    let address = kubectl.run(&[&["--namespace", &array.name], &address[..]].concat())?;
+    kubectl.apply_text(&array.secret("csi-wekafs-api-secret", "csi-wekafs", &address))
 }
 
 fn run_application(kubectl: &Kubectl, data: &Path, report: &Report) -> anyhow::Result<()> {

@@ -68,6 +68,8 @@ pub enum FrontendError {
 #[derive(Debug)]
 pub struct Frontend {
     socket: PathBuf,
+    container: String,
+    files: StageFiles,
     stop: CancellationToken,
 }
 
@@ -111,8 +113,14 @@ impl Frontend {
             let stop = stop.clone();
             move || accept(&listener, &shared, &stop)
         });
-        tokio::spawn(report_on(control, report, files, stop.clone()));
-        Ok(Self { socket, stop })
+        let frontend = Self {
+            socket,
+            container: report.container.clone(),
+            files: files.clone(),
+            stop: stop.clone(),
+        };
+        tokio::spawn(report_on(control, report, files, stop));
+        Ok(frontend)
     }
 
     /// Its socket.
@@ -127,6 +135,8 @@ impl Drop for Frontend {
         // Wakes the thread that waits for the next mount, which then sees that it is over.
         let _ = UnixStream::connect(&self.socket);
         let _ = std::fs::remove_file(&self.socket);
+        // Here and not in a task, which the end of the process may overtake.
+        let _ = self.files.hide(&self.container);
     }
 }
 
@@ -145,7 +155,11 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
 async fn report_on(control: Control, report: Report, files: StageFiles, stop: CancellationToken) {
     let mut shown = None::<Stage>;
     loop {
-        match control.report(&report).await {
+        let heard = control.report(&report).await;
+        if stop.is_cancelled() {
+            return;
+        }
+        match heard {
             Ok(stage) if shown != Some(stage) => match files.show(&report.container, stage) {
                 Ok(()) => shown = Some(stage),
                 Err(error) => tracing::warn!(%error, "The kernel's stand-ins stay as they are."),
@@ -158,7 +172,6 @@ async fn report_on(control: Control, report: Report, files: StageFiles, stop: Ca
             () = tokio::time::sleep(HEARTBEAT) => {}
         }
     }
-    let _ = files.hide(&report.container);
 }
 
 fn accept(listener: &UnixListener, shared: &Arc<Shared>, stop: &CancellationToken) {

@@ -1,18 +1,24 @@
 //! The Weka client of this machine: whether it can mount, and through which of its containers.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::home::Home;
+use super::home::{Home, Managed};
 use super::threads::Threads;
 use crate::error::Error;
-use crate::procfs::{ClientError, Frontends};
-use crate::rest::Deadline;
+use crate::procfs::{ClientError, Containers, Frontends};
 use crate::rest::wire::Container;
+use crate::rest::{ApiError, Deadline};
 use crate::version::Capability;
 
 /// What threads that read the client's report are counted under.
 const REPORT: &str = "the Weka client's report";
+
+/// How long a container is known to be of a cluster without asking it again.
+const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The client as the kernel shows it.
 #[derive(Clone)]
@@ -24,6 +30,50 @@ pub(crate) struct LocalClient {
     /// This node, as the cluster may know it.
     pub(crate) node: String,
     pub(crate) threads: Threads,
+    pub(crate) chosen: Chosen,
+}
+
+/// The containers that were chosen lately.
+#[derive(Clone, Default)]
+pub(crate) struct Chosen(Arc<Mutex<HashMap<Choice, (Through, Instant)>>>);
+
+/// A container to mount through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Through {
+    pub(crate) name: String,
+    /// The cluster has containers of this name, but knows of none on this machine: it may call the machine something
+    /// else, or the container may be of another cluster.
+    pub(crate) is_doubtful: bool,
+}
+
+impl From<String> for Through {
+    fn from(name: String) -> Self {
+        Self {
+            name,
+            is_doubtful: false,
+        }
+    }
+}
+
+/// What a choice depends on.
+#[derive(PartialEq, Eq, Hash)]
+struct Choice {
+    cluster: String,
+    configured: Option<String>,
+    frontends: Frontends,
+}
+
+impl Chosen {
+    fn find(&self, choice: &Choice) -> Option<Through> {
+        let mut chosen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        chosen.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
+        chosen.get(choice).map(|(through, _)| through.clone())
+    }
+
+    fn remember(&self, choice: Choice, through: Through) {
+        let mut chosen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        chosen.insert(choice, (through, Instant::now()));
+    }
 }
 
 impl LocalClient {
@@ -49,7 +99,7 @@ impl LocalClient {
         &self,
         home: &Home,
         deadline: Deadline,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<Through>, Error> {
         let frontends = self.frontends(deadline).await?;
         frontends.check()?;
         let of_secret = home
@@ -64,29 +114,99 @@ impl LocalClient {
         let Some(managed) = named else {
             // An old cluster, or one that cannot be asked: the option may not exist.
             return match configured {
-                Some(name) => Ok(Some(frontends.choose(Some(&name), None)?)),
+                Some(name) => Ok(Some(frontends.choose(Some(&name), None)?.into())),
                 None if frontends.connected().count() > 1 => {
-                    Ok(Some(frontends.choose(None, None)?))
+                    Ok(Some(frontends.choose(None, None)?.into()))
                 }
                 None => Ok(None),
             };
         };
-        match frontends.choose(configured.as_deref(), None) {
-            Err(ClientError::Ambiguous(_)) => {
-                let known = managed
-                    .api
-                    .local_containers(|container| self.is_here(container))
-                    .await?;
-                Ok(Some(frontends.choose(None, Some(&known))?))
-            }
-            chosen => Ok(Some(chosen?)),
+        let choice = Choice {
+            cluster: managed.facts.guid.clone(),
+            configured,
+            frontends,
+        };
+        if let Some(through) = self.chosen.find(&choice) {
+            return Ok(Some(through));
+        }
+        let through = self.choose(&choice, managed).await?;
+        self.chosen.remember(choice, through.clone());
+        Ok(Some(through))
+    }
+
+    /// Asks the cluster which containers are its own, also where there is only one: it may be of another cluster, which may
+    /// have a filesystem of the same name.
+    async fn choose(&self, choice: &Choice, managed: &Managed) -> Result<Through, Error> {
+        let (frontends, configured) = (&choice.frontends, choice.configured.as_deref());
+        let known = match managed.api.containers().await {
+            Ok(all) => self.understand(&managed.facts.name, &all),
+            // It need not be asked where there is no choice.
+            Err(
+                error @ (ApiError::Forbidden { .. }
+                | ApiError::Missing { .. }
+                | ApiError::Refused { .. }),
+            ) => match frontends.choose(configured, None) {
+                Err(ClientError::Ambiguous(_)) => return Err(error.into()),
+                chosen => return Ok(chosen?.into()),
+            },
+            Err(error) => return Err(error.into()),
+        };
+        // A cluster that names none tells nothing.
+        let known = Some(&known).filter(|known| !known.anywhere.is_empty());
+        let name = frontends.choose(configured, known)?;
+        Ok(Through {
+            is_doubtful: known.is_some_and(|known| !known.here.contains(&name)),
+            name,
+        })
+    }
+
+    fn understand(&self, cluster: &str, all: &[Container]) -> Containers {
+        let names = |wanted: &dyn Fn(&Container) -> bool| {
+            let found = all.iter().filter(|container| wanted(container));
+            let names = found.map(|container| container.name.clone());
+            names.filter(|name| !name.is_empty()).collect()
+        };
+        Containers {
+            cluster: cluster.to_owned(),
+            here: names(&|container| {
+                container.mode != "backend" && container.status == "UP" && self.is_here(container)
+            }),
+            anywhere: names(&|_| true),
         }
     }
 
     /// Whether a container of the cluster is on this machine: by name, or by an address that only this machine can use.
     fn is_here(&self, container: &Container) -> bool {
-        let by_name = container.hostname == self.node;
         let address = container.ip.parse::<IpAddr>();
-        by_name || address.is_ok_and(|address| UdpSocket::bind((address, 0)).is_ok())
+        is_same_host(&container.hostname, &self.node)
+            || address.is_ok_and(|address| UdpSocket::bind((address, 0)).is_ok())
+    }
+}
+
+/// Whether two names are of one machine; one of them may lack the domain.
+fn is_same_host(one: &str, other: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let (one, other) = (one.to_lowercase(), other.to_lowercase());
+    let same =
+        one == other || (one.contains('.') != other.contains('.') && short(&one) == short(&other));
+    same && !one.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_known_with_and_without_its_domain() {
+        for (one, other, same) in [
+            ("node-a", "node-a", true),
+            ("Node-A", "node-a.example.com", true),
+            ("node-a.example.com", "node-a.example.org", false),
+            ("node-a", "node-b.example.com", false),
+            ("", "", false),
+        ] {
+            assert_eq!(is_same_host(one, other), same, "{one} {other}");
+            assert_eq!(is_same_host(other, one), same, "{other} {one}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The filesystem that a call is about, on a cluster that is asked over its API or, in the old model, not asked at all.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Driver;
@@ -44,6 +45,14 @@ impl Managed {
             self.api.set_quota(&self.filesystem, inode, wanted).await?;
         }
         Ok(())
+    }
+
+    /// What is mounted under the filesystem's name is something else.
+    pub(crate) fn elsewhere(&self) -> Error {
+        Error::Elsewhere {
+            filesystem: self.filesystem.name.clone(),
+            cluster: self.facts.name.clone(),
+        }
     }
 }
 
@@ -94,6 +103,19 @@ impl Home {
             managed.filesystem = found.ok_or_else(missing)?;
         }
         check(self)
+    }
+
+    /// What the mount does not show must not be on the cluster either, where it can tell: else it is not that cluster's
+    /// filesystem that is mounted.
+    pub(crate) async fn confirm_missing(&self, path: &Path) -> Result<(), Error> {
+        let able = |managed: &&Managed| managed.facts.resolves_paths();
+        let Some(managed) = self.managed.as_ref().filter(able) else {
+            return Ok(());
+        };
+        match managed.api.inode(&managed.filesystem, path).await? {
+            None => Ok(()),
+            Some(_) => Err(managed.elsewhere()),
+        }
     }
 
     /// The same filesystem with other time.

@@ -21,7 +21,7 @@ use stowage_csi::waiting::on_machine;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::client::LocalClient;
+use super::client::{LocalClient, Through};
 use super::home::Home;
 use crate::error::{Error, chain};
 use crate::name;
@@ -122,12 +122,12 @@ impl Mounts {
         options: &Options,
         deadline: Deadline,
     ) -> Result<Mounted, Error> {
-        let container = self.client.container(home, deadline).await?;
+        let through = self.client.container(home, deadline).await?;
         let mut options = options.clone();
         let mut directory = name::mount_point(&home.filesystem, &options.to_string());
-        if let Some(container) = &container {
-            options.add(&format!("container_name={container}"), &self.vocabulary);
-            directory = format!("{directory}-{}", name::plain(container));
+        if let Some(Through { name, .. }) = &through {
+            options.add(&format!("container_name={name}"), &self.vocabulary);
+            directory = format!("{directory}-{}", name::plain(name));
         }
         // By its uid: organizations of one cluster may have filesystems of the same name.
         let of_filesystem = [home.cluster(), home.uid()].map(name::plain);
@@ -141,10 +141,10 @@ impl Mounts {
         drop(shared);
         let device = match seen {
             Some(device) => device,
-            None => {
-                self.mount_unless_there(home, &options, &point, &user, deadline)
-                    .await?
-            }
+            None => self
+                .mount_unless_there(home, &options, &point, &user, deadline)
+                .await
+                .map_err(|error| explain(error, home, through.as_ref()))?,
         };
         user.remember(Some(device));
         Ok(Mounted {
@@ -347,6 +347,20 @@ impl Mounts {
                 tracing::warn!(point = %point.display(), error = chain(&error), "A mount that nobody uses cannot be unmounted; it is tried again.");
             }
         }
+    }
+}
+
+/// A mount that is refused where nobody is sure whose client this node is.
+fn explain(error: Error, home: &Home, through: Option<&Through>) -> Error {
+    match (error, through, &home.managed) {
+        (error @ Error::Mount(_), Some(through), Some(managed)) if through.is_doubtful => {
+            Error::Doubtful {
+                cluster: managed.facts.name.clone(),
+                container: through.name.clone(),
+                source: Box::new(error),
+            }
+        }
+        (error, ..) => error,
     }
 }
 

@@ -116,6 +116,7 @@ impl Driver {
         deadline: Deadline,
     ) -> Result<Option<Existing>, Error> {
         let place = Place::of(handle, &self.config.dynamic_path);
+        let path = place.path.clone();
         if let Some(managed) = home.quotas()
             && managed.facts.resolves_paths()
         {
@@ -132,6 +133,7 @@ impl Driver {
             None => Ok(None),
         };
         let Some((inode, bytes)) = self.within(home, guard, deadline, look).await? else {
+            home.confirm_missing(&path).await?;
             return Ok(None);
         };
         let quota = match home.quotas() {

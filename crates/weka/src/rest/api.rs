@@ -1,6 +1,5 @@
 //! The calls that the driver makes, one function each.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -259,21 +258,10 @@ impl Api {
         self.list(&call).await
     }
 
-    /// The names of the client containers that this machine has in the cluster.
-    pub(crate) async fn local_containers(
-        &self,
-        is_local: impl Fn(&Container) -> bool,
-    ) -> Result<BTreeSet<String>, ApiError> {
+    /// All containers of the cluster, clients and backends.
+    pub(crate) async fn containers(&self) -> Result<Vec<Container>, ApiError> {
         let call = Call::get("containers", "containers", "list the cluster's containers");
-        let all: Vec<Container> = self.list(&call).await?;
-        let usable = |container: &Container| {
-            container.mode != "backend" && container.status == "UP" && is_local(container)
-        };
-        Ok(all
-            .into_iter()
-            .filter(usable)
-            .map(|container| container.name)
-            .collect())
+        self.list(&call).await
     }
 
     async fn list<T: DeserializeOwned>(&self, call: &Call) -> Result<Vec<T>, ApiError> {

@@ -161,6 +161,25 @@ isolated! {
         rig.stop().await;
     }
 
+    async fn a_volume_from_before_quotas_gets_one_when_it_grows(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let old = Rig::of_process(directory, &cluster).legacy();
+        let volume = old.create(NAME, GIB, &[]).await.unwrap().volume_id;
+        assert_eq!(rig.expand(&volume, 2 * GIB).await.unwrap(), 2 << 30);
+        assert_eq!(cluster.quota(&format!("csi-volumes/{DIRECTORY}")).await, (2 * GIB, 2 * GIB));
+        // The array refuses a quota for what is not empty; the volume grows all the same.
+        let filled = old.create("filled", GIB, &[]).await.unwrap().volume_id;
+        let (_, inner) = filled.split_once("default/").unwrap();
+        std::fs::write(cluster.files.join(inner).join("file"), "text").unwrap();
+        assert_eq!(rig.expand(&filled, 2 * GIB).await.unwrap(), 2 << 30);
+        assert_eq!(rig.expand(&filled, 2 * GIB).await.unwrap(), 2 << 30);
+        for volume in [volume, filled] {
+            rig.delete(&volume).await.unwrap();
+        }
+        rig.stop().await;
+    }
+
     async fn a_static_volume_is_shown_and_never_deleted(directory: &Path) {
         let cluster = Cluster::start(directory, |_| {}).await;
         let rig = Rig::start(directory, &cluster, &[]);

@@ -12,6 +12,7 @@
 //! - `events`: what a user hears of a claim that waits, with our sidecar.
 //! - `hostile`: handles and links that lead elsewhere.
 //! - `trouble`: an array in trouble, and requests that make no sense.
+//! - `other_cluster`: a node that is no client of the cluster that is asked for.
 //! - `client`: what the Weka client of a node may do: refuse, hang, go away, serve two clusters.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
@@ -26,5 +27,6 @@ mod helper;
 mod hostile;
 mod kubernetes;
 mod lifecycle;
+mod other_cluster;
 mod rig;
 mod trouble;

@@ -136,7 +136,8 @@ isolated! {
             ("", "", "`wekafsgw` is not loaded"),
             ("wekafsgw 1 0 - Live 0x0\n", "", "no container that is connected"),
             ("wekafsgw 1 0 - Live 0x0\n", "Container=c FE 0: Frontend is not connected\n", "c are not"),
-            ("wekafsgw 1 0 - Live 0x0\n", "Container=a FE 0: Connected frontend pid 1\nContainer=b FE 0: Connected frontend pid 2\n", "`localContainerName`"),
+            ("wekafsgw 1 0 - Live 0x0\n", "Container=a FE 0: Connected frontend pid 1\nContainer=b FE 0: Connected frontend pid 2\n", "no client of Weka cluster `sim`"),
+            ("wekafsgw 1 0 - Live 0x0\n", "Container=a FE 0: Connected frontend pid 1\nContainer=drives0 FE 0: Connected frontend pid 2\n", "`localContainerName`"),
         ] {
             std::fs::write(directory.join("modules"), modules).unwrap();
             std::fs::write(directory.join("interface"), interface).unwrap();

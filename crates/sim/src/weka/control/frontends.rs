@@ -47,9 +47,11 @@ pub struct Frontends {
     known: Mutex<BTreeMap<String, Known>>,
 }
 
+/// The frontends of one name: there may be one on every host.
 #[derive(Debug, Default)]
 struct Known {
-    report: Option<(Report, Millis)>,
+    /// What was heard last, by host.
+    reports: BTreeMap<String, (Report, Millis)>,
     stage: Stage,
 }
 
@@ -58,7 +60,8 @@ impl Frontends {
     pub fn report(&self, report: Report, now: Millis) -> Stage {
         let mut known = lock(&self.known);
         let frontend = known.entry(report.container.clone()).or_default();
-        frontend.report = Some((report, now));
+        let host = report.hostname.clone();
+        frontend.reports.insert(host, (report, now));
         frontend.stage
     }
 
@@ -81,7 +84,7 @@ impl Frontends {
     pub fn containers(&self, now: Millis) -> Vec<Container> {
         lock(&self.known)
             .values()
-            .filter_map(|known| known.report.as_ref().map(|report| (report, known.stage)))
+            .flat_map(|known| known.reports.values().map(|report| (report, known.stage)))
             .map(|((report, at), stage)| {
                 let up = stage.connected && now < at + SILENCE;
                 Container {
@@ -95,5 +98,33 @@ impl Frontends {
                 }
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_host_may_have_a_container_of_the_same_name() {
+        let frontends = Frontends::default();
+        for hostname in ["node-a", "node-b"] {
+            let report = Report {
+                container: "client".to_owned(),
+                hostname: hostname.to_owned(),
+                ip: "127.0.0.1".to_owned(),
+            };
+            frontends.report(report.clone(), 0);
+            frontends.report(report, 1000);
+        }
+        let seen = |now| {
+            let all = frontends.containers(now).into_iter();
+            all.map(|container| (container.hostname, container.status))
+                .collect::<Vec<_>>()
+        };
+        let both =
+            |status: &str| ["node-a", "node-b"].map(|host| (host.to_owned(), status.to_owned()));
+        assert_eq!(seen(2000), both("UP"));
+        assert_eq!(seen(9000), both("DOWN"));
     }
 }

@@ -187,15 +187,14 @@ async fn make(
 /// Gives a directory its quota. The cluster says itself by which number it knows the directory, where it can; elsewhere it
 /// is the number that the mount shows.
 async fn limit(managed: &Managed, handle: &Handle, seen: u64, size: Size) -> Result<(), Error> {
-    let told = if managed.facts.resolves_paths() {
-        managed
-            .api
-            .inode(&managed.filesystem, &handle.path())
-            .await?
+    let inode = if managed.facts.resolves_paths() {
+        let path = handle.path();
+        let told = managed.api.inode(&managed.filesystem, &path).await?;
+        // A number of another cluster's filesystem would limit somebody else's directory.
+        told.ok_or_else(|| managed.elsewhere())?
     } else {
-        None
+        seen
     };
-    let inode = told.unwrap_or(seen);
     Ok(managed
         .api
         .set_quota(&managed.filesystem, inode, size)

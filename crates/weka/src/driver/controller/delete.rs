@@ -42,11 +42,13 @@ pub(super) async fn delete(
         Err(error) => return Err(error),
     };
     let path = handle.path();
-    let work = move |root: &Root| directory::move_to_trash(root, &path);
+    let place = path.clone();
+    let work = move |root: &Root| directory::move_to_trash(root, &place);
     let moved = driver.within(&home, Some(&guard), deadline, work).await?;
     if moved {
         driver.empty_trash(&home);
     } else {
+        home.confirm_missing(&path).await?;
         driver.sweep_once(&home);
     }
     Ok(DeleteVolumeResponse {})

@@ -9,10 +9,11 @@ use crate::driver::Driver;
 use crate::driver::volume::Recorded;
 use crate::error::Error;
 use crate::handle::Origin;
-use crate::quota::Size;
-use crate::rest::Deadline;
+use crate::quota::{Enforcement, Size};
+use crate::rest::{ApiError, Deadline};
 
-/// Makes a volume larger. Who is refused at its end and who is not stays as it is.
+/// Makes a volume larger. Who is refused at its end and who is not stays as it is, but for volumes from before there were
+/// quotas: they get one.
 pub(super) async fn expand(
     driver: &Driver,
     request: ControllerExpandVolumeRequest,
@@ -36,6 +37,26 @@ pub(super) async fn expand(
             let size = Size::from(quota.limits());
             let wanted = Size { bytes, ..size };
             managed.resize_quota(existing.inode, size, wanted).await?;
+        }
+        (Recorded::Attribute(_), Some(managed)) => {
+            let size = Size {
+                bytes,
+                enforcement: Enforcement::default(),
+            };
+            let limited = managed
+                .api
+                .set_quota(&managed.filesystem, existing.inode, size);
+            match limited.await {
+                Ok(()) => {}
+                // The array gives none to a directory with files in it.
+                Err(error @ ApiError::Refused { .. }) => {
+                    tracing::warn!(%error, volume_id = %handle, "The volume gets no quota; its size stays advice.");
+                    driver
+                        .record(&home, &handle, bytes, Some(&guard), deadline)
+                        .await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         (Recorded::Attribute(_) | Recorded::Quota(_), _) => {
             driver

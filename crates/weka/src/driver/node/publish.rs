@@ -63,10 +63,13 @@ pub(super) async fn publish(
     let found = driver
         .within_as(&home, &options, Some(&guard), deadline, work)
         .await?;
-    let found = found.ok_or_else(|| Error::PathMissing {
-        filesystem: home.filesystem.clone(),
-        path: place.path,
-    })?;
+    let Some(found) = found else {
+        home.confirm_missing(&place.path).await?;
+        return Err(Error::PathMissing {
+            filesystem: home.filesystem.clone(),
+            path: place.path,
+        });
+    };
     make_parent(&wanted.target).await?;
     let bind = Bind {
         source: BindSource::from(found),

@@ -1,0 +1,161 @@
+//! Simulated Weka clusters in a Kubernetes cluster: the manifests of `deploy/sim`, as tests and demos apply them.
+//!
+//! Several may run at once: each has a namespace of its own, and nodes may be clients of several.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::error::Result;
+use crate::kubernetes::kubectl_program;
+use crate::process::feed;
+
+const ARRAY: &str = include_str!("../../../deploy/sim/weka.yaml");
+const STAND_INS: &str = include_str!("../../../deploy/sim/weka-driver-patch.json");
+
+/// As the manifests name them.
+const NAMESPACE: &str = "weka-sim";
+const DATA: &str = "/srv/stowage-sim";
+const RUN: &str = "/run/stowage-sim";
+
+/// Where its clients may run.
+const ANYWHERE: &str = "      tolerations:\n      - operator: Exists\n";
+
+/// What has to run before the array can be used.
+pub const WORKLOADS: [&str; 2] = ["deployment/weka", "daemonset/weka-client"];
+
+/// A simulated Weka cluster.
+#[derive(Clone, Debug)]
+pub struct SimulatedWeka {
+    /// Its namespace; what people call the cluster, too.
+    pub name: String,
+    /// Its files: a directory that all nodes see.
+    pub data: PathBuf,
+    /// The container of its client on the nodes.
+    pub container: String,
+    /// Where nodes keep the client's files; clusters that share it are clusters that a node is a client of at once.
+    pub run: String,
+    /// The version it plays.
+    pub release: Option<String>,
+    /// The only node that is its client; none is all.
+    pub node: Option<String>,
+}
+
+impl SimulatedWeka {
+    /// The one of the guide.
+    pub fn new(data: Option<PathBuf>) -> Self {
+        Self {
+            name: NAMESPACE.to_owned(),
+            data: data.unwrap_or_else(|| PathBuf::from(DATA)),
+            container: "client".to_owned(),
+            run: RUN.to_owned(),
+            release: None,
+            node: None,
+        }
+    }
+
+    /// Array and clients.
+    pub fn manifest(&self) -> String {
+        let mut flags = format!("- --no-frontend\n        - --cluster-name={}", self.name);
+        if let Some(release) = &self.release {
+            flags.push_str(&format!("\n        - --release={release}"));
+        }
+        let on_host = |path: &str| format!("path: {path}\n");
+        let mut place = ANYWHERE.to_owned();
+        if let Some(node) = &self.node {
+            place.push_str(&format!(
+                "      nodeSelector:\n        kubernetes.io/hostname: {node}\n"
+            ));
+        }
+        ARRAY
+            .replace(NAMESPACE, &self.name)
+            .replace(&on_host(DATA), &on_host(&self.data.display().to_string()))
+            .replace(&on_host(RUN), &on_host(&self.run))
+            .replace(
+                "--container=client",
+                &format!("--container={}", self.container),
+            )
+            .replace("- --no-frontend", &flags)
+            .replace(ANYWHERE, &place)
+    }
+
+    /// The secret with which a driver uses it. `address` is that of its service.
+    pub fn secret(&self, name: &str, namespace: &str, address: &str) -> String {
+        format!(
+            "\
+apiVersion: v1
+kind: Secret
+metadata: {{name: {name}, namespace: {namespace}}}
+stringData:
+  username: admin
+  password: admin
+  organization: Root
+  scheme: http
+  endpoints: {address}:14000,{address}:14001
+"
+        )
+    }
+
+    /// The driver of a manifest, with the client's files in place of the kernel's and its `mount.wekafs`; other documents
+    /// stay as they are. `more` are further operations of a JSON patch, separated by commas.
+    pub fn with_stand_ins(&self, manifest: &str, more: &str) -> Result<String> {
+        let on_host = |path: &str| format!("\"path\": \"{path}");
+        let mut patch = STAND_INS.replace(&on_host(RUN), &on_host(&self.run));
+        if !more.is_empty() {
+            let end = patch.rfind(']').unwrap_or(patch.len());
+            patch.truncate(end);
+            patch.push_str(&format!(", {more}]"));
+        }
+        let mut documents = Vec::new();
+        for document in manifest.split("\n---\n") {
+            if document.contains("kind: CSIDriverDeployment") {
+                let mut kubectl = Command::new(kubectl_program());
+                kubectl.args(["patch", "--local", "-f", "-", "-o", "yaml"]);
+                kubectl.args(["--type=json", "-p", &patch]);
+                documents.push(feed(&mut kubectl, document)?);
+            } else {
+                documents.push(document.to_owned());
+            }
+        }
+        Ok(documents.join("\n---\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_cluster_shares_nothing_with_the_first() {
+        let first = SimulatedWeka::new(None).manifest();
+        let second = SimulatedWeka {
+            name: "weka-east".to_owned(),
+            data: PathBuf::from("/data/east"),
+            container: "east".to_owned(),
+            run: "/run/east".to_owned(),
+            release: Some("4.2.7".to_owned()),
+            node: Some("node-b".to_owned()),
+        };
+        let second = second.manifest();
+        for own in [
+            "namespace: weka-east",
+            "path: /data/east\n",
+            "path: /run/east\n",
+            "--container=east",
+            "--cluster-name=weka-east",
+            "--release=4.2.7",
+            "kubernetes.io/hostname: node-b",
+        ] {
+            assert!(second.contains(own), "{own}");
+            assert!(!first.contains(own), "{own}");
+        }
+        for foreign in [
+            NAMESPACE,
+            "path: /srv",
+            "path: /run/stowage-sim\n",
+            "=client",
+        ] {
+            assert!(first.contains(foreign), "{foreign}");
+            assert!(!second.contains(foreign), "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Two simulated Weka clusters, and one instance of the driver that uses both.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use devcluster::testing::Namespace;
+use stowage_tests::eventually;
+
+use super::claims::{MIB, ask};
+use super::weka_array::{Array, Driver};
+use super::weka_volumes::{class, directory};
+
+/// The driver's readiness as a probe, and its controller on a node that the test knows.
+const CHANGES: &str = r#"
+  {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/containers/0/args/-", "value": "--http-endpoint=:9810"},
+  {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/containers/0/readinessProbe", "value":
+    {"httpGet": {"path": "/readyz", "port": 9810}, "periodSeconds": 1, "failureThreshold": 1}},
+  {"op": "add", "path": "/spec/driverControllerTemplate/spec/nodeSelector", "value": {"kubernetes.io/hostname": "node-a"}}
+"#;
+
+pub const NODES: [&str; 2] = ["node-a", "node-b"];
+
+/// The clusters and the driver. Tests take turns: each says which nodes are clients of which cluster.
+pub struct Pair {
+    pub east: Array,
+    pub west: Array,
+    pub driver: Driver,
+}
+
+pub fn pair() -> MutexGuard<'static, Option<Pair>> {
+    static PAIR: Mutex<Option<Pair>> = Mutex::new(None);
+    let mut pair = PAIR.lock().unwrap_or_else(PoisonError::into_inner);
+    if pair.is_none() {
+        *pair = Some(Pair::start());
+    }
+    pair
+}
+
+impl Pair {
+    fn start() -> Self {
+        let pair = Self {
+            east: Array::named("weka-east", "east", "stowage-sim-pair"),
+            west: Array::named("weka-west", "west", "stowage-sim-pair"),
+            driver: Driver::named("csi-weka-pair", "pair.weka.io"),
+        };
+        pair.east.apply();
+        pair.west.apply();
+        pair.driver.deploy(&pair.east, CHANGES);
+        for array in pair.arrays() {
+            let secret = ["secret", &array.weka.name].join("-");
+            array.tell_the_secret(&secret, &pair.driver.name);
+        }
+        pair.driver.wait();
+        pair
+    }
+
+    pub fn arrays(&self) -> [&Array; 2] {
+        [&self.east, &self.west]
+    }
+
+    /// Every node is a client of both, by containers of different names.
+    pub fn everywhere(&mut self) {
+        for (array, container) in [(&mut self.east, "east"), (&mut self.west, "west")] {
+            container.clone_into(&mut array.weka.container);
+            array.weka.node = None;
+            array.apply();
+        }
+    }
+
+    /// Each node is a client of one, by a container of the name that is usual.
+    pub fn apart(&mut self) {
+        for (array, node) in [&mut self.east, &mut self.west].into_iter().zip(NODES) {
+            "client".clone_into(&mut array.weka.container);
+            array.weka.node = Some(node.to_owned());
+            array.apply();
+        }
+    }
+
+    /// Claims of classes of both arrays, named after them.
+    pub fn claims(&self, namespace: &Namespace) -> [String; 2] {
+        self.arrays().map(|array| {
+            let name = &array.weka.name;
+            let secret = format!("secret-{name}");
+            let class = class(namespace, &self.driver, name, "default", Some([&secret; 3]));
+            ask(namespace, name, &class, 16 * MIB, false);
+            class
+        })
+    }
+}
+
+/// Where the volume of the claim of an array is.
+pub fn place(namespace: &Namespace, array: &Array) -> PathBuf {
+    let directory = directory(namespace, &array.weka.name);
+    eventually("the directory is on its array", || array.files(&directory))
+}
