@@ -7,40 +7,35 @@
 use std::collections::HashMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rustix::fs::fstat;
 use secrecy::ExposeSecret;
 use stowage_csi::host::beneath::Root;
 use stowage_csi::host::blocking;
-use stowage_csi::host::mount::{FsMount, Mounter, Unmount, ensure_unmounted, remove_mount_point};
+use stowage_csi::host::mount::{FsMount, Mounter, Unmount, ensure_unmounted};
 use stowage_csi::host::mountinfo::{Device, Mount};
 use stowage_csi::host::stat::Health;
 use stowage_csi::waiting::on_machine;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 
 use super::client::{LocalClient, Through};
 use super::home::Home;
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::name;
 use crate::options::{Options, Vocabulary};
 use crate::rest::Deadline;
+use slots::{Slot, User};
+
+mod idle;
+mod slots;
 
 /// What `mount(8)` calls the filesystem.
 const KIND: &str = "wekafs";
 
 /// How long a mount may take; it goes on when its first caller has given up.
 const MOUNT_TIME: Duration = Duration::from_secs(60);
-
-/// How long a mount stays that nobody uses: calls come in crowds.
-const IDLE: Duration = Duration::from_secs(30);
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-
-/// How often and how long apart the last mounts are tried at the end.
-const LAST_ATTEMPTS: usize = 20;
-const LAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether a mount may be one of this driver's: of the client, of its simulation, or by NFS.
 pub(crate) fn is_weka(mount: &Mount<'_>) -> bool {
@@ -58,15 +53,6 @@ pub(crate) struct Mounts {
     client: LocalClient,
     vocabulary: Vocabulary,
     slots: Mutex<HashMap<PathBuf, Slot>>,
-}
-
-struct Slot {
-    users: usize,
-    idle_since: Instant,
-    /// Closed while something is mounted or unmounted there; those who only look share it.
-    gate: Arc<tokio::sync::RwLock<()>>,
-    /// What was mounted there when the table was last looked at.
-    device: Option<Device>,
 }
 
 /// A filesystem that stays mounted as long as this lives.
@@ -253,101 +239,6 @@ impl Mounts {
             Err(_) => Err(Error::Late),
         }
     }
-
-    fn enter(self: &Arc<Self>, point: &Path) -> User {
-        let mut slots = self.lock();
-        let slot = slots.entry(point.to_owned()).or_insert_with(Slot::unused);
-        slot.users += 1;
-        let gate = slot.gate.clone();
-        drop(slots);
-        User {
-            mounts: self.clone(),
-            point: point.to_owned(),
-            gate,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Unmounts what nobody uses, also what an earlier process left, until `stop`.
-    pub(crate) async fn tidy(self: Arc<Self>, stop: CancellationToken) {
-        let mut ticks = interval(LOOK_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = ticks.tick() => self.unmount_idle(IDLE).await,
-            }
-        }
-    }
-
-    /// Unmounts everything at the end. Work that was told to stop gets a moment to let go; what hangs stays.
-    pub(crate) async fn let_go(&self) {
-        for _ in 0..LAST_ATTEMPTS {
-            self.unmount_idle(Duration::ZERO).await;
-            if self.lock().is_empty() {
-                return;
-            }
-            sleep(LAST_PAUSE).await;
-        }
-        tracing::warn!("Some filesystems stay mounted; the next start uses or unmounts them.");
-    }
-
-    async fn unmount_idle(&self, idle: Duration) {
-        let table = match self.mounter.table().await {
-            Ok(table) => table,
-            Err(error) => {
-                tracing::warn!(error = chain(&error), "The table of mounts cannot be read.");
-                return;
-            }
-        };
-        let mut points: Vec<_> = table
-            .under(&self.base)
-            .filter(is_wekafs)
-            .map(|mount| mount.point().to_owned())
-            .collect();
-        points.dedup();
-        // At the same time: one that hangs is waited for by nobody else.
-        let unmounts = points.iter().map(|point| self.unmount(point, idle));
-        futures::future::join_all(unmounts).await;
-        let left = self.mounter.table().await;
-        let stays = |point: &Path| match &left {
-            Ok(left) => left.at(point).is_some(),
-            Err(_) => true,
-        };
-        self.lock()
-            .retain(|point, slot| slot.users > 0 || stays(point));
-    }
-
-    async fn unmount(&self, point: &Path, idle: Duration) {
-        let gate = {
-            let mut slots = self.lock();
-            let slot = slots.entry(point.to_owned()).or_insert_with(Slot::unused);
-            if slot.users > 0 || slot.idle_since.elapsed() < idle {
-                return;
-            }
-            slot.gate.clone()
-        };
-        let Ok(_gate) = gate.try_write() else {
-            return;
-        };
-        // Somebody may have come before the gate was closed.
-        if self.lock().get(point).is_some_and(|slot| slot.users > 0) {
-            return;
-        }
-        let unmounted = ensure_unmounted(&*self.mounter, point, Unmount::Normal).await;
-        match unmounted {
-            Ok(_) => {
-                // A directory that stays is used again by the next mount.
-                let _ = remove_mount_point(point).await;
-            }
-            Err(error) => {
-                tracing::warn!(point = %point.display(), error = chain(&error), "A mount that nobody uses cannot be unmounted; it is tried again.");
-            }
-        }
-    }
 }
 
 /// A mount that is refused where nobody is sure whose client this node is.
@@ -364,17 +255,6 @@ fn explain(error: Error, home: &Home, through: Option<&Through>) -> Error {
     }
 }
 
-impl Slot {
-    fn unused() -> Self {
-        Self {
-            users: 0,
-            idle_since: Instant::now(),
-            gate: Arc::default(),
-            device: None,
-        }
-    }
-}
-
 /// Waits for the gate of a mount point, which is closed for long only where a mount or unmount hangs.
 async fn within<T>(
     deadline: Deadline,
@@ -383,34 +263,4 @@ async fn within<T>(
 ) -> Result<T, Error> {
     let gate = on_machine(timeout(deadline.remaining(), gate)).await;
     gate.map_err(|_| Error::DeadTarget(point.to_owned()))
-}
-
-/// Somebody who needs a mount.
-struct User {
-    mounts: Arc<Mounts>,
-    point: PathBuf,
-    gate: Arc<tokio::sync::RwLock<()>>,
-}
-
-impl User {
-    fn remember(&self, device: Option<Device>) {
-        if let Some(slot) = self.mounts.lock().get_mut(&self.point) {
-            slot.device = device;
-        }
-    }
-}
-
-impl Clone for User {
-    fn clone(&self) -> Self {
-        self.mounts.enter(&self.point)
-    }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        if let Some(slot) = self.mounts.lock().get_mut(&self.point) {
-            slot.users -= 1;
-            slot.idle_since = Instant::now();
-        }
-    }
 }

@@ -161,12 +161,12 @@ impl Driver {
         let count = found.len();
         let removed = Arc::new(AtomicU64::new(0));
         let work = {
-            let remover = Remover {
+            let worker = Remover {
                 stop: self.stop.clone(),
                 until: Instant::now() + ROUND,
                 removed: removed.clone(),
             };
-            move || remover.remove_all(&mounted.root()?, found)
+            move || worker.remove_all(&mounted.root()?, found)
         };
         let outcome = self
             .threads

@@ -1,0 +1,101 @@
+//! Mounts that nobody uses are unmounted after a while.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stowage_csi::host::mount::{Unmount, ensure_unmounted, remove_mount_point};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::slots::Slot;
+use super::{Mounts, is_wekafs};
+use crate::error::chain;
+
+/// How long a mount stays that nobody uses: calls come in crowds.
+const IDLE: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How often and how long apart the last mounts are tried at the end.
+const LAST_ATTEMPTS: usize = 20;
+const LAST_PAUSE: Duration = Duration::from_millis(100);
+
+impl Mounts {
+    /// Unmounts what nobody uses, also what an earlier process left, until `stop`.
+    pub(crate) async fn tidy(self: Arc<Self>, stop: CancellationToken) {
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = ticks.tick() => self.unmount_idle(IDLE).await,
+            }
+        }
+    }
+
+    /// Unmounts everything at the end. Work that was told to stop gets a moment to let go; what hangs stays.
+    pub(crate) async fn let_go(&self) {
+        for _ in 0..LAST_ATTEMPTS {
+            self.unmount_idle(Duration::ZERO).await;
+            if self.lock().is_empty() {
+                return;
+            }
+            sleep(LAST_PAUSE).await;
+        }
+        tracing::warn!("Some filesystems stay mounted; the next start uses or unmounts them.");
+    }
+
+    async fn unmount_idle(&self, idle: Duration) {
+        let table = match self.mounter.table().await {
+            Ok(table) => table,
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "The table of mounts cannot be read.");
+                return;
+            }
+        };
+        let mut points: Vec<_> = table
+            .under(&self.base)
+            .filter(is_wekafs)
+            .map(|mount| mount.point().to_owned())
+            .collect();
+        points.dedup();
+        // At the same time: one that hangs is waited for by nobody else.
+        let unmounts = points.iter().map(|point| self.unmount(point, idle));
+        futures::future::join_all(unmounts).await;
+        let left = self.mounter.table().await;
+        let stays = |point: &Path| match &left {
+            Ok(left) => left.at(point).is_some(),
+            Err(_) => true,
+        };
+        self.lock()
+            .retain(|point, slot| slot.users > 0 || stays(point));
+    }
+
+    async fn unmount(&self, point: &Path, idle: Duration) {
+        let gate = {
+            let mut slots = self.lock();
+            let slot = slots.entry(point.to_owned()).or_insert_with(Slot::unused);
+            if slot.users > 0 || slot.idle_since.elapsed() < idle {
+                return;
+            }
+            slot.gate.clone()
+        };
+        let Ok(_gate) = gate.try_write() else {
+            return;
+        };
+        // Somebody may have come before the gate was closed.
+        if self.lock().get(point).is_some_and(|slot| slot.users > 0) {
+            return;
+        }
+        let unmounted = ensure_unmounted(&*self.mounter, point, Unmount::Normal).await;
+        match unmounted {
+            Ok(_) => {
+                // A directory that stays is used again by the next mount.
+                let _ = remove_mount_point(point).await;
+            }
+            Err(error) => {
+                tracing::warn!(point = %point.display(), error = chain(&error), "A mount that nobody uses cannot be unmounted; it is tried again.");
+            }
+        }
+    }
+}
