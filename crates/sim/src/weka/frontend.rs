@@ -119,7 +119,7 @@ impl Frontend {
             files: files.clone(),
             stop: stop.clone(),
         };
-        tokio::spawn(report_on(control, report, files, stop));
+        tokio::spawn(report_on(control, report, files, stage, stop));
         Ok(frontend)
     }
 
@@ -152,16 +152,21 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
 }
 
 /// Says again and again that it is there, and lets the stand-ins say what the cluster wants them to.
-async fn report_on(control: Control, report: Report, files: StageFiles, stop: CancellationToken) {
-    let mut shown = None::<Stage>;
+async fn report_on(
+    control: Control,
+    report: Report,
+    files: StageFiles,
+    mut shown: Stage,
+    stop: CancellationToken,
+) {
     loop {
         let heard = control.report(&report).await;
         if stop.is_cancelled() {
             return;
         }
         match heard {
-            Ok(stage) if shown != Some(stage) => match files.show(&report.container, stage) {
-                Ok(()) => shown = Some(stage),
+            Ok(stage) if shown != stage => match files.show(&report.container, stage) {
+                Ok(()) => shown = stage,
                 Err(error) => tracing::warn!(%error, "The kernel's stand-ins stay as they are."),
             },
             Ok(_) => {}
