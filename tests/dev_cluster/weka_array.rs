@@ -39,7 +39,16 @@ impl Array {
 
     /// Starts it, or changes it to what it is to be.
     pub fn apply(&self) {
+        self.begin();
+        self.wait();
+    }
+
+    /// The same without waiting.
+    pub fn begin(&self) {
         self.cluster.apply(&self.weka.manifest()).unwrap();
+    }
+
+    pub fn wait(&self) {
         for workload in WORKLOADS {
             self.kubectl(&["rollout", "status", workload, "--timeout=120s"]);
         }

@@ -11,6 +11,9 @@ use super::claims::{MIB, Pod, ask};
 use super::weka_array::{Array, Driver};
 use super::weka_volumes::{class, directory, remove, wait_for_event};
 
+/// A release before quotas.
+const OLD: &str = "3.12.0";
+
 /// The driver on the only node that is a client of the cluster, and quick to notice an upgrade.
 const CHANGES: &str = r#"
   {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/nodeSelector", "value": {"kubernetes.io/hostname": "node-b"}},
@@ -55,12 +58,19 @@ fn is_limited(namespace: &Namespace, pod: &str, claim: &str) -> bool {
 #[test]
 fn an_upgrade_is_noticed_and_a_legacy_secret_brings_quotas() {
     let mut array = Array::named("weka-old", "client", "stowage-sim-old");
-    array.weka.release = Some("3.12.0".to_owned());
+    array.weka.release = Some(OLD.to_owned());
     array.weka.node = Some("node-b".to_owned());
     array.apply();
     let driver = Driver::named("csi-weka-old", "old.weka.io");
     driver.deploy(&array, CHANGES);
     array.tell_the_secret("secret", &driver.name);
+    // A cluster that has run this test before is as it was at its beginning.
+    array.ask(
+        "begin",
+        &format!("put /release '{{\"release\": \"{OLD}\"}}'"),
+    );
+    let secret = ["delete", "secret", "weka-legacy", "--ignore-not-found"];
+    driver.kubectl(&secret);
     driver.wait();
     let namespace = cluster().namespace("weka-old-pods").unwrap();
     let with_api = class(&namespace, &driver, "api", "default", Some(["secret"; 3]));

@@ -43,8 +43,9 @@ impl Pair {
             west: Array::named("weka-west", "west", "stowage-sim-pair"),
             driver: Driver::named("csi-weka-pair", "pair.weka.io"),
         };
-        pair.east.apply();
-        pair.west.apply();
+        for array in pair.arrays() {
+            array.begin();
+        }
         pair.driver.deploy(&pair.east, CHANGES);
         for array in pair.arrays() {
             let secret = ["secret", &array.weka.name].join("-");
@@ -60,19 +61,23 @@ impl Pair {
 
     /// Every node is a client of both, by containers of different names.
     pub fn everywhere(&mut self) {
-        for (array, container) in [(&mut self.east, "east"), (&mut self.west, "west")] {
-            container.clone_into(&mut array.weka.container);
-            array.weka.node = None;
-            array.apply();
-        }
+        self.lay_out([("east", None), ("west", None)]);
     }
 
     /// Each node is a client of one, by a container of the name that is usual.
     pub fn apart(&mut self) {
-        for (array, node) in [&mut self.east, &mut self.west].into_iter().zip(NODES) {
-            "client".clone_into(&mut array.weka.container);
-            array.weka.node = Some(node.to_owned());
-            array.apply();
+        self.lay_out(NODES.map(|node| ("client", Some(node))));
+    }
+
+    fn lay_out(&mut self, clients: [(&str, Option<&str>); 2]) {
+        let arrays = [&mut self.east, &mut self.west].into_iter();
+        for (array, (container, node)) in arrays.zip(clients) {
+            container.clone_into(&mut array.weka.container);
+            array.weka.node = node.map(str::to_owned);
+            array.begin();
+        }
+        for array in self.arrays() {
+            array.wait();
         }
     }
 
