@@ -18,11 +18,27 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-/// Measure Stowage on this machine.
+/// Measure Stowage on this machine, beside what the machine itself can do
+///
+/// `./x bench` builds the binary that is shipped, which takes minutes the first time, and what measures it. Leave the machine
+/// alone meanwhile. Figures are ratios to a ceiling of the same run; a missed goal is no error.
 #[derive(Parser)]
+#[command(
+    bin_name = "./x bench",
+    subcommand_value_name = "WHAT",
+    subcommand_help_heading = "What",
+    disable_help_subcommand = true,
+    after_help = "\
+Examples:
+  ./x bench weka                   the Weka driver beside a simulated array, about two minutes
+  ./x bench sidecar --claims 1000  the sidecar, with more to do than by default
+  ./x bench weka --help            what is measured, and its options
+
+docs/guides/bench.md says what the figures mean."
+)]
 pub struct Args {
-    /// The release binary
-    #[arg(long, value_name = "FILE")]
+    /// The release binary; `./x` gives this and the next two
+    #[arg(long, value_name = "FILE", default_value = "stowage")]
     stowage: PathBuf,
     /// The driver that keeps its volumes in memory, `stowage-memory-driver` [default: built for this run]
     #[arg(long, value_name = "FILE")]

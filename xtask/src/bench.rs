@@ -18,7 +18,7 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
     let only_help = options
         .arguments
         .iter()
-        .any(|argument| ["--help", "-h", "help"].contains(&argument.as_str()));
+        .any(|argument| ["--help", "-h"].contains(&argument.as_str()));
     // It takes minutes, and whoever reads does not measure.
     if !only_help {
         workspace::build_release(&["stowage"], report)?;
