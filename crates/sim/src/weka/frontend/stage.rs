@@ -51,6 +51,10 @@ impl StageFiles {
 
 /// Replaces the line whose first word is `name`. In place: the file may be mounted into a pod.
 fn replace(path: &Path, name: &str, line: Option<String>) -> io::Result<()> {
+    // There is nothing to take out of a file that is gone.
+    if line.is_none() && !path.exists() {
+        return Ok(());
+    }
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
     }
@@ -110,5 +114,9 @@ mod tests {
         assert_eq!(read(), "Container=two FE 1: Frontend is not connected\n");
         let modules = std::fs::read_to_string(files.modules.as_ref().unwrap()).unwrap();
         assert!(modules.starts_with("wekafsgw "), "{modules}");
+
+        std::fs::remove_dir_all(directory.path().join("wekafs")).unwrap();
+        files.hide("two").unwrap();
+        assert!(!directory.path().join("wekafs").exists());
     }
 }
