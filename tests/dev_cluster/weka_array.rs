@@ -186,7 +186,7 @@ impl Driver {
         self.cluster.kubectl(&arguments).unwrap()
     }
 
-    /// Its pods, each with how often its containers were started again.
+    /// Its pods that are not on their way out, each with how often its containers were started again.
     pub fn starts(&self) -> Vec<(String, u64)> {
         let pods = self.kubectl(&["get", "pods", "-o", "json"]);
         let pods: Value = serde_json::from_str(&pods).unwrap();
@@ -202,6 +202,7 @@ impl Driver {
             .as_array()
             .unwrap()
             .iter()
+            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
             .map(starts)
             .collect()
     }
