@@ -36,6 +36,9 @@ const PREPARATION: Duration = Duration::from_secs(60);
 /// How long it may be busy before it is looked at again.
 const LONGEST: Duration = Duration::from_secs(600);
 
+/// How long deletions are gathered: calls come in crowds, and moving into a directory waits for what is removed from it.
+const GATHERING: Duration = Duration::from_secs(1);
+
 /// How long a failure is left alone.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -90,6 +93,7 @@ impl Driver {
 
     async fn keep_emptying(&self, key: &Key, home: &Home, again: &Notify) {
         loop {
+            sleep(GATHERING).await;
             let pause = match self.empty(home).await {
                 Ok(0) => Duration::ZERO,
                 Ok(_) => PAUSE,
