@@ -30,7 +30,7 @@ use clap::{Parser, Subcommand};
     disable_help_subcommand = true,
     after_help = "\
 Examples:
-  ./x bench weka                   the Weka driver beside a simulated array, about two minutes
+  ./x bench weka                   the Weka driver beside a simulated array, about a minute
   ./x bench sidecar --claims 1000  the sidecar, with more to do than by default
   ./x bench weka --help            what is measured, and its options
 

@@ -38,7 +38,7 @@ const OVERHEAD: f64 = 0.005;
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  ./x bench weka                                  about two minutes
+  ./x bench weka                                  about a minute
   ./x bench weka --latency 20 --volumes 100       a slow array only, and little of it
   ./x bench weka --latency 0 --clients 1          one call at a time: what a call costs")]
 pub struct Args {

@@ -37,6 +37,9 @@ const PREPARATION: Duration = Duration::from_secs(60);
 const ROUND: Duration = Duration::from_secs(600);
 const GRACE: Duration = Duration::from_secs(60);
 
+/// How long deletions are gathered: calls come in crowds, and moving into a directory waits for what is removed from it.
+const GATHERING: Duration = Duration::from_secs(1);
+
 /// How long a failure is left alone.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -98,6 +101,7 @@ impl Driver {
 
     async fn keep_emptying(&self, key: &Key, home: &Home, again: &Notify) {
         loop {
+            sleep(GATHERING).await;
             let pause = match self.empty(home).await {
                 Ok(Round::Emptied) => Duration::ZERO,
                 // A large trash takes many rounds.
