@@ -70,7 +70,7 @@ fn the_original_walk_without_the_api_ends_in_a_growing_file() {
     weka.array.ask(
         "make-filesystem",
         "wget -qO- --header \"$json\" --header \"$authorized\" --post-data \
-         '{\"name\":\"podsFilesystem\",\"group_name\":\"default\",\"total_capacity\":1073741824}' $api/fileSystems || echo it is there",
+         '{\"name\":\"podsFilesystem\",\"group_name\":\"default\",\"total_capacity\":4294967296}' $api/fileSystems || echo it is there",
     );
     namespace.apply(LEGACY_CLASS).unwrap();
     namespace.apply(LEGACY_CLAIM).unwrap();

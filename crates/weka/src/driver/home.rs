@@ -84,6 +84,17 @@ impl Home {
             .map_or(Ok(()), |managed| managed.facts.check_may_write(doing))
     }
 
+    /// Refuses credentials that could not mount the filesystem themselves: one that requires authentication may be mounted
+    /// already, for others.
+    pub(crate) async fn check_may_mount(&self) -> Result<(), Error> {
+        if let Some(managed) = &self.managed
+            && managed.filesystem.auth_required
+        {
+            managed.api.mount_token(&managed.filesystem).await?;
+        }
+        Ok(())
+    }
+
     /// Refuses a volume that is larger than all of the filesystem, where that is known.
     pub(crate) fn check_fits(&self, bytes: u64) -> Result<(), Error> {
         if let Some(managed) = &self.managed {

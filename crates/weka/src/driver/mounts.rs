@@ -126,7 +126,10 @@ impl Mounts {
         };
         drop(shared);
         let device = match seen {
-            Some(device) => device,
+            Some(device) => {
+                home.check_may_mount().await?;
+                device
+            }
             None => self
                 .mount_unless_there(home, &options, &point, &user, deadline)
                 .await

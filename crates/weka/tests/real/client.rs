@@ -41,6 +41,12 @@ isolated! {
         rig.publish(&volume, "pod", MODE).await.unwrap();
         let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         assert!(!table.contains("token="), "{table}");
+        // It is mounted now, but not for everybody.
+        cluster.array.control().add_user(0, "reader", "reader", Role::ReadOnly).await.unwrap();
+        let reader = cluster.secret_with(&[("username", "reader"), ("password", "reader")]);
+        let reader = Rig::of_process(directory, &cluster).with_secret(reader);
+        let refused = reader.publish(&volume, "reader", MODE).await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
         rig.unpublish(&volume, "pod").await.unwrap();
         // Without the API there is no token, and the client refuses.
         let secret = rig.secret.clone();
