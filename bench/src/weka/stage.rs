@@ -122,7 +122,7 @@ impl Stage {
     /// Stops the driver as a kubelet does, and then the rest.
     pub async fn end(self) -> anyhow::Result<()> {
         self.driver.stop().await?;
-        drop(self.scratch);
+        // Before its directory goes: it would go on writing there.
         self.array.stop().await
     }
 }
