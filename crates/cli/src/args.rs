@@ -247,6 +247,7 @@ pub enum Sim {
     mut_arg("http_endpoint", |arg| arg.default_value("")),
     after_help = "\
 Examples:
+  stowage sim weka --data /var/tmp/weka                                    # 5.1, over HTTPS
   stowage sim weka --data /var/tmp/weka --plain-http
   stowage sim weka --data /var/tmp/weka --tls --listen 127.0.0.1:14000 --listen '[::1]:14000'
   curl -X PUT 127.0.0.1:14100/release -H 'content-type: application/json' -d '{\"release\": \"4.2\"}'

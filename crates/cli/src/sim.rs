@@ -26,6 +26,10 @@ pub async fn weka(args: SimWekaArgs) -> anyhow::Result<()> {
         data = %array.data().display(),
         "The Weka cluster runs."
     );
+    if array.scheme() == "https" {
+        let certificate = array.data().join("ca.pem");
+        tracing::info!(certificate = %certificate.display(), "Clients must trust its certificate.");
+    }
     let options = FrontendOptions {
         data: array.data().to_owned(),
         array: array.control().url().to_owned(),

@@ -40,6 +40,7 @@ struct Scene {
     listen: SocketAddr,
     control: SocketAddr,
     http: reqwest::Client,
+    scheme: &'static str,
     mounted: Vec<PathBuf>,
 }
 
@@ -57,6 +58,7 @@ impl Scene {
             listen: free(),
             control: free(),
             http: reqwest::Client::new(),
+            scheme: "http",
             mounted: Vec::new(),
         }
     }
@@ -87,7 +89,7 @@ impl Scene {
 
     /// The data of a call, once the cluster answers.
     async fn call(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> Value {
-        let url = format!("http://{}/api/v2/{path}", self.listen);
+        let url = format!("{}://{}/api/v2/{path}", self.scheme, self.listen);
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let mut request = self.http.request(method.parse().unwrap(), &url);
@@ -176,31 +178,36 @@ async fn what_a_cluster_answered_for_outlives_its_death() {
 fn a_cluster_that_does_not_exist_is_not_played() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path().to_str().unwrap();
-    for (flags, code, sentence) in [
-        (
-            &["--release", "9.9"][..],
-            2,
-            "Weka 9.9 cannot be played: only 3.8 to 5.1 are known",
-        ),
-        (
-            &["--release", "4.3.0"],
-            1,
-            "error: Weka 4.3.0 speaks HTTPS only: add --tls, or --plain-http",
-        ),
-        (&[], 1, "error: Weka 5.1.0 speaks HTTPS only"),
-    ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_stowage"))
-            .args(["sim", "weka", "--data", data, "--no-frontend"])
-            .args(["--listen=127.0.0.1:0", "--control=127.0.0.1:0"])
-            .args(["--http-endpoint=", "--log-level=off"])
-            .args(flags)
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{flags:?}: {text}");
-        assert!(text.contains(sentence), "{flags:?}: {text}");
-        let _ = std::fs::remove_dir_all(data);
-    }
+    let output = Command::new(env!("CARGO_BIN_EXE_stowage"))
+        .args(["sim", "weka", "--data", data, "--no-frontend"])
+        .args(["--listen=127.0.0.1:0", "--control=127.0.0.1:0"])
+        .args(["--release", "9.9"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let sentence = "Weka 9.9 cannot be played: only 3.8 to 5.1 are known";
+    assert!(text.contains(sentence), "{text}");
+}
+
+#[tokio::test]
+async fn without_further_flags_it_speaks_as_its_version_does() {
+    let mut scene = Scene::new();
+    let (data, listen) = (scene.path("data"), scene.listen.to_string());
+    let control = scene.control.to_string();
+    let mut arguments = vec!["sim", "weka", "--data", data.to_str().unwrap()];
+    arguments.extend(["--listen", &listen, "--control", &control]);
+    let _cluster = Killed::start(&arguments, &scene.path("sockets"));
+    let certificate = eventually("a certificate", || std::fs::read(data.join("ca.pem")).ok());
+    let certificate = reqwest::Certificate::from_pem(&certificate).unwrap();
+    scene.http = reqwest::Client::builder()
+        .tls_certs_only([certificate])
+        .build()
+        .unwrap();
+    scene.scheme = "https";
+    let token = scene.log_in().await;
+    let cluster = scene.call("GET", "cluster", &token, None).await;
+    assert_eq!(cluster["release"], "5.1.0");
 }
 
 #[tokio::test]

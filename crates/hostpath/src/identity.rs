@@ -6,10 +6,9 @@ use stowage_csi::host::blocking;
 use stowage_csi::proto::csi::identity_server::Identity;
 use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
 use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
-use stowage_csi::proto::csi::plugin_capability::{self, VolumeExpansion};
 use stowage_csi::proto::csi::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
-    GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
+    GetPluginInfoResponse, ProbeRequest, ProbeResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -42,28 +41,16 @@ impl Identity for IdentityService {
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        let service = |service: Service| {
-            plugin_capability::Type::Service(plugin_capability::Service {
-                r#type: service.into(),
-            })
-        };
-        let local = self.0.config.topology;
-        let capabilities = [
-            Some(service(Service::ControllerService)),
-            Some(service(Service::GroupControllerService)),
-            local.then(|| service(Service::VolumeAccessibilityConstraints)),
-            Some(plugin_capability::Type::VolumeExpansion(VolumeExpansion {
-                r#type: Expansion::Online.into(),
-            })),
+        let mut capabilities = vec![
+            Service::ControllerService.into(),
+            Service::GroupControllerService.into(),
+            Expansion::Online.into(),
         ];
+        if self.0.config.topology {
+            capabilities.push(Service::VolumeAccessibilityConstraints.into());
+        }
         Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities: capabilities
-                .into_iter()
-                .flatten()
-                .map(|capability| PluginCapability {
-                    r#type: Some(capability),
-                })
-                .collect(),
+            capabilities,
         }))
     }
 

@@ -2,9 +2,29 @@
 
 use super::csi::{
     ControllerServiceCapability, GroupControllerServiceCapability, NodeServiceCapability,
-    controller_service_capability as controller, group_controller_service_capability as group,
-    node_service_capability as node,
+    PluginCapability, controller_service_capability as controller,
+    group_controller_service_capability as group, node_service_capability as node,
+    plugin_capability as plugin,
 };
+
+impl From<plugin::service::Type> for PluginCapability {
+    fn from(service: plugin::service::Type) -> Self {
+        let r#type = service.into();
+        Self {
+            r#type: Some(plugin::Type::Service(plugin::Service { r#type })),
+        }
+    }
+}
+
+impl From<plugin::volume_expansion::Type> for PluginCapability {
+    fn from(expansion: plugin::volume_expansion::Type) -> Self {
+        let r#type = expansion.into();
+        let expansion = plugin::VolumeExpansion { r#type };
+        Self {
+            r#type: Some(plugin::Type::VolumeExpansion(expansion)),
+        }
+    }
+}
 
 impl From<controller::rpc::Type> for ControllerServiceCapability {
     fn from(rpc: controller::rpc::Type) -> Self {

@@ -8,7 +8,7 @@ use clap::Parser;
 use stowage_service::duration;
 
 use super::mount_helper::{SOCKETS, SOCKETS_VARIABLE};
-use super::release::Release;
+use super::release::{Feature, Release};
 
 /// A simulated Weka cluster: which ports, which version, how slow.
 #[derive(clap::Args, Clone, Debug)]
@@ -25,11 +25,11 @@ pub struct Options {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:14100")]
     pub control: SocketAddr,
 
-    /// Serve HTTPS; the certificate that clients must trust is DIR/ca.pem
+    /// Serve HTTPS, as versions from 4.3 on always do; the certificate that clients must trust is DIR/ca.pem
     #[arg(long)]
     pub tls: bool,
 
-    /// Serve HTTP although the version is 4.3 or later, which speak HTTPS only
+    /// Serve HTTP, also where the version would not
     #[arg(long, conflicts_with = "tls")]
     pub plain_http: bool,
 
@@ -71,6 +71,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether a cluster of this version is reached over HTTPS.
+    pub fn is_secure(&self, release: &Release) -> bool {
+        self.tls || (!self.plain_http && release.has(Feature::OnlyHttps))
+    }
+
     /// The defaults, on ports that are free; over HTTP, unless TLS is asked for.
     pub fn new(data: impl Into<PathBuf>) -> Self {
         /// Only here to get the defaults from where they are written.

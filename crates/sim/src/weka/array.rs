@@ -11,7 +11,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::control::{Control, server};
 use super::core::Core;
 use super::endpoints::{self, EndpointError, Endpoints};
-use super::state::Refusal;
 use super::state::store::StoreError;
 use super::{Options, rest};
 
@@ -27,9 +26,6 @@ pub enum StartError {
     /// Its data directory.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its version does not go with its ports.
-    #[error(transparent)]
-    Transport(#[from] Refusal),
     /// Its ports.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
@@ -80,8 +76,9 @@ impl Array {
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let core = Arc::new(open(&options).await?);
         let release = core.read(|state, _| state.cluster().release.clone());
-        core.check_transport(&release)?;
-        let tls = options.tls.then_some(options.data.as_path());
+        let tls = options
+            .is_secure(&release)
+            .then_some(options.data.as_path());
         let endpoints = Arc::new(Endpoints::bind(&options.listen, tls).await?);
         let router = rest::router(Arc::clone(&core), Arc::clone(&endpoints));
         let running = Arc::new(Running {

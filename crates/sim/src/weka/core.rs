@@ -15,7 +15,7 @@ use super::Options;
 use super::backing::Backing;
 use super::control::faults::Faults;
 use super::control::frontends::Frontends;
-use super::release::{Feature, Release};
+use super::release::Release;
 use super::state::filesystems::{Delays, Moment};
 use super::state::store::{Store, StoreError};
 use super::state::tokens::Expiry;
@@ -138,13 +138,12 @@ impl Core {
         Ok(())
     }
 
-    /// Refuses plain HTTP where the version would.
-    pub fn check_transport(&self, release: &Release) -> Result<(), Refusal> {
-        let plain = !self.options.tls && !self.options.plain_http;
-        if plain && release.has(Feature::OnlyHttps) {
-            return Err(Refusal::PlainHttp(release.clone()));
+    /// Refuses to become a version that could not be reached any more by those who use the cluster.
+    pub fn check_transport(&self, is_secure: bool, release: &Release) -> Result<(), Refusal> {
+        if is_secure || !self.options.is_secure(release) {
+            return Ok(());
         }
-        Ok(())
+        Err(Refusal::PlainHttp(release.clone()))
     }
 
     /// Looks at the state.

@@ -106,12 +106,14 @@ impl Endpoints {
         Ok(Self { list, tls })
     }
 
+    /// Whether they speak HTTPS.
+    pub fn is_secure(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// `http` or `https`.
     pub fn scheme(&self) -> &'static str {
-        match self.tls {
-            Some(_) => "https",
-            None => "http",
-        }
+        if self.is_secure() { "https" } else { "http" }
     }
 
     /// How each is.

@@ -250,14 +250,15 @@ async fn from_4_3_on_it_speaks_https_only() {
         options.plain_http = false;
         async move { (Array::start(options).await, data) }
     };
-    let (refused, _data) = start("4.3.1", false).await;
-    let sentence =
-        "Weka 4.3.1 speaks HTTPS only: add --tls, or --plain-http for clients that cannot";
-    assert_eq!(refused.unwrap_err().to_string(), sentence);
-    let (secure, _data) = start("5.1.0", true).await;
-    assert_eq!(secure.unwrap().scheme(), "https");
+    for (release, tls) in [("4.3.1", false), ("5.1.0", false), ("4.2.9", true)] {
+        let (secure, _data) = start(release, tls).await;
+        let secure = secure.unwrap();
+        assert_eq!(secure.scheme(), "https", "{release}");
+        secure.control().upgrade("5.1").await.unwrap();
+    }
     let (old, _data) = start("4.2.9", false).await;
     let old = old.unwrap();
+    assert_eq!(old.scheme(), "http");
     let refused = old.control().upgrade("4.3").await.unwrap_err().to_string();
     assert!(refused.contains("speaks HTTPS only"), "{refused}");
     old.control().upgrade("4.2.10").await.unwrap();

@@ -5,12 +5,9 @@ use std::sync::Arc;
 use stowage_csi::proto::csi::identity_server::Identity;
 use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
 use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
-use stowage_csi::proto::csi::plugin_capability::{
-    self, Service as ServiceMessage, VolumeExpansion,
-};
 use stowage_csi::proto::csi::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
-    GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
+    GetPluginInfoResponse, ProbeRequest, ProbeResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -37,23 +34,12 @@ impl Identity for IdentityService {
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        let service = |service: Service| {
-            plugin_capability::Type::Service(ServiceMessage {
-                r#type: service.into(),
-            })
-        };
-        let capabilities = [
-            service(Service::ControllerService),
-            service(Service::VolumeAccessibilityConstraints),
-            plugin_capability::Type::VolumeExpansion(VolumeExpansion {
-                r#type: Expansion::Online.into(),
-            }),
-        ];
-        let capabilities = capabilities.into_iter().map(|capability| PluginCapability {
-            r#type: Some(capability),
-        });
         Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities: capabilities.collect(),
+            capabilities: vec![
+                Service::ControllerService.into(),
+                Service::VolumeAccessibilityConstraints.into(),
+                Expansion::Online.into(),
+            ],
         }))
     }
 

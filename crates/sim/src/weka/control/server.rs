@@ -160,7 +160,7 @@ async fn upgrade(State(running): Shared, Json(upgrade): Json<Upgrade>) -> Done {
     let release = release.map_err(|error| Failure::from(Refusal::Invalid(error.to_string())))?;
     running
         .core
-        .check_transport(&release)
+        .check_transport(running.endpoints.is_secure(), &release)
         .map_err(Failure::from)?;
     running
         .core

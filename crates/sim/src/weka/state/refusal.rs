@@ -86,7 +86,9 @@ pub enum Refusal {
         doing: &'static str,
     },
     /// This version is not reached over plain HTTP.
-    #[error("Weka {0} speaks HTTPS only: add --tls, or --plain-http for clients that cannot")]
+    #[error(
+        "Weka {0} speaks HTTPS only: start this cluster with --tls before, or with --plain-http for clients that cannot"
+    )]
     PlainHttp(Release),
     /// The request is not what it should be.
     #[error("{0}")]
