@@ -4,9 +4,12 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use stowage_service::Service;
+use stowage_sim::weka::control::ControlError;
+use stowage_sim::weka::frontend::FrontendError;
 use stowage_sim::weka::mount_helper::{self, Request, SOCKETS, SOCKETS_VARIABLE};
 use stowage_sim::weka::{Array, Frontend, FrontendOptions};
 
@@ -15,6 +18,9 @@ use crate::output;
 
 /// What mount(8) expects of a helper that could not mount.
 const MOUNT_FAILED: u8 = 32;
+
+/// How long a cluster that does not answer is left alone.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Serves a Weka cluster, and its files on this host, until SIGTERM.
 pub async fn weka(args: SimWekaArgs) -> anyhow::Result<()> {
@@ -53,9 +59,31 @@ pub async fn weka_frontend(args: SimWekaFrontendArgs) -> anyhow::Result<()> {
         install_mount_helper(file)
             .with_context(|| format!("cannot put the mount helper at {}", file.display()))?;
     }
-    let frontend = Frontend::start(&args.frontend).await?;
-    tracing::info!(socket = %frontend.socket().display(), "Filesystems can be mounted here.");
+    let frontend = tokio::select! {
+        () = service.shutdown().cancelled_owned() => None,
+        frontend = patient_frontend(&args.frontend) => Some(frontend?),
+    };
+    if let Some(frontend) = &frontend {
+        tracing::info!(socket = %frontend.socket().display(), "Filesystems can be mounted here.");
+    }
     wait(service).await
+}
+
+/// Waits for a cluster that is not up yet, as the client of a node does that has booted before it.
+async fn patient_frontend(options: &FrontendOptions) -> Result<Frontend, FrontendError> {
+    let mut told = false;
+    loop {
+        match Frontend::start(options).await {
+            Err(FrontendError::Cluster(error @ ControlError::Unreachable(_))) => {
+                if !told {
+                    tracing::warn!(%error, array = options.array, "Waiting for the cluster.");
+                }
+                told = true;
+                tokio::time::sleep(PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Copies this program. The file changes as a whole: pods may be calling it.

@@ -76,12 +76,16 @@ impl Scene {
         Killed::start(&arguments, &self.path("sockets"))
     }
 
-    fn frontend(&self, container: &str) -> Killed {
+    fn start_frontend(&self, container: &str) -> Killed {
         let data = self.path("data");
         let array = format!("http://{}", self.control);
         let mut arguments = vec!["sim", "weka-frontend", "--data", data.to_str().unwrap()];
         arguments.extend(["--array", &array, "--container", container]);
-        let frontend = Killed::start(&arguments, &self.path("sockets"));
+        Killed::start(&arguments, &self.path("sockets"))
+    }
+
+    fn frontend(&self, container: &str) -> Killed {
+        let frontend = self.start_frontend(container);
         let socket = self.path("sockets").join(format!("{container}.sock"));
         eventually("a socket", || socket.exists().then_some(()));
         frontend
@@ -208,6 +212,17 @@ async fn without_further_flags_it_speaks_as_its_version_does() {
     let token = scene.log_in().await;
     let cluster = scene.call("GET", "cluster", &token, None).await;
     assert_eq!(cluster["release"], "5.1.0");
+}
+
+#[tokio::test]
+async fn a_client_that_is_up_before_its_cluster_waits_for_it() {
+    let scene = Scene::new();
+    let mut client = scene.start_frontend("early");
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(client.0.try_wait().unwrap().is_none(), "it ended");
+    let _cluster = scene.cluster(&["--no-frontend"]);
+    let socket = scene.path("sockets/early.sock");
+    eventually("a socket", || socket.exists().then_some(()));
 }
 
 #[tokio::test]
