@@ -1,6 +1,9 @@
 //! Start, lease, and the queues between the watches and the work.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use clap::{ArgAction, builder::BoolishValueParser};
 use kube::Client;
@@ -208,6 +211,7 @@ impl Controller {
                 events: events.clone(),
                 scope,
                 patience: self.args.begin_patience,
+                known: Mutex::default(),
             });
             let [requests, contents] =
                 [&queues.requests, &queues.contents].map(|queues| queues[kind as usize].clone());
@@ -326,6 +330,7 @@ fn listen_to_requests(world: &Arc<World>, queues: &Queues, kind: Kind) {
                 }
             }
             Change::Gone(last) => {
+                own.add(last.uid.as_str());
                 last.claim()
                     .inspect(|claim| queues.claims.add(claim.as_str()));
                 // Its members may go now.

@@ -91,7 +91,7 @@ impl Worker {
     }
 
     /// Tells the content that its request goes. Says whether it goes too.
-    async fn leave_content(&self, mut content: Content) -> Result<bool, Failure> {
+    pub(crate) async fn leave_content(&self, mut content: Content) -> Result<bool, Failure> {
         if !content.being_deleted {
             let key = self.kind.names().being_deleted;
             let operations = set_annotation(content.annotated, key, YES);

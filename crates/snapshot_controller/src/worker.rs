@@ -1,6 +1,10 @@
 //! One attempt for one request: finds or makes its content, and tells the user what has become of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::json;
@@ -32,14 +36,17 @@ pub(crate) struct Worker {
     pub(crate) scope: Scope,
     /// How long a driver's sidecar may take to begin before the user is told.
     pub(crate) patience: Duration,
+    /// The uids of requests that this process has worked on.
+    pub(crate) known: Mutex<HashSet<String>>,
 }
 
 impl Worker {
     /// Brings one request forward. Called twice: the second finds nothing to do.
     pub(crate) async fn work(self: Arc<Self>, uid: Key) -> Verdict {
         let Some(request) = self.world.requests.of(self.kind).store().get(&uid) else {
-            return Verdict::Done;
+            return self.mourn(&uid).await;
         };
+        self.known().insert(request.uid.clone());
         let done = if request.deleting {
             self.leave(&request).await
         } else {
@@ -55,6 +62,34 @@ impl Worker {
             },
             Err(failure) => self.report(&request, &failure).await,
         }
+    }
+
+    /// A request is gone. Its content may not be: an API server that has begun to delete a request does not see the
+    /// finalizers that it gets meanwhile. Contents of requests that were never seen here are left alone: somebody may have
+    /// brought them from another cluster, with data that is needed.
+    async fn mourn(&self, uid: &str) -> Verdict {
+        if !self.known().contains(uid) {
+            return Verdict::Done;
+        }
+        let name = format!("{}{uid}", self.kind.names().prefix);
+        let left = match self.content(&name).await {
+            Ok(Some(content)) if content.owner_uid == uid && content.goes_too() => {
+                self.leave_content(content).await.map(|_| ())
+            }
+            Ok(_) => Ok(()),
+            Err(failure) => Err(failure),
+        };
+        match left {
+            Ok(()) | Err(Failure::Gone(_)) => {
+                self.known().remove(uid);
+                Verdict::Done
+            }
+            Err(failure) => Verdict::Retry(failure.to_string()),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long the content of a request has been waiting for a sidecar of its driver to begin.

@@ -1,5 +1,7 @@
 //! Things are deleted in orders that nobody would choose.
 
+use std::time::Duration;
+
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -54,6 +56,29 @@ async fn a_snapshot_deleted_while_it_is_taken_leaves_nothing() {
     scene.gone("monday").await;
     scene.nothing_left().await;
     released(&scene, "data").await;
+    scene.end().await;
+}
+
+/// The API server may delete a request in the moment in which it gets its finalizers: then its content must not stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_deleted_right_after_they_were_asked_for_leave_nothing() {
+    let scene = Scene::new().await;
+    scene.rig.class(json!({})).await;
+    scene.claim("data", Value::Null).await;
+    let lives = (0..60_u64).map(|number| {
+        let scene = &scene;
+        async move {
+            let name = format!("brief-{number}");
+            scene.snapshot(&name, "data", json!({})).await;
+            tokio::time::sleep(Duration::from_millis(number)).await;
+            scene.delete(&name).await;
+        }
+    });
+    futures::future::join_all(lives).await;
+    for number in 0..60 {
+        scene.gone(&format!("brief-{number}")).await;
+    }
+    scene.nothing_left().await;
     scene.end().await;
 }
 
