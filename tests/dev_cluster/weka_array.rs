@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use devcluster::error::Error;
 use devcluster::testing::TestCluster;
 use devcluster::weka_sim::{SimulatedWeka, WORKLOADS};
 use serde_json::Value;
@@ -181,9 +182,14 @@ impl Driver {
 
     /// `kubectl` where the driver is.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
+        self.try_kubectl(arguments).unwrap()
+    }
+
+    /// The same, for what may not work at the moment.
+    pub fn try_kubectl(&self, arguments: &[&str]) -> Result<String, Error> {
         let namespace = format!("--namespace={}", self.name);
         let arguments = [&[namespace.as_str()], arguments].concat();
-        self.cluster.kubectl(&arguments).unwrap()
+        self.cluster.kubectl(&arguments)
     }
 
     /// Its pods that are not on their way out, each with how often its containers were started again.

@@ -71,7 +71,11 @@ fn a_mount_token_is_used_and_seen_by_nobody() {
     for component in ["csi-wekafs-node", "csi-wekafs-controller"] {
         let of = format!("-lapp={component}");
         let logs = ["logs", &of, "--all-containers", "--tail=-1"];
-        places.push((component, weka.driver.kubectl(&logs)));
+        // Other tests replace its pods: one that is on its way out has no logs to show.
+        let said = eventually("the driver's pods show their logs", || {
+            weka.driver.try_kubectl(&logs).ok()
+        });
+        places.push((component, said));
     }
     for (place, text) in &places {
         assert!(!text.is_empty(), "{place}");
