@@ -49,7 +49,12 @@ impl Worker {
             return Ok(());
         }
         let operations = replace_finalizers(&request.finalizers, &rest).to_vec();
-        self.writer.change(request, operations).await.map(|_| ())
+        self.writer.change(request, operations).await?;
+        if !goes_too {
+            // Its content is dealt with: nobody need look for it once the request is gone.
+            self.known().remove(&request.uid);
+        }
+        Ok(())
     }
 
     /// The content, if each names the other.

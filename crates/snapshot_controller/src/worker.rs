@@ -36,7 +36,7 @@ pub(crate) struct Worker {
     pub(crate) scope: Scope,
     /// How long a driver's sidecar may take to begin before the user is told.
     pub(crate) patience: Duration,
-    /// The uids of requests that this process has worked on.
+    /// The uids of requests that this process has worked on and not taken apart.
     pub(crate) known: Mutex<HashSet<String>>,
 }
 
@@ -88,7 +88,7 @@ impl Worker {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashSet<String>> {
+    pub(crate) fn known(&self) -> MutexGuard<'_, HashSet<String>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
