@@ -3,7 +3,10 @@
 //! The derived `Debug` would print credentials into any log line that shows a request. The list of such messages
 //! is read from the descriptors, so a message added later cannot be forgotten.
 
-use std::{env, error::Error, fmt::Write as _, fs, path::PathBuf};
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::{env, fs};
 
 use prost::Message as _;
 use prost_types::{DescriptorProto, FileDescriptorSet};

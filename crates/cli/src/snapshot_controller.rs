@@ -2,7 +2,8 @@
 
 use stowage_service::Service;
 
-use crate::{args::SnapshotControllerCommand, sidecar::process};
+use crate::args::SnapshotControllerCommand;
+use crate::sidecar::process;
 
 /// Binds snapshots to contents until SIGTERM.
 pub async fn run(args: SnapshotControllerCommand) -> anyhow::Result<()> {

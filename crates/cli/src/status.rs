@@ -10,10 +10,8 @@ mod table;
 mod tests;
 mod version;
 
-use crate::{
-    args::{Format, StatusArgs},
-    cluster, output,
-};
+use crate::args::{Format, StatusArgs};
+use crate::{cluster, output};
 
 /// Prints the state of the cluster that `args` name.
 pub async fn run(args: &StatusArgs) -> anyhow::Result<()> {

@@ -5,12 +5,10 @@
     reason = "clippy exempts tests, but not the functions they share"
 )]
 
-use std::{
-    fs,
-    io::pipe,
-    path::Path,
-    process::{Command, Output},
-};
+use std::fs;
+use std::io::pipe;
+use std::path::Path;
+use std::process::{Command, Output};
 
 fn stowage(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stowage"));

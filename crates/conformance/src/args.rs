@@ -2,9 +2,12 @@
 // The comments are the help text, and a terminal would show the backticks.
 #![allow(clippy::doc_markdown)]
 
-use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::{options::AccessType, quantity};
+use crate::options::AccessType;
+use crate::quantity;
 
 /// Checks whether a CSI driver keeps the specification's promises.
 ///

@@ -2,16 +2,15 @@
 
 use std::fmt;
 
+pub(crate) use stowage_csi::proto::csi::controller_service_capability::rpc::Type as ControllerRpc;
+pub(crate) use stowage_csi::proto::csi::group_controller_service_capability::rpc::Type as GroupRpc;
+pub(crate) use stowage_csi::proto::csi::node_service_capability::rpc::Type as NodeRpc;
+pub(crate) use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
+pub(crate) use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
 use stowage_csi::proto::csi::{
     ControllerServiceCapability, GroupControllerServiceCapability, NodeGetInfoResponse,
     NodeServiceCapability, PluginCapability, controller_service_capability,
     group_controller_service_capability, node_service_capability, plugin_capability,
-};
-pub(crate) use stowage_csi::proto::csi::{
-    controller_service_capability::rpc::Type as ControllerRpc,
-    group_controller_service_capability::rpc::Type as GroupRpc,
-    node_service_capability::rpc::Type as NodeRpc,
-    plugin_capability::{service::Type as Service, volume_expansion::Type as Expansion},
 };
 
 use crate::check::Failure;

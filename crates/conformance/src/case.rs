@@ -2,7 +2,9 @@
 
 use futures::future::BoxFuture;
 
-use crate::{capability::Need, check::Checked, scene::Scene};
+use crate::capability::Need;
+use crate::check::Checked;
+use crate::scene::Scene;
 
 /// What runs. It asks the scene for volumes, calls and paths; the scene removes afterwards what was made.
 pub(crate) type Run = for<'a> fn(&'a mut Scene) -> BoxFuture<'a, Checked>;

@@ -1,23 +1,19 @@
 //! `stowage conformance` from its arguments to its exit code.
 
-use std::{
-    env,
-    fs::File,
-    io::{self, IsTerminal as _, Write},
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::env;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    args::ConformanceArgs,
-    cases::GROUPS,
-    filter::{Filter, full_name},
-    options::{Options, OptionsError},
-    report::{Terminal, junit},
-    suite::{Event, RunError, conformance},
-};
+use crate::args::ConformanceArgs;
+use crate::cases::GROUPS;
+use crate::filter::{Filter, full_name};
+use crate::options::{Options, OptionsError};
+use crate::report::{Terminal, junit};
+use crate::suite::{Event, RunError, conformance};
 
 /// What the command comes to, and its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

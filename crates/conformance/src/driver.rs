@@ -4,26 +4,24 @@ mod ready;
 
 use std::time::Duration;
 
-use stowage_csi::{
-    client::{ClientOptions, Connection},
-    endpoint::Endpoint,
-    metrics::ClientMetrics,
-    proto::csi::{
-        ControllerGetCapabilitiesRequest, ControllerServiceCapability,
-        GetPluginCapabilitiesRequest, GetPluginInfoRequest, GetPluginInfoResponse,
-        GroupControllerGetCapabilitiesRequest, GroupControllerServiceCapability,
-        NodeGetCapabilitiesRequest, NodeGetInfoRequest, NodeServiceCapability,
-        controller_client::ControllerClient, group_controller_client::GroupControllerClient,
-        identity_client::IdentityClient, node_client::NodeClient,
-    },
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::group_controller_client::GroupControllerClient;
+use stowage_csi::proto::csi::identity_client::IdentityClient;
+use stowage_csi::proto::csi::node_client::NodeClient;
+use stowage_csi::proto::csi::{
+    ControllerGetCapabilitiesRequest, ControllerServiceCapability, GetPluginCapabilitiesRequest,
+    GetPluginInfoRequest, GetPluginInfoResponse, GroupControllerGetCapabilitiesRequest,
+    GroupControllerServiceCapability, NodeGetCapabilitiesRequest, NodeGetInfoRequest,
+    NodeServiceCapability,
 };
 
 pub use self::ready::DriverError;
-use crate::{
-    capability::{Facts, Known, Need, Service},
-    check::ask,
-    options::Options,
-};
+use crate::capability::{Facts, Known, Need, Service};
+use crate::check::ask;
+use crate::options::Options;
 
 /// How long a call waits for a socket that is gone. Short: a driver that dies under a case is what we want to see.
 const PATIENCE: Duration = Duration::from_secs(1);

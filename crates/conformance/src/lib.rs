@@ -30,15 +30,13 @@ mod scene;
 mod secrets;
 mod suite;
 
-pub use self::{
-    args::ConformanceArgs,
-    command::{Console, Verdict, run, run_on},
-    driver::DriverError,
-    filter::{Filter, FilterError},
-    input::InputError,
-    options::{AccessType, Options, OptionsError, PlaceOptions},
-    quantity::QuantityError,
-    report::{CaseReport, Counts, DriverReport, Failure, Outcome, Report},
-    secrets::{Secrets, UnknownSecretKind},
-    suite::{Event, RunError, conformance},
-};
+pub use self::args::ConformanceArgs;
+pub use self::command::{Console, Verdict, run, run_on};
+pub use self::driver::DriverError;
+pub use self::filter::{Filter, FilterError};
+pub use self::input::InputError;
+pub use self::options::{AccessType, Options, OptionsError, PlaceOptions};
+pub use self::quantity::QuantityError;
+pub use self::report::{CaseReport, Counts, DriverReport, Failure, Outcome, Report};
+pub use self::secrets::{Secrets, UnknownSecretKind};
+pub use self::suite::{Event, RunError, conformance};

@@ -1,21 +1,17 @@
 //! What a run is told, parsed and checked once.
 
-use std::{
-    collections::BTreeMap,
-    env, io,
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, io};
 
 use stowage_csi::endpoint::{Endpoint, EndpointError};
 
-use crate::{
-    args::ConformanceArgs,
-    filter::Filter,
-    input::{self, InputError},
-    secrets::Secrets,
-};
+use crate::args::ConformanceArgs;
+use crate::filter::Filter;
+use crate::input::{self, InputError};
+use crate::secrets::Secrets;
 
 /// Added to the size of a volume if nobody says how far it should grow.
 const GROWTH: i64 = 1 << 30;

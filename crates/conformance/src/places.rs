@@ -3,19 +3,16 @@
 //! Directories are made with a plain mkdir and removed with a plain rmdir, never with what is inside: if a driver
 //! left a volume mounted there, a recursive removal would empty the volume.
 
-use std::{
-    fmt, io,
-    path::{Path, PathBuf},
-    process::Stdio,
-};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::{fmt, io};
 
-use tokio::{
-    fs::{self, DirBuilder},
-    process::Command,
-    time::timeout,
-};
+use tokio::fs::{self, DirBuilder};
+use tokio::process::Command;
+use tokio::time::timeout;
 
-use crate::{check::Failure, options::PlaceOptions};
+use crate::check::Failure;
+use crate::options::PlaceOptions;
 
 /// What the kubelet gives the directories it makes for drivers.
 const DIRECTORY_MODE: u32 = 0o750;

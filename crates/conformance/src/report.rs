@@ -6,7 +6,8 @@ mod terminal;
 use serde::Serialize;
 use stowage_csi::proto::csi::GetPluginInfoResponse;
 
-pub(crate) use self::{junit::junit, terminal::Terminal};
+pub(crate) use self::junit::junit;
+pub(crate) use self::terminal::Terminal;
 pub use crate::check::Failure;
 
 /// A run.

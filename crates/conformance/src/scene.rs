@@ -11,26 +11,22 @@ mod snapshots;
 mod undo;
 mod volumes;
 
-use std::{
-    collections::hash_map::RandomState,
-    hash::{BuildHasher as _, Hasher as _},
-    sync::{Arc, OnceLock},
-};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::{Arc, OnceLock};
 
-use stowage_csi::proto::csi::{
-    CapacityRange, TopologyRequirement, VolumeCapability,
-    volume_capability::{self, AccessMode, BlockVolume, MountVolume, access_mode::Mode},
-};
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::volume_capability::{self, AccessMode, BlockVolume, MountVolume};
+use stowage_csi::proto::csi::{CapacityRange, TopologyRequirement, VolumeCapability};
 
+pub(crate) use self::flow::Flow;
 use self::ledger::Ledger;
-pub(crate) use self::{flow::Flow, snapshots::snapshot_ids};
-use crate::{
-    capability::{Need, Service},
-    check::{Checked, Failure},
-    driver::Driver,
-    options::{AccessType, Options},
-    places::{Found, Places},
-};
+pub(crate) use self::snapshots::snapshot_ids;
+use crate::capability::{Need, Service};
+use crate::check::{Checked, Failure};
+use crate::driver::Driver;
+use crate::options::{AccessType, Options};
+use crate::places::{Found, Places};
 
 /// The longest name that a driver must take.
 const LONGEST_NAME: usize = 128;

@@ -1,6 +1,7 @@
 //! Credentials for the driver, by call. They are sent and never shown.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use std::fmt;
 
 /// Shorter values are not looked for in messages: replacing every `a` would make them unreadable.
 const SHORTEST_HIDDEN: usize = 4;

@@ -1,20 +1,19 @@
 //! Runs cases, one after the other or some at a time, and keeps their outcomes in order.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use futures::stream::{self, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    case::{Case, Group},
-    cases::GROUPS,
-    check::{Failure, Stop},
-    driver::{Driver, DriverError},
-    filter::{FilterError, full_name},
-    options::Options,
-    report::{CaseReport, DriverReport, Outcome, Report},
-    scene::{Run, Scene},
-};
+use crate::case::{Case, Group};
+use crate::cases::GROUPS;
+use crate::check::{Failure, Stop};
+use crate::driver::{Driver, DriverError};
+use crate::filter::{FilterError, full_name};
+use crate::options::Options;
+use crate::report::{CaseReport, DriverReport, Outcome, Report};
+use crate::scene::{Run, Scene};
 
 /// Why no case ran.
 #[derive(Debug, thiserror::Error)]

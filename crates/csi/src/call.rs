@@ -1,25 +1,24 @@
 //! One call from its start to its last byte: time, code, log line, limits. Both sides of the socket use it.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Instant,
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use http_body::Frame;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use tonic::{Code, Status, body::Body};
+use tonic::body::Body;
+use tonic::{Code, Status};
 use tracing::Span;
 
-use crate::{
-    deadline::Limits,
-    metrics::{ClientLabels, ClientMetrics, MethodLabels, ServerLabels, ServerMetrics, code_label},
-    waiting::Spent,
+use crate::deadline::Limits;
+use crate::metrics::{
+    ClientLabels, ClientMetrics, MethodLabels, ServerLabels, ServerMetrics, code_label,
 };
+use crate::waiting::Spent;
 
 /// Who counts the call.
 pub(crate) enum Side {

@@ -9,17 +9,16 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use tonic::{Code, Status};
 
-use crate::proto::{
-    SERVICE_ACCOUNT_TOKENS,
-    csi::{
-        CapacityRange, VolumeCapability, controller_service_capability::rpc::Type as ControllerRpc,
-        node_service_capability::rpc::Type as NodeRpc, volume_capability::access_mode::Mode,
-    },
-};
+use crate::proto::SERVICE_ACCOUNT_TOKENS;
+use crate::proto::csi::controller_service_capability::rpc::Type as ControllerRpc;
+use crate::proto::csi::node_service_capability::rpc::Type as NodeRpc;
+use crate::proto::csi::volume_capability::access_mode::Mode;
+use crate::proto::csi::{CapacityRange, VolumeCapability};
 
 /// General limit of a string, and therefore of a name.
 const STRING_BYTES: usize = 128;

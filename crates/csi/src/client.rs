@@ -3,34 +3,29 @@
 //! A connection is made when the first call needs it and made again when the driver was restarted: the
 //! process that calls never has to exit (upstream's sidecars do, and users see restarts).
 
-use std::{
-    error::Error,
-    future::Future,
-    io,
-    path::PathBuf,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
-use tokio::{net::UnixStream, time::Instant};
-use tonic::{
-    Status, TimeoutExpired,
-    body::Body,
-    transport::{Channel, Endpoint as ChannelEndpoint},
-};
+use tokio::net::UnixStream;
+use tokio::time::Instant;
+use tonic::body::Body;
+use tonic::transport::{Channel, Endpoint as ChannelEndpoint};
+use tonic::{Status, TimeoutExpired};
 use tower::{Service, ServiceExt as _, service_fn};
 use tracing::Span;
 
-use crate::{
-    call::{Call, Side, connection_lost},
-    deadline::{self, Limits},
-    endpoint::Endpoint,
-    metrics::{ClientMetrics, method_label},
-};
+use crate::call::{Call, Side, connection_lost};
+use crate::deadline::{self, Limits};
+use crate::endpoint::Endpoint;
+use crate::metrics::{ClientMetrics, method_label};
 
 /// First pause between attempts to connect; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);

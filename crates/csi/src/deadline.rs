@@ -1,13 +1,12 @@
 //! How long a call may take: the `grpc-timeout` header and the clock behind it.
 
-use std::{
-    future::poll_fn,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, header::HeaderName};
+use http::header::HeaderName;
+use http::{HeaderMap, HeaderValue};
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;

@@ -1,11 +1,9 @@
 //! Where a driver listens: a UNIX socket, written the way people write it.
 
-use std::{
-    fmt,
-    os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
-    str::FromStr,
-};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// Longest path a UNIX socket address holds: 108 bytes with the closing zero.
 const MAX_PATH: usize = 107;

@@ -7,28 +7,26 @@
 //!
 //! Requests are not looked at: nothing in here can print a secret.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    mem,
-    panic::AssertUnwindSafe,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::convert::Infallible;
+use std::future::Future;
+use std::mem;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use futures::FutureExt as _;
 use http::{Request, Response};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tower::{Layer, Service};
-use tracing::{Instrument as _, field::Empty, info_span};
+use tracing::field::Empty;
+use tracing::{Instrument as _, info_span};
 
-use crate::{
-    call::{Call, Side},
-    deadline::Limits,
-    metrics::{ServerMetrics, method_label},
-    waiting::Spent,
-};
+use crate::call::{Call, Side};
+use crate::deadline::Limits;
+use crate::metrics::{ServerMetrics, method_label};
+use crate::waiting::Spent;
 
 /// Wraps the services of a driver. [`server::serve`](crate::server::serve) does so by itself.
 #[derive(Clone, Debug)]

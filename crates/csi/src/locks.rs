@@ -3,10 +3,8 @@
 //! The caller tries to send one call per volume but may forget that it did, after a restart for example. The
 //! specification answers the second call with ABORTED: the caller waits and sends it again.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tonic::Status;
 

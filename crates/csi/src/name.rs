@@ -2,7 +2,9 @@
 //!
 //! It becomes part of file names, of objects' names and of metrics, so nothing else may get in.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
 /// Longest name of a driver.
 pub const LONGEST: usize = 63;

@@ -7,9 +7,9 @@
 use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
+use crate::proto::registration::registration_server::{Registration, RegistrationServer};
 use crate::proto::registration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
-    registration_server::{Registration, RegistrationServer},
 };
 
 /// What kind of plugin this is, in the kubelet's words.

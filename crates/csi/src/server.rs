@@ -5,21 +5,22 @@
 mod authority;
 mod socket;
 
-use std::{io, time::Duration};
+use std::io;
+use std::time::Duration;
 
 use futures::{FutureExt as _, Stream};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::UnixListener,
-    time::{sleep, timeout},
-};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixListener;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tonic::{service::Routes, transport::server::Connected};
+use tonic::service::Routes;
+use tonic::transport::server::Connected;
 
 pub(crate) use self::authority::MendedStream;
 use self::socket::SocketFile;
 pub use self::socket::{Socket, SocketError};
-use crate::{layer::CallLayer, metrics::ServerMetrics};
+use crate::layer::CallLayer;
+use crate::metrics::ServerMetrics;
 
 /// How long it takes at most to send an answer that is ready.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);

@@ -34,13 +34,11 @@ mod room;
 mod serving;
 mod state;
 
-pub use self::{
-    driver::MemoryDriver,
-    fault::Fault,
-    mishap::{Mishap, Moment, Trouble},
-    process::{DriverProcess, ProcessError},
-    profile::{Expansion, Profile},
-    room::Room,
-    serving::{Services, Serving},
-    state::{Access, KeptSnapshot, KeptVolume, Publication},
-};
+pub use self::driver::MemoryDriver;
+pub use self::fault::Fault;
+pub use self::mishap::{Mishap, Moment, Trouble};
+pub use self::process::{DriverProcess, ProcessError};
+pub use self::profile::{Expansion, Profile};
+pub use self::room::Room;
+pub use self::serving::{Services, Serving};
+pub use self::state::{Access, KeptSnapshot, KeptVolume, Publication};

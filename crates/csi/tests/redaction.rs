@@ -1,6 +1,7 @@
 //! No message that carries secrets shows them, whatever is added to the protocol later.
 
-use std::{collections::BTreeSet, fmt::Debug};
+use std::collections::BTreeSet;
+use std::fmt::Debug;
 
 use prost::{Message, encoding};
 use stowage_csi::proto::{SERVICE_ACCOUNT_TOKENS, csi};

@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 
 use prost::Message as _;
+use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
-    FileDescriptorSet, field_descriptor_proto::Label, field_descriptor_proto::Type,
+    FileDescriptorSet,
 };
 
 const TABLE: &str = include_str!("wire.txt");

@@ -69,7 +69,8 @@ fn file(store: &Store, digest: &str, media_type: &'static str) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{Image, rootfs::Rootfs};
+    use crate::image::Image;
+    use crate::image::rootfs::Rootfs;
 
     #[test]
     fn only_what_is_in_the_store_is_served() {

@@ -13,9 +13,10 @@
 //! the leader-election probe has nothing of its own to find out.
 
 use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::str::FromStr;
-use std::{io, net::Ipv4Addr};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, State};

@@ -3,7 +3,9 @@
 //! A start needs a lot that nothing needs afterwards: lists that are decoded, code that reads flags and certificates.
 //! Neither the allocator nor the kernel lets go of it by itself.
 
-use std::{fs, ops::Range, time::Duration};
+use std::fs;
+use std::ops::Range;
+use std::time::Duration;
 
 use tokio::time::sleep;
 

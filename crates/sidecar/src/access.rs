@@ -3,15 +3,13 @@
 //! Kubernetes lists everything that a volume allows; CSI names one way of using it. A volume is created with one
 //! capability per mode ([`csi_modes`]) and attached with one for all of them ([`merged_mode`]).
 
-use stowage_csi::proto::csi::{
-    VolumeCapability,
-    volume_capability::{
-        AccessMode, AccessType, BlockVolume, MountVolume,
-        access_mode::Mode::{
-            self, MultiNodeMultiWriter, MultiNodeReaderOnly, SingleNodeMultiWriter,
-            SingleNodeSingleWriter, SingleNodeWriter,
-        },
-    },
+use stowage_csi::proto::csi::VolumeCapability;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode::{
+    self, MultiNodeMultiWriter, MultiNodeReaderOnly, SingleNodeMultiWriter, SingleNodeSingleWriter,
+    SingleNodeWriter,
+};
+use stowage_csi::proto::csi::volume_capability::{
+    AccessMode, AccessType, BlockVolume, MountVolume,
 };
 
 /// Access modes that CSI has no word for. The driver has not been called.

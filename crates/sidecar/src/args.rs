@@ -18,20 +18,20 @@ use std::time::Duration;
 
 use stowage_service::duration;
 
+pub(crate) use self::attach::Attach;
+use self::attach::AttachArgs;
+use self::capacity::CapacityArgs;
+pub(crate) use self::capacity::{Capacity, Owner};
+pub(crate) use self::naming::Naming;
 pub(crate) use self::own_node::HEADING as NODE_DEPLOYMENT;
-pub(crate) use self::{
-    attach::Attach,
-    capacity::{Capacity, Owner},
-    naming::Naming,
-    own_node::OwnNode,
-    provision::Provision,
-    resize::Resize,
-    snapshots::Snapshots,
-};
-use self::{
-    attach::AttachArgs, capacity::CapacityArgs, own_node::OwnNodeArgs, provision::ProvisionArgs,
-    resize::ResizeArgs, snapshots::SnapshotArgs,
-};
+pub(crate) use self::own_node::OwnNode;
+use self::own_node::OwnNodeArgs;
+pub(crate) use self::provision::Provision;
+use self::provision::ProvisionArgs;
+pub(crate) use self::resize::Resize;
+use self::resize::ResizeArgs;
+use self::snapshots::SnapshotArgs;
+pub(crate) use self::snapshots::Snapshots;
 
 /// Flags of the controller's roles.
 #[derive(clap::Args, Clone, Debug)]

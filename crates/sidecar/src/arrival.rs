@@ -8,11 +8,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    cluster::Kinds,
-    role::Context,
-    server::{GROUP_SNAPSHOTS, SNAPSHOTS, group_versions},
-};
+use crate::cluster::Kinds;
+use crate::role::Context;
+use crate::server::{GROUP_SNAPSHOTS, SNAPSHOTS, group_versions};
 
 /// Pauses between two questions: soon after the start, because manifests are often applied in one go, and later rarely.
 const FIRST: Duration = Duration::from_secs(2);

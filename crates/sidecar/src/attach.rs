@@ -33,14 +33,13 @@ use kube::Client;
 use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
-use self::{lanes::Lane, worker::Worker};
-use crate::{
-    args::{Attach, Settings},
-    cluster::{Cluster, Kinds},
-    driver::{Capabilities, Driver},
-    queue::Backoff,
-    role::{Context, Role, sanitised},
-};
+use self::lanes::Lane;
+use self::worker::Worker;
+use crate::args::{Attach, Settings};
+use crate::cluster::{Cluster, Kinds};
+use crate::driver::{Capabilities, Driver};
+use crate::queue::Backoff;
+use crate::role::{Context, Role, sanitised};
 
 /// What the Go attacher does.
 pub(crate) const ROLE: Role = Role {

@@ -1,11 +1,11 @@
 //! VolumeAttributesClasses: read when they are needed, in whichever version the server has them.
 
-use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
-};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
 
-use crate::{driver::DriverName, intent::AttributesClass, server::Server};
+use crate::driver::DriverName;
+use crate::intent::AttributesClass;
+use crate::server::Server;
 
 /// Why a class cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -13,24 +13,21 @@ mod owner;
 mod plan;
 mod teller;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use self::teller::{EVERYTHING, Places, Teller};
-use crate::{
-    args::Settings,
-    cluster::{
-        Kinds,
-        store::{Cached, Change},
-        volume::Volume,
-        watch::Watched,
-    },
-    driver::Capabilities,
-    provision::{Territory, Topologies},
-    queue::Queue,
-    role::{Context, Role, sanitised},
-};
+use crate::args::Settings;
+use crate::cluster::Kinds;
+use crate::cluster::store::{Cached, Change};
+use crate::cluster::volume::Volume;
+use crate::cluster::watch::Watched;
+use crate::driver::Capabilities;
+use crate::provision::{Territory, Topologies};
+use crate::queue::Queue;
+use crate::role::{Context, Role, sanitised};
 
 /// What upstream's provisioner does with `--enable-capacity`, under the same lease.
 pub(crate) const ROLE: Role = Role {

@@ -20,23 +20,22 @@ pub mod volume;
 pub mod watch;
 pub mod wire;
 
-use std::{fmt::Debug, sync::Arc};
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use stowage_service::{Health, Tasks};
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    attachment::Attachment,
-    claim::Claim,
-    class::Class,
-    content::{Content, SnapshotClass},
-    node::{DriverNode, NodeLabels},
-    store::Cached,
-    volume::Volume,
-    watch::Watched,
-};
+use self::attachment::Attachment;
+use self::claim::Claim;
+use self::class::Class;
+use self::content::{Content, SnapshotClass};
+use self::node::{DriverNode, NodeLabels};
+use self::store::Cached;
+use self::volume::Volume;
+use self::watch::Watched;
 use crate::server::Server;
 
 /// Which kinds are watched. Claims and volumes always are.

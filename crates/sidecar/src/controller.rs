@@ -6,33 +6,31 @@
 
 mod patience;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use kube::Config;
-use stowage_csi::{endpoint::Endpoint, metrics::ClientMetrics};
-use stowage_service::{
-    Elections, Health, KubeArgs, LeaseArgs, Metrics, Tasks,
-    client::{self, ClientError},
-    lease::LeaseError,
-    memory,
-};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
+use stowage_service::client::{self, ClientError};
+use stowage_service::lease::LeaseError;
+use stowage_service::{Elections, Health, KubeArgs, LeaseArgs, Metrics, Tasks, memory};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    args::{ArgsError, RoleArgs, Settings},
-    arrival,
-    cluster::{Cluster, Kinds, Watcher},
-    driver::{Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest},
-    events::Events,
-    journal::JournalError,
-    liveness::{Liveness, LivenessArgs, LivenessError, some_time},
-    provision,
-    role::{Context, ROLES, Role, sanitised},
-    server::{Server, ServerError},
-    termination::TerminationArgs,
+use crate::args::{ArgsError, RoleArgs, Settings};
+use crate::cluster::{Cluster, Kinds, Watcher};
+use crate::driver::{
+    Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest,
 };
+use crate::events::Events;
+use crate::journal::JournalError;
+use crate::liveness::{Liveness, LivenessArgs, LivenessError, some_time};
+use crate::role::{Context, ROLES, Role, sanitised};
+use crate::server::{Server, ServerError};
+use crate::termination::TerminationArgs;
+use crate::{arrival, provision};
 
 /// How long the last write of the journal may take.
 const LAST_WRITE: Duration = Duration::from_secs(5);

@@ -27,19 +27,22 @@ mod capabilities;
 mod introduction;
 mod lifeline;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures::{
-    StreamExt as _,
-    stream::{self, BoxStream},
-};
-use stowage_csi::{client::Connection, endpoint::Endpoint, metrics::ClientMetrics};
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use stowage_csi::client::Connection;
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
 use stowage_service::health::Check;
 use tokio_util::sync::CancellationToken;
 
 pub use self::capabilities::Capabilities;
+use self::introduction::Introduction;
 pub(crate) use self::introduction::refusal;
-use self::{introduction::Introduction, lifeline::Lifeline};
+use self::lifeline::Lifeline;
 pub use stowage_csi::name::{DriverName, InvalidName};
 
 /// How a driver is reached, and what is asked of it.

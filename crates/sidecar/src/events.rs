@@ -14,23 +14,21 @@ mod series;
 mod tests;
 mod write;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use prometheus_client::metrics::counter::Counter;
 use stowage_service::Metrics;
-use tokio::{
-    sync::{Mutex, mpsc},
-    task::JoinSet,
-    time::{Instant, sleep, sleep_until, timeout},
-};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    series::{Key, Outcome, Series},
-    write::Forbidden,
-};
+use self::series::{Key, Outcome, Series};
+use self::write::Forbidden;
 
 /// How many things can be said before the first of them is looked at.
 const BACKLOG: usize = 1024;

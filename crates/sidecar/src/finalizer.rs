@@ -4,10 +4,8 @@
 //! `patch` on volumes and attachments.
 
 use k8s_openapi::serde_json::json;
-use kube::{
-    Api, Resource, ResourceExt as _,
-    api::{Patch, PatchParams},
-};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 /// How often a list that changed under our hands is read again.

@@ -4,7 +4,8 @@
 //! class or half of the nodes are gone by then. So everything that the call and the volume's object are made of is
 //! in here, and nothing of it is looked up again but the secrets' content.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::SecretReference;
 use serde::{Deserialize, Serialize};

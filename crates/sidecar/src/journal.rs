@@ -30,23 +30,24 @@ mod state;
 mod tests;
 mod writer;
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kube::Client;
 use stowage_service::Metrics;
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep},
-};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use self::{book::Kept, lease::IntentLease, metrics::JournalMetrics, state::Desk, writer::Writer};
+use self::book::Kept;
+use self::lease::IntentLease;
+use self::metrics::JournalMetrics;
+use self::state::Desk;
+use self::writer::Writer;
 use crate::intent::Intent;
 
-pub use self::{error::JournalError, name::journal_name};
+pub use self::error::JournalError;
+pub use self::name::journal_name;
 
 /// The journal's size at most. A server takes 256 KiB of annotations.
 pub const LIMIT: usize = 200_000;

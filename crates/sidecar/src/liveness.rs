@@ -4,29 +4,24 @@
 //! The port has a thread, a runtime and a connection of its own: a busy or stuck role, a lost lease, an API server
 //! that is away, or the end of the process that takes its time, change nothing.
 
-use std::{
-    io,
-    net::{SocketAddr, TcpListener},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use std::{io, thread};
 
-use axum::{Router, extract::State, http::StatusCode, routing::get};
-use futures::{
-    FutureExt as _,
-    future::{BoxFuture, Shared, WeakShared},
-};
-use stowage_csi::{
-    client::{ClientOptions, Connection},
-    endpoint::Endpoint,
-    metrics::ClientMetrics,
-    proto::csi::{ProbeRequest, identity_client::IdentityClient},
-};
-use stowage_service::{
-    admin::{self, BindError},
-    duration,
-};
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared, WeakShared};
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
+use stowage_csi::proto::csi::ProbeRequest;
+use stowage_csi::proto::csi::identity_client::IdentityClient;
+use stowage_service::admin::{self, BindError};
+use stowage_service::duration;
 use tokio::runtime::{self, Runtime};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;

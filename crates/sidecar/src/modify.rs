@@ -15,12 +15,11 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use self::worker::Worker;
-use crate::{
-    cluster::{claim::Claim, store::Change},
-    provision::Territory,
-    queue::Queue,
-    role::Context,
-};
+use crate::cluster::claim::Claim;
+use crate::cluster::store::Change;
+use crate::provision::Territory;
+use crate::queue::Queue;
+use crate::role::Context;
 
 /// Modifies until `stop`. Returns at once where server or driver cannot.
 pub(crate) async fn run(context: Context, stop: CancellationToken) {

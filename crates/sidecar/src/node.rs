@@ -3,21 +3,24 @@
 //! In place of upstream's node-driver-registrar and livenessprobe. Needs no access to the Kubernetes API, unless it is
 //! the one sidecar of a driver that runs whole on every node (`--node-deployment`).
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{ArgAction, builder::BoolishValueParser};
+use clap::ArgAction;
+use clap::builder::BoolishValueParser;
 use futures::TryFutureExt as _;
-use stowage_csi::{endpoint::Endpoint, metrics::ClientMetrics};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
 use stowage_service::{KubeArgs, LeaseArgs};
 
-use crate::{
-    args::{NODE_DEPLOYMENT, RoleArgs},
-    controller::{Controller, ControllerError, Process},
-    driver::{Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest},
-    liveness::{Liveness, LivenessArgs, LivenessError, some_time},
-    register::{HostSocket, RegisterError, Registrar, check_directory},
-    termination::TerminationArgs,
+use crate::args::{NODE_DEPLOYMENT, RoleArgs};
+use crate::controller::{Controller, ControllerError, Process};
+use crate::driver::{
+    Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest,
 };
+use crate::liveness::{Liveness, LivenessArgs, LivenessError, some_time};
+use crate::register::{HostSocket, RegisterError, Registrar, check_directory};
+use crate::termination::TerminationArgs;
 
 /// Flags of `stowage sidecar node`.
 #[derive(clap::Args, Clone, Debug)]

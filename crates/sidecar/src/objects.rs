@@ -2,17 +2,14 @@
 //!
 //! Upstream's resizer may `get` both, `patch` volumes and `patch` the status of claims: nothing else is used.
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::{
-    cluster::wire::{WireClaim, WireVolume},
-    events,
-};
+use crate::cluster::wire::{WireClaim, WireVolume};
+use crate::events;
 
 const CLAIMS: &str = "persistentvolumeclaims";
 const CLAIM_STATUS: &str = "persistentvolumeclaims/status";

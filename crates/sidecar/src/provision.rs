@@ -25,31 +25,27 @@ mod templates;
 mod territory;
 mod topology;
 
-pub(crate) use {territory::Territory, topology::Topologies};
+pub(crate) use territory::Territory;
+pub(crate) use topology::Topologies;
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    create::{Gate, Provisioner},
-    delete::Deleter,
-    metrics::ProvisionMetrics,
-    plan::Places,
-    selected_node::jitter,
-};
-use crate::{
-    args::Settings,
-    cluster::{
-        Kinds,
-        claim::{Claim, Original},
-        store::{Cached as _, Change},
-    },
-    driver::Capabilities,
-    queue::{Key, Queue},
-    role::{Context, Role, sanitised},
-};
+use self::create::{Gate, Provisioner};
+use self::delete::Deleter;
+use self::metrics::ProvisionMetrics;
+use self::plan::Places;
+use self::selected_node::jitter;
+use crate::args::Settings;
+use crate::cluster::Kinds;
+use crate::cluster::claim::{Claim, Original};
+use crate::cluster::store::{Cached as _, Change};
+use crate::driver::Capabilities;
+use crate::queue::{Key, Queue};
+use crate::role::{Context, Role, sanitised};
 
 /// How many claims per worker may have their intents written ahead. One write of the journal serves all that wait for it, and
 /// takes its turn among the volumes that are being written: few and large ones leave no worker idle.

@@ -4,25 +4,22 @@
 //! Some kubelets empty the folder when they start, and a new pod of the same driver puts its own socket there while
 //! the old pod still runs: the file is looked after for as long as the process lives.
 
-use std::{
-    convert::Infallible,
-    fs,
-    future::pending,
-    io,
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
-    str::FromStr,
-    time::Duration,
-};
+use std::convert::Infallible;
+use std::future::pending;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+use std::{fs, io};
 
-use stowage_csi::{
-    endpoint::{Endpoint, EndpointError},
-    metrics::ServerMetrics,
-    registration::{DriverRegistration, KubeletVerdict},
-    server::{ServeError, Shutdown, Socket, SocketError, serve},
-};
+use stowage_csi::endpoint::{Endpoint, EndpointError};
+use stowage_csi::metrics::ServerMetrics;
+use stowage_csi::registration::{DriverRegistration, KubeletVerdict};
+use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use stowage_service::health::Check;
-use tokio::{net::UnixStream, sync::watch, time::sleep};
+use tokio::net::UnixStream;
+use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 

@@ -24,15 +24,15 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use self::worker::Worker;
-use crate::{
-    args::Settings,
-    cluster::{Kinds, claim::Claim, store::Change},
-    driver::Capabilities,
-    modify,
-    provision::Territory,
-    queue::Queue,
-    role::{Context, Role, sanitised},
-};
+use crate::args::Settings;
+use crate::cluster::Kinds;
+use crate::cluster::claim::Claim;
+use crate::cluster::store::Change;
+use crate::driver::Capabilities;
+use crate::modify;
+use crate::provision::Territory;
+use crate::queue::Queue;
+use crate::role::{Context, Role, sanitised};
 
 /// What the Go resizer does. It modifies volumes, too, under the same lease.
 pub(crate) const ROLE: Role = Role {

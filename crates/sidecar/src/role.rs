@@ -9,15 +9,13 @@ use kube::Client;
 use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    args::Settings,
-    cluster::{Cluster, Kinds, Watcher},
-    driver::{Capabilities, Driver},
-    events::Events,
-    journal::Journal,
-    queue::Backoff,
-    server::Server,
-};
+use crate::args::Settings;
+use crate::cluster::{Cluster, Kinds, Watcher};
+use crate::driver::{Capabilities, Driver};
+use crate::events::Events;
+use crate::journal::Journal;
+use crate::queue::Backoff;
+use crate::server::Server;
 
 /// All roles.
 pub(crate) const ROLES: &[Role] = &[

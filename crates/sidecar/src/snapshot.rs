@@ -25,23 +25,17 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    step::{Step, is_news, next_step},
-    worker::Worker,
-};
-use crate::{
-    args::Settings,
-    arrival,
-    cluster::{
-        Kinds,
-        content::{Content, Kind, SnapshotClass},
-        store::Change,
-        watch::Watched,
-    },
-    driver::Capabilities,
-    queue::Queue,
-    role::{Context, Role, sanitised},
-};
+use self::step::{Step, is_news, next_step};
+use self::worker::Worker;
+use crate::args::Settings;
+use crate::arrival;
+use crate::cluster::Kinds;
+use crate::cluster::content::{Content, Kind, SnapshotClass};
+use crate::cluster::store::Change;
+use crate::cluster::watch::Watched;
+use crate::driver::Capabilities;
+use crate::queue::Queue;
+use crate::role::{Context, Role, sanitised};
 
 /// The snapshotter's part.
 pub(crate) const ROLE: Role = Role {

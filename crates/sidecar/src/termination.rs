@@ -1,6 +1,8 @@
 //! The last words of a process, where `kubectl describe pod` shows them.
 
-use std::{fs::OpenOptions, io::Write as _, path::PathBuf};
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
 
 /// The kubelet reads no more of the file.
 const LONGEST: usize = 4096;

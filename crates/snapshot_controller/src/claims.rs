@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{Api, ResourceExt as _, api::PostParams};
+use kube::api::PostParams;
+use kube::{Api, ResourceExt as _};
 use stowage_api::snapshot::names::CLAIM_AS_SOURCE;
 use stowage_sidecar::queue::{Key, Verdict};
 
-use crate::{
-    failure::{Failure, explain},
-    request::{Kind, by},
-    world::World,
-    write::Writer,
-};
+use crate::failure::{Failure, explain};
+use crate::request::{Kind, by};
+use crate::world::World;
+use crate::write::Writer;
 
 /// Releases a claim, named as `namespace/name`, of which no snapshot is being taken. Called twice: the second finds
 /// nothing to do.

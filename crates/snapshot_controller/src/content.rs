@@ -1,10 +1,8 @@
 //! Contents of all drivers, as far as they are read.
 
-use k8s_openapi::{
-    api::core::v1::ObjectReference,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
-    jiff::Timestamp,
-};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
 use stowage_api::snapshot::{
     DeletionPolicy, VolumeGroupSnapshotContent, VolumeSnapshotContent, VolumeSnapshotError,
     VolumeSnapshotInfo,

@@ -1,36 +1,28 @@
 //! Start, lease, and the queues between the watches and the work.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use clap::{ArgAction, builder::BoolishValueParser};
+use clap::ArgAction;
+use clap::builder::BoolishValueParser;
 use kube::Client;
 use stowage_api::snapshot::names::CONTROLLER_LEASE;
-use stowage_service::{
-    Elections, KubeArgs, LeaseArgs,
-    client::{self, ClientError},
-    duration,
-    lease::LeaseError,
-};
-use stowage_sidecar::{
-    cluster::store::Change,
-    controller::Process,
-    events::Events,
-    queue::{Backoff, Queue},
-};
+use stowage_service::client::{self, ClientError};
+use stowage_service::lease::LeaseError;
+use stowage_service::{Elections, KubeArgs, LeaseArgs, duration};
+use stowage_sidecar::cluster::store::Change;
+use stowage_sidecar::controller::Process;
+use stowage_sidecar::events::Events;
+use stowage_sidecar::queue::{Backoff, Queue};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    claims, finish,
-    operations::Operations,
-    request::{Kind, Request, by},
-    rival::{self, Rival},
-    worker::Worker,
-    world::{Scope, World},
-    write::Writer,
-};
+use crate::operations::Operations;
+use crate::request::{Kind, Request, by};
+use crate::rival::{self, Rival};
+use crate::worker::Worker;
+use crate::world::{Scope, World};
+use crate::write::Writer;
+use crate::{claims, finish};
 
 /// Pause before the API server is asked again at the start.
 const ASK_AGAIN: Duration = Duration::from_secs(2);

@@ -3,19 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use stowage_sidecar::{
-    events::Events,
-    json_patch,
-    queue::{Key, Verdict},
-};
+use stowage_sidecar::events::Events;
+use stowage_sidecar::json_patch;
+use stowage_sidecar::queue::{Key, Verdict};
 
-use crate::{
-    content::{Content, Origin},
-    failure::Failure,
-    request::Kind,
-    world::World,
-    write::Writer,
-};
+use crate::content::{Content, Origin};
+use crate::failure::Failure;
+use crate::request::Kind;
+use crate::world::World;
+use crate::write::Writer;
 
 /// Whether there is something to do for a content.
 pub(crate) fn is_unfinished(content: &Content) -> bool {

@@ -4,12 +4,10 @@
 use stowage_api::snapshot::names::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, YES};
 use stowage_sidecar::json_patch::{replace_finalizers, set_annotation};
 
-use crate::{
-    content::Content,
-    failure::Failure,
-    request::{Kind, Request, Source, by},
-    worker::{Worker, content_name},
-};
+use crate::content::Content;
+use crate::failure::Failure;
+use crate::request::{Kind, Request, Source, by};
+use crate::worker::{Worker, content_name};
 
 impl Worker {
     /// Called twice: the second finds nothing to do.

@@ -2,22 +2,19 @@
 //! before anything is written.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, SecretReference};
-use kube::{
-    Api, ResourceExt as _,
-    api::{ListParams, PostParams},
-};
+use kube::api::{ListParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use kube_core::Selector;
 use serde_json::{Value, json};
 use stowage_api::snapshot::names::{CLAIM_AS_SOURCE, MANAGED_BY};
-use stowage_sidecar::{json_patch::set, secret_template::SecretTemplate};
+use stowage_sidecar::json_patch::set;
+use stowage_sidecar::secret_template::SecretTemplate;
 
-use crate::{
-    content::Content,
-    failure::{Failure, SecretNameError, explain},
-    others::Class,
-    request::{Kind, Request, Source},
-    worker::{Worker, content_name},
-};
+use crate::content::Content;
+use crate::failure::{Failure, SecretNameError, explain};
+use crate::others::Class;
+use crate::request::{Kind, Request, Source};
+use crate::worker::{Worker, content_name};
 
 /// A volume to take a snapshot of.
 struct Volume {

@@ -4,21 +4,18 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use kube::{Api, ResourceExt as _, api::ListParams};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use stowage_api::snapshot::{
-    VolumeSnapshotInfo,
-    names::{GROUP_HANDLE, SNAPSHOT, SNAPSHOT_IN_GROUP},
-};
+use stowage_api::snapshot::VolumeSnapshotInfo;
+use stowage_api::snapshot::names::{GROUP_HANDLE, SNAPSHOT, SNAPSHOT_IN_GROUP};
 
-use crate::{
-    content::{Content, Origin},
-    failure::{Failure, explain},
-    make::{mode, secret},
-    request::{Kind, Request, by},
-    worker::Worker,
-};
+use crate::content::{Content, Origin};
+use crate::failure::{Failure, explain};
+use crate::make::{mode, secret};
+use crate::request::{Kind, Request, by};
+use crate::worker::Worker;
 
 /// A claim's name and its volume, by the volume's handle.
 type Claims = BTreeMap<String, (String, PersistentVolume)>;

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::{Node, NodeSelectorRequirement, PersistentVolumeClaim, VolumeNodeAffinity},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::core::v1::{
+    Node, NodeSelectorRequirement, PersistentVolumeClaim, VolumeNodeAffinity,
 };
-use stowage_api::snapshot::{
-    DeletionPolicy, VolumeGroupSnapshotClass, VolumeSnapshotClass, names::CLAIM_AS_SOURCE,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use stowage_api::snapshot::names::CLAIM_AS_SOURCE;
+use stowage_api::snapshot::{DeletionPolicy, VolumeGroupSnapshotClass, VolumeSnapshotClass};
 use stowage_sidecar::cluster::store::Cached;
 
 use crate::request::{Kind, by};

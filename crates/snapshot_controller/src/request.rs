@@ -1,16 +1,12 @@
 //! What users ask for: VolumeSnapshots and VolumeGroupSnapshots.
 
-use k8s_openapi::{
-    api::core::v1::ObjectReference,
-    apimachinery::pkg::{
-        api::resource::Quantity,
-        apis::meta::v1::{LabelSelector, ObjectMeta, Time},
-    },
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
+use stowage_api::snapshot::names::{
+    ContentNames, GROUP_BOUND, GROUP_SNAPSHOT, SNAPSHOT, SNAPSHOT_BOUND,
 };
-use stowage_api::snapshot::{
-    VolumeGroupSnapshot, VolumeSnapshot, VolumeSnapshotError,
-    names::{ContentNames, GROUP_BOUND, GROUP_SNAPSHOT, SNAPSHOT, SNAPSHOT_BOUND},
-};
+use stowage_api::snapshot::{VolumeGroupSnapshot, VolumeSnapshot, VolumeSnapshotError};
 use stowage_sidecar::cluster::store::Cached;
 
 /// Which of the two kinds.

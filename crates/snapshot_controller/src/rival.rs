@@ -6,8 +6,10 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
-use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
 use stowage_api::snapshot::names::CONTROLLER_LEASE;
 
 /// The label by which replicas of this controller know each other's lease.
@@ -102,9 +104,8 @@ fn live_holder(lease: &Lease, now: Timestamp) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::{
-        api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime,
-    };
+    use k8s_openapi::api::coordination::v1::LeaseSpec;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
     use super::*;
 

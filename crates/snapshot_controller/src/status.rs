@@ -3,10 +3,8 @@
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Value, json};
 
-use crate::{
-    content::Content,
-    request::{Kind, Status},
-};
+use crate::content::Content;
+use crate::request::{Kind, Status};
 
 /// The status of a request that is bound to this content; `group` is the group it is a member of. When it was taken
 /// and how large it is does not change once it is known.

@@ -1,28 +1,24 @@
 //! One attempt for one request: finds or makes its content, and tells the user what has become of it.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
-use stowage_api::snapshot::{VolumeSnapshotError, names::SNAPSHOT_AS_SOURCE};
-use stowage_sidecar::{
-    events::Events,
-    json_patch::{Operations, replace_finalizers, set},
-    queue::{Key, Verdict},
-};
+use stowage_api::snapshot::VolumeSnapshotError;
+use stowage_api::snapshot::names::SNAPSHOT_AS_SOURCE;
+use stowage_sidecar::events::Events;
+use stowage_sidecar::json_patch::{Operations, replace_finalizers, set};
+use stowage_sidecar::queue::{Key, Verdict};
 
-use crate::{
-    content::{Content, Origin},
-    failure::{Audience, Failure},
-    request::{Kind, Request, Source, Status},
-    status,
-    world::{Scope, World},
-    write::Writer,
-};
+use crate::content::{Content, Origin};
+use crate::failure::{Audience, Failure};
+use crate::request::{Kind, Request, Source, Status};
+use crate::status;
+use crate::world::{Scope, World};
+use crate::write::Writer;
 
 /// After a decision from a cache that lagged behind: by then it has caught up.
 const CATCH_UP: Duration = Duration::from_millis(200);

@@ -1,23 +1,24 @@
 //! The watches.
 
-use std::{fmt::Debug, sync::Arc};
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
-use kube::{Client, Resource, core::DeserializeGuard};
+use kube::core::DeserializeGuard;
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use stowage_api::snapshot::{
     VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent, VolumeSnapshot,
     VolumeSnapshotClass, VolumeSnapshotContent,
 };
 use stowage_service::{Health, Tasks};
-use stowage_sidecar::cluster::{store::Cached, watch::Watched};
+use stowage_sidecar::cluster::store::Cached;
+use stowage_sidecar::cluster::watch::Watched;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    content::Content,
-    others::{Claim, Class, NodeLabels, restoring},
-    request::{Kind, Request},
-};
+use crate::content::Content;
+use crate::others::{Claim, Class, NodeLabels, restoring};
+use crate::request::{Kind, Request};
 
 /// One watch for each of the two kinds.
 pub(crate) struct Both<T> {

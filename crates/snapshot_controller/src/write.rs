@@ -1,20 +1,16 @@
 //! Reads and writes of requests and contents. Patches name the uid: another object of the same name is left alone.
 
-use kube::{
-    Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions},
-};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions};
+use kube::{Api, Client};
 use serde_json::Value;
 use stowage_api::snapshot::{
     VolumeGroupSnapshot, VolumeGroupSnapshotContent, VolumeSnapshot, VolumeSnapshotContent,
 };
 use stowage_sidecar::json_patch::{self, Operations, PARAMS, same_object};
 
-use crate::{
-    content::Content,
-    failure::{Failure, explain},
-    request::{Kind, Request},
-};
+use crate::content::Content;
+use crate::failure::{Failure, explain};
+use crate::request::{Kind, Request};
 
 const REQUEST: &str = "the snapshot";
 const CONTENT: &str = "the content";

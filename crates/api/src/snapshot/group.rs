@@ -2,18 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::ObjectReference,
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, Time},
-};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DeletionPolicy, VolumeSnapshotError,
-    schema::{bound_object, label_selector},
-};
+use super::schema::{bound_object, label_selector};
+use super::{DeletionPolicy, VolumeSnapshotError};
 
 /// What a user asks for: one snapshot across several claims, or a name for one that already exists.
 #[derive(Clone, Debug, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,8 @@
 //! Objects as the API server sends them, read and written again.
 
 use kube_core::Resource;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;

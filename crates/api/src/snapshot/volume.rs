@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::ObjectReference,
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time},
-};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DeletionPolicy, VolumeSnapshotError, schema::bound_object};
+use super::schema::bound_object;
+use super::{DeletionPolicy, VolumeSnapshotError};
 
 /// What a user asks for: a snapshot of a claim, or a name for a snapshot that already exists.
 #[derive(Clone, Debug, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]

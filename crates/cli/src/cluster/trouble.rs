@@ -3,13 +3,12 @@
 //! Parse errors of kube carry excerpts of what they parsed. A kubeconfig and the answer of a login
 //! plugin contain secrets, so only the position of such an error is passed on.
 
-use std::{error::Error, io};
+use std::error::Error;
+use std::io;
 
 use anyhow::anyhow;
-use kube::{
-    client::AuthError,
-    config::{InClusterError, KubeconfigError},
-};
+use kube::client::AuthError;
+use kube::config::{InClusterError, KubeconfigError};
 
 use super::{Cluster, Origin};
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::{
-    core::v1::{Node, PersistentVolume},
-    storage::v1::{CSIDriver, CSINode, StorageClass},
-};
-use kube::{Api, Resource, api::ListParams};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
+use kube::api::ListParams;
+use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use super::version;

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::{core::v1::Node, storage::v1::CSIDriver};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::CSIDriver;
 use kube::ResourceExt;
 use serde::Serialize;
 

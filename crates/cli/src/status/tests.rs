@@ -1,20 +1,14 @@
 //! From facts to text: what a person sees for a given cluster.
 
-use k8s_openapi::{
-    api::{
-        core::v1::{Node, NodeCondition, NodeStatus},
-        storage::v1::{
-            CSIDriver, CSIDriverSpec, CSINode, CSINodeDriver, CSINodeSpec, StorageClass,
-        },
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
+use k8s_openapi::api::storage::v1::{
+    CSIDriver, CSIDriverSpec, CSINode, CSINodeDriver, CSINodeSpec, StorageClass,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{
-    facts::Facts,
-    report::{self, Ready},
-    table,
-};
+use super::facts::Facts;
+use super::report::{self, Ready};
+use super::table;
 
 fn meta(name: &str) -> ObjectMeta {
     ObjectMeta {

@@ -10,7 +10,9 @@ mod definitions;
 mod operator;
 mod status;
 
-use std::{fs, path::Path, sync::OnceLock};
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
 
 use devcluster::testing::ApiServer;
 use serde_json::Value;

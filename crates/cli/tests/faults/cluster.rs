@@ -1,31 +1,25 @@
 //! What a user and Kubernetes do with claims and attachments; patient with an API server that is away.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use k8s_openapi::api::{
-    coordination::v1::Lease,
-    core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim},
-    storage::v1::{StorageClass, VolumeAttachment},
-};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
-use stowage_api::snapshot::{
-    VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent,
-    names::{self, CONTROLLER_LEASE},
-};
+use stowage_api::snapshot::names::{self, CONTROLLER_LEASE};
+use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use stowage_service::{KubeArgs, client};
 use stowage_sidecar::journal::journal_name;
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-use crate::{
-    account::{AttachmentSeen, ClaimSeen, ContentSeen, Picture, SnapshotSeen, VolumeSeen},
-    line::{RESTORED, SIZE},
-    replica::Role,
-};
+use crate::account::{AttachmentSeen, ClaimSeen, ContentSeen, Picture, SnapshotSeen, VolumeSeen};
+use crate::line::{RESTORED, SIZE};
+use crate::replica::Role;
 
 /// Longer than anything takes: an API server that was away is found again by everybody within a minute.
 pub const PATIENCE: Duration = Duration::from_secs(120);

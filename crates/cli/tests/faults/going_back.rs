@@ -2,31 +2,30 @@
 //!
 //! Their provisioner knows claims, objects and the driver, and no journal: whatever has no object is lost to it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use stowage_csi::{
-    client::{ClientOptions, Connection},
-    metrics::ClientMetrics,
-    proto::csi::{
-        CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability,
-        controller_client::ControllerClient,
-        volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode},
-    },
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::metrics::ClientMetrics;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
+use stowage_csi::proto::csi::{
+    CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability,
 };
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
-use crate::{
-    account::{Picture, Wrong, lost_volumes},
-    cluster::{Cluster, create, delete},
-    plan::{LONGEST_WAIT, Moment, Round, Size, rounds},
-    replica::Role,
-    scenario::{Cast, half_done, no_intents, tear_down},
-    scene::{Fault, Scene},
-    shared,
-    size::Scale,
-};
+use crate::account::{Picture, Wrong, lost_volumes};
+use crate::cluster::{Cluster, create, delete};
+use crate::plan::{LONGEST_WAIT, Moment, Round, Size, rounds};
+use crate::replica::Role;
+use crate::scenario::{Cast, half_done, no_intents, tear_down};
+use crate::scene::{Fault, Scene};
+use crate::shared;
+use crate::size::Scale;
 
 const GIB: i64 = 1 << 30;
 

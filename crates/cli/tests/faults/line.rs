@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{
-    account::{ClaimExpected, Expected},
-    plan::Random,
-};
+use crate::account::{ClaimExpected, Expected};
+use crate::plan::Random;
 
 /// What all claims ask for at first.
 pub const SIZE: i64 = 1 << 30;

@@ -2,17 +2,13 @@
 
 use std::time::Duration;
 
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
-use crate::{
-    account::Picture,
-    cluster::{Cluster, PATIENCE, delete},
-    line::{End, LARGER, LARGEST, Line, restored},
-    plan::{Life, next_node},
-};
+use crate::account::Picture;
+use crate::cluster::{Cluster, PATIENCE, delete};
+use crate::line::{End, LARGER, LARGEST, Line, restored};
+use crate::plan::{Life, next_node};
 
 /// What a life needs to see.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! What the processes wrote about something.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 /// The last lines of each log in a directory that mention one of these words.
 pub fn lines_about(directory: &Path, words: &[String], most: usize) -> Vec<String> {

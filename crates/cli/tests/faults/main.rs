@@ -38,7 +38,10 @@ use std::time::Duration;
 
 use devcluster::testing::ControlPlane;
 
-use crate::{replica::Role, scenario::Scenario, scene::Fault, size::Scale};
+use crate::replica::Role;
+use crate::scenario::Scenario;
+use crate::scene::Fault;
+use crate::size::Scale;
 
 /// One for all scenarios but the one that stops it.
 async fn shared() -> &'static ControlPlane {

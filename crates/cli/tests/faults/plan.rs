@@ -1,6 +1,7 @@
 //! What is going to happen, decided before it does: the same seed makes the same plan.
 
-use std::{ops::Range, time::Duration};
+use std::ops::Range;
+use std::time::Duration;
 
 use crate::line::Line;
 

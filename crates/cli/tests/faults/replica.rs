@@ -1,11 +1,9 @@
 //! Roles of the binary as processes that can be killed.
 
-use std::{
-    fs::{self, OpenOptions},
-    path::PathBuf,
-    process::{Child, Command, ExitStatus, Stdio},
-    time::{Duration, Instant},
-};
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// Twice what the process allows itself.
 const LONGEST_END: Duration = Duration::from_secs(40);

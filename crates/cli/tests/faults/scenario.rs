@@ -3,20 +3,16 @@
 use std::time::Duration;
 
 use devcluster::testing::ControlPlane;
-use tokio::{
-    sync::watch,
-    task::JoinSet,
-    time::{sleep, timeout},
-};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
-use crate::{
-    account::{ClaimExpected, Expected, Wrong, lost_snapshots, lost_volumes},
-    cluster::{delete, insist, names_in},
-    line::SIZE,
-    lives::Witness,
-    plan::{Moment, Round, Size, rounds},
-    scene::{Fault, Scene, Setting},
-};
+use crate::account::{ClaimExpected, Expected, Wrong, lost_snapshots, lost_volumes};
+use crate::cluster::{delete, insist, names_in};
+use crate::line::SIZE;
+use crate::lives::Witness;
+use crate::plan::{Moment, Round, Size, rounds};
+use crate::scene::{Fault, Scene, Setting};
 
 /// The same faults, so many times.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,8 @@
 //! A driver, its sidecars and their part of a cluster, and what can happen to them.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use devcluster::testing::ControlPlane;
 use serde_json::json;
@@ -13,13 +11,11 @@ use stowage_csi::testing::{DriverProcess, Mishap, Moment as Side, Trouble};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use crate::{
-    account::{Expected, Storage, VolumeKept, Wrong, wrong},
-    cluster::{Cluster, PATIENCE},
-    logs::lines_about,
-    plan::{Moment, NODES, Random},
-    replica::{Replica, Role},
-};
+use crate::account::{Expected, Storage, VolumeKept, Wrong, wrong};
+use crate::cluster::{Cluster, PATIENCE};
+use crate::logs::lines_about;
+use crate::plan::{Moment, NODES, Random};
+use crate::replica::{Replica, Role};
 
 /// So many log lines are shown for each thing that is wrong.
 const LINES: usize = 8;

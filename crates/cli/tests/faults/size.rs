@@ -1,8 +1,13 @@
 //! How much is done: little in an ordinary test run, as much as `./x soak` says in its variables.
 
-use std::{env, str::FromStr, sync::OnceLock, time::Duration};
+use std::env;
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::time::Duration;
 
-use crate::{plan::Size, scenario::Scenario, scene::Setting};
+use crate::plan::Size;
+use crate::scenario::Scenario;
+use crate::scene::Setting;
 
 /// The size of all scenarios.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,9 @@
 //! Servers that say what they are told to.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    net::{TcpListener, TcpStream},
-    sync::Arc,
-    thread,
-};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
 
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use serde_json::{Value, json};

@@ -8,13 +8,11 @@
 
 mod canned;
 
-use std::{
-    fs,
-    net::TcpListener,
-    path::Path,
-    process::{Command, Output},
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -3,12 +3,10 @@
 use stowage_csi::proto::csi::{ControllerGetCapabilitiesRequest, GetCapacityRequest};
 
 use super::identity::is_known;
-use crate::{
-    capability::{ControllerRpc, Need, Service, controller_rpc_of},
-    case::{Case, Group},
-    check::{Checked, ask, ensure},
-    scene::Scene,
-};
+use crate::capability::{ControllerRpc, Need, Service, controller_rpc_of};
+use crate::case::{Case, Group};
+use crate::check::{Checked, ask, ensure};
+use crate::scene::Scene;
 
 pub(super) const CAPABILITIES: Group = Group {
     name: "ControllerGetCapabilities",

@@ -1,18 +1,16 @@
 //! `CreateVolume`.
 
-use stowage_csi::proto::csi::{
-    Volume, VolumeContentSource,
-    volume_content_source::{SnapshotSource, Type as Source, VolumeSource},
+use stowage_csi::proto::csi::volume_content_source::{
+    SnapshotSource, Type as Source, VolumeSource,
 };
+use stowage_csi::proto::csi::{Volume, VolumeContentSource};
 use tonic::Code;
 
 use super::modify::unknown_parameter;
-use crate::{
-    capability::{ControllerRpc, Need},
-    case::{Case, Group},
-    check::{Checked, Stop, describe, ensure, same},
-    scene::{Scene, exactly},
-};
+use crate::capability::{ControllerRpc, Need};
+use crate::case::{Case, Group};
+use crate::check::{Checked, Stop, describe, ensure, same};
+use crate::scene::{Scene, exactly};
 
 const SNAPSHOT: Need = Need::Controller(ControllerRpc::CreateDeleteSnapshot);
 const CLONE: Need = Need::Controller(ControllerRpc::CloneVolume);

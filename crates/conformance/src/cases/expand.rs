@@ -3,12 +3,10 @@
 use stowage_csi::proto::csi::ControllerExpandVolumeRequest;
 use tonic::Code;
 
-use crate::{
-    capability::{ControllerRpc, Need},
-    case::{Case, Group},
-    check::{Checked, same},
-    scene::{Scene, exactly},
-};
+use crate::capability::{ControllerRpc, Need};
+use crate::case::{Case, Group};
+use crate::check::{Checked, same};
+use crate::scene::{Scene, exactly};
 
 pub(super) const EXPAND: Group = Group {
     name: "ControllerExpandVolume",

@@ -7,12 +7,10 @@ use stowage_csi::proto::csi::{
 use tonic::Code;
 
 use super::identity::is_known;
-use crate::{
-    capability::{GroupRpc, Need, Service, group_rpc_of},
-    case::{Case, Group},
-    check::{Checked, ask, ensure},
-    scene::Scene,
-};
+use crate::capability::{GroupRpc, Need, Service, group_rpc_of};
+use crate::case::{Case, Group};
+use crate::check::{Checked, ask, ensure};
+use crate::scene::Scene;
 
 const SNAPSHOTS: &[Need] = &[Need::Group(GroupRpc::CreateDeleteGetVolumeGroupSnapshot)];
 

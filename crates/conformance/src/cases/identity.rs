@@ -1,18 +1,14 @@
 //! Who the driver is.
 
-use stowage_csi::{
-    name::{DriverName, LONGEST},
-    proto::csi::{
-        GetPluginCapabilitiesRequest, GetPluginInfoRequest, ProbeRequest, plugin_capability,
-    },
+use stowage_csi::name::{DriverName, LONGEST};
+use stowage_csi::proto::csi::{
+    GetPluginCapabilitiesRequest, GetPluginInfoRequest, ProbeRequest, plugin_capability,
 };
 
-use crate::{
-    capability::{Expansion, Service},
-    case::{Case, Group},
-    check::{Checked, ask, ensure, filled},
-    scene::Scene,
-};
+use crate::capability::{Expansion, Service};
+use crate::case::{Case, Group};
+use crate::check::{Checked, ask, ensure, filled};
+use crate::scene::Scene;
 
 pub(super) const IDENTITY: Group = Group {
     name: "Identity",

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 
 use stowage_csi::proto::csi::{DeleteSnapshotRequest, ListSnapshotsRequest};
 
-use crate::{
-    capability::{ControllerRpc, Need},
-    case::{Case, Group},
-    check::{Checked, ensure, same},
-    scene::{Scene, snapshot_ids},
-};
+use crate::capability::{ControllerRpc, Need};
+use crate::case::{Case, Group};
+use crate::check::{Checked, ensure, same};
+use crate::scene::{Scene, snapshot_ids};
 
 /// Needed by all cases that look at a snapshot of their own.
 const SNAPSHOTS: &[Need] = &[

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use stowage_csi::proto::csi::{ControllerModifyVolumeRequest, Volume};
 use tonic::Code;
 
-use crate::{
-    capability::{ControllerRpc, Need},
-    case::{Case, Group},
-    check::Checked,
-    scene::Scene,
-};
+use crate::capability::{ControllerRpc, Need};
+use crate::case::{Case, Group};
+use crate::check::Checked;
+use crate::scene::Scene;
 
 pub(super) const MODIFY: Group = Group {
     name: "ControllerModifyVolume",

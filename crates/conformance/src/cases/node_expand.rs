@@ -1,17 +1,14 @@
 //! `NodeExpandVolume`.
 
-use stowage_csi::proto::csi::{
-    ControllerExpandVolumeRequest, NodeExpandVolumeRequest, volume_capability::access_mode::Mode,
-};
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::{ControllerExpandVolumeRequest, NodeExpandVolumeRequest};
 use tonic::Code;
 
 use super::node_stats::NO_PATH;
-use crate::{
-    capability::{ControllerRpc, Need, NodeRpc},
-    case::{Case, Group},
-    check::Checked,
-    scene::{Scene, exactly},
-};
+use crate::capability::{ControllerRpc, Need, NodeRpc};
+use crate::case::{Case, Group};
+use crate::check::Checked;
+use crate::scene::{Scene, exactly};
 
 pub(super) const EXPAND: Group = Group {
     name: "NodeExpandVolume",

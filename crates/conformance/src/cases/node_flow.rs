@@ -2,12 +2,10 @@
 
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 
-use crate::{
-    capability::{ControllerRpc, Need, NodeRpc, Service},
-    case::{Case, Group},
-    check::{Checked, ensure},
-    scene::{Flow, Scene},
-};
+use crate::capability::{ControllerRpc, Need, NodeRpc, Service};
+use crate::case::{Case, Group};
+use crate::check::{Checked, ensure};
+use crate::scene::{Flow, Scene};
 
 pub(super) const FLOW: Group = Group {
     name: "Node flow",

@@ -3,12 +3,10 @@
 use stowage_csi::proto::csi::{NodeGetCapabilitiesRequest, NodeGetInfoRequest};
 
 use super::identity::is_known;
-use crate::{
-    capability::{Need, NodeRpc, Service, node_rpc_of},
-    case::{Case, Group},
-    check::{Checked, ask, ensure, filled},
-    scene::Scene,
-};
+use crate::capability::{Need, NodeRpc, Service, node_rpc_of};
+use crate::case::{Case, Group};
+use crate::check::{Checked, ask, ensure, filled};
+use crate::scene::Scene;
 
 const LONGEST_NODE_ID: usize = 256;
 

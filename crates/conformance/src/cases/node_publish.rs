@@ -1,17 +1,14 @@
 //! `NodePublishVolume` and `NodeUnpublishVolume`.
 
-use stowage_csi::proto::csi::{
-    NodePublishVolumeRequest, NodeUnpublishVolumeRequest, volume_capability::access_mode::Mode,
-};
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::{NodePublishVolumeRequest, NodeUnpublishVolumeRequest};
 use tonic::Code;
 
-use crate::{
-    capability::{ControllerRpc, Need, NodeRpc},
-    case::{Case, Group},
-    check::{Checked, ensure},
-    places::Found,
-    scene::Scene,
-};
+use crate::capability::{ControllerRpc, Need, NodeRpc};
+use crate::case::{Case, Group};
+use crate::check::{Checked, ensure};
+use crate::places::Found;
+use crate::scene::Scene;
 
 const CREATE_DELETE: Need = Need::Controller(ControllerRpc::CreateDeleteVolume);
 

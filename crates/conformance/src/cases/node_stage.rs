@@ -3,12 +3,10 @@
 use stowage_csi::proto::csi::{NodeStageVolumeRequest, NodeUnstageVolumeRequest};
 use tonic::Code;
 
-use crate::{
-    capability::{Need, NodeRpc},
-    case::{Case, Group},
-    check::Checked,
-    scene::Scene,
-};
+use crate::capability::{Need, NodeRpc};
+use crate::case::{Case, Group};
+use crate::check::Checked;
+use crate::scene::Scene;
 
 const STAGES: &[Need] = &[Need::Node(NodeRpc::StageUnstageVolume)];
 

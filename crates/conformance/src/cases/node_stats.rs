@@ -2,12 +2,10 @@
 
 use tonic::Code;
 
-use crate::{
-    capability::{ControllerRpc, Need, NodeRpc},
-    case::{Case, Group},
-    check::Checked,
-    scene::Scene,
-};
+use crate::capability::{ControllerRpc, Need, NodeRpc};
+use crate::case::{Case, Group};
+use crate::check::Checked;
+use crate::scene::Scene;
 
 /// Nothing is published there. Relative on purpose: a driver has to look and not only to compare.
 pub(super) const NO_PATH: &str = "some/path";

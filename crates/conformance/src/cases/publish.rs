@@ -3,12 +3,10 @@
 use stowage_csi::proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use tonic::Code;
 
-use crate::{
-    capability::{ControllerRpc, Need},
-    case::{Case, Group},
-    check::{Checked, Stop, same},
-    scene::Scene,
-};
+use crate::capability::{ControllerRpc, Need};
+use crate::case::{Case, Group};
+use crate::check::{Checked, Stop, same};
+use crate::scene::Scene;
 
 const PUBLISH_UNPUBLISH: Need = Need::Controller(ControllerRpc::PublishUnpublishVolume);
 const CREATE_DELETE: Need = Need::Controller(ControllerRpc::CreateDeleteVolume);

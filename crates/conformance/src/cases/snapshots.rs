@@ -3,12 +3,10 @@
 use stowage_csi::proto::csi::DeleteSnapshotRequest;
 use tonic::Code;
 
-use crate::{
-    capability::{ControllerRpc, Need},
-    case::{Case, Group},
-    check::{Checked, same},
-    scene::Scene,
-};
+use crate::capability::{ControllerRpc, Need};
+use crate::case::{Case, Group};
+use crate::check::{Checked, same};
+use crate::scene::Scene;
 
 const SNAPSHOT: Need = Need::Controller(ControllerRpc::CreateDeleteSnapshot);
 const VOLUME: Need = Need::Controller(ControllerRpc::CreateDeleteVolume);

@@ -5,12 +5,10 @@ use stowage_csi::proto::csi::{
 };
 use tonic::Code;
 
-use crate::{
-    capability::{ControllerRpc, Need, Service},
-    case::{Case, Group},
-    check::{Checked, ensure, same},
-    scene::Scene,
-};
+use crate::capability::{ControllerRpc, Need, Service};
+use crate::case::{Case, Group};
+use crate::check::{Checked, ensure, same};
+use crate::scene::Scene;
 
 const CREATE_DELETE: Need = Need::Controller(ControllerRpc::CreateDeleteVolume);
 

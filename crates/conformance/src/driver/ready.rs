@@ -1,16 +1,14 @@
 //! Waiting for a driver that starts.
 
-use std::{fmt, io, time::Duration};
+use std::time::Duration;
+use std::{fmt, io};
 
-use stowage_csi::{
-    client::Connection,
-    endpoint::Endpoint,
-    proto::csi::{ProbeRequest, identity_client::IdentityClient},
-};
-use tokio::{
-    net::UnixStream,
-    time::{Instant, sleep},
-};
+use stowage_csi::client::Connection;
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::proto::csi::ProbeRequest;
+use stowage_csi::proto::csi::identity_client::IdentityClient;
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep};
 use tonic::Code;
 
 use super::Sockets;

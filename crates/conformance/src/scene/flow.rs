@@ -3,16 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{
     NodePublishVolumeRequest, NodeStageVolumeRequest, Volume, VolumeCapability,
-    volume_capability::access_mode::Mode,
 };
 
 use super::Scene;
-use crate::{
-    capability::{ControllerRpc, Need, NodeRpc},
-    check::Checked,
-};
+use crate::capability::{ControllerRpc, Need, NodeRpc};
+use crate::check::Checked;
 
 /// A volume on its way.
 pub(crate) struct Flow {

@@ -6,11 +6,10 @@ use stowage_csi::proto::csi::{
     GetVolumeGroupSnapshotRequest, GetVolumeGroupSnapshotResponse,
 };
 
-use super::{Scene, ledger::Made};
-use crate::{
-    check::{Answer, ask},
-    secrets::SecretKind,
-};
+use super::Scene;
+use super::ledger::Made;
+use crate::check::{Answer, ask};
+use crate::secrets::SecretKind;
 
 impl Scene {
     pub(crate) async fn create_group_snapshot(

@@ -7,11 +7,10 @@ use stowage_csi::proto::csi::{
     NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
 };
 
-use super::{Scene, ledger::Made};
-use crate::{
-    check::{Answer, ask},
-    secrets::SecretKind,
-};
+use super::Scene;
+use super::ledger::Made;
+use crate::check::{Answer, ask};
+use crate::secrets::SecretKind;
 
 impl Scene {
     pub(crate) async fn node_stage(

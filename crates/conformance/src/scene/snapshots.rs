@@ -8,11 +8,11 @@ use stowage_csi::proto::csi::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::{Scene, ledger::Made, volumes::new_token};
-use crate::{
-    check::{Answer, Checked, Failure, ask, ensure, filled},
-    secrets::SecretKind,
-};
+use super::Scene;
+use super::ledger::Made;
+use super::volumes::new_token;
+use crate::check::{Answer, Checked, Failure, ask, ensure, filled};
+use crate::secrets::SecretKind;
 
 /// Between two questions whether a snapshot is ready.
 const PAUSE: Duration = Duration::from_millis(200);

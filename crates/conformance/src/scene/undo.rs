@@ -9,7 +9,8 @@ use stowage_csi::proto::csi::{
 use tokio::time::sleep;
 use tonic::Code;
 
-use super::{Scene, ledger::Made};
+use super::Scene;
+use super::ledger::Made;
 use crate::check::{Answer, Failure};
 
 /// A driver answers ABORTED while an earlier call still works on the volume, for instance one that took too long.

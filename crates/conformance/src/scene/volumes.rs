@@ -9,12 +9,11 @@ use stowage_csi::proto::csi::{
     ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, Volume,
 };
 
-use super::{Scene, at_least, ledger::Made};
-use crate::{
-    capability::{ControllerRpc, Need},
-    check::{Answer, Checked, Failure, ask, ensure, filled},
-    secrets::SecretKind,
-};
+use super::ledger::Made;
+use super::{Scene, at_least};
+use crate::capability::{ControllerRpc, Need};
+use crate::check::{Answer, Checked, Failure, ask, ensure, filled};
+use crate::secrets::SecretKind;
 
 impl Scene {
     /// A request that a driver must accept. Cases change it to ask for something else.

@@ -4,10 +4,8 @@ use stowage_conformance::{DriverError, Event, Outcome, RunError, conformance};
 use stowage_csi::testing::{Fault, Services};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    good::{options, run},
-    memory::{Served, Shape},
-};
+use crate::good::{options, run};
+use crate::memory::{Served, Shape};
 
 const SOON: Duration = Duration::from_millis(300);
 

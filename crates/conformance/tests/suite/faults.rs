@@ -8,10 +8,8 @@ use stowage_conformance::{Filter, Outcome};
 use stowage_csi::testing::Fault;
 
 use self::table::{FAULTS, REFUSALS};
-use crate::{
-    good::{options, run},
-    memory::Served,
-};
+use crate::good::{options, run};
+use crate::memory::Served;
 
 /// After these faults something must be left: the driver does not let go of it, or nobody knows its id.
 fn leaves_something(fault: Fault) -> bool {

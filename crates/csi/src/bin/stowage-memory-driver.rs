@@ -2,27 +2,21 @@
 //!
 //! Everything about it is in `stowage_csi::testing`.
 
-use std::{
-    error::Error,
-    fs::File,
-    io::{self, Read as _},
-    path::PathBuf,
-    sync::Mutex,
-    thread,
-    time::Duration,
-};
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use stowage_csi::{
-    endpoint::Endpoint,
-    proto::csi::controller_service_capability::rpc::Type as Can,
-    testing::{Expansion, MemoryDriver, Mishap, Profile, control},
-};
-use tokio::{
-    net::UnixListener,
-    signal::unix::{SignalKind, signal},
-    sync::oneshot,
-};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
+use stowage_csi::testing::{Expansion, MemoryDriver, Mishap, Profile, control};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 /// A CSI driver whose volumes are entries in a file.
 #[derive(Debug, Parser)]

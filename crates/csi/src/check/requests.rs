@@ -4,6 +4,7 @@ use super::{
     Check, ControllerRpc, NodeRpc, Rules, Violation, capabilities, capability, existing_path, map,
     name, node_id, not_negative, path, range, required, well_formed,
 };
+use crate::proto::csi::volume_content_source::Type as Source;
 use crate::proto::csi::{
     ControllerExpandVolumeRequest, ControllerGetVolumeRequest, ControllerModifyVolumeRequest,
     ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, CreateSnapshotRequest,
@@ -13,7 +14,7 @@ use crate::proto::csi::{
     GetVolumeGroupSnapshotRequest, ListSnapshotsRequest, ListVolumesRequest,
     NodeExpandVolumeRequest, NodeGetVolumeStatsRequest, NodePublishVolumeRequest,
     NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
-    ValidateVolumeCapabilitiesRequest, VolumeContentSource, volume_content_source::Type as Source,
+    ValidateVolumeCapabilitiesRequest, VolumeContentSource,
 };
 
 type Outcome = Result<(), Violation>;

@@ -1,6 +1,7 @@
 //! How secrets look in a log line. Used by the `Debug` code that the build script writes.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use std::fmt;
 
 use super::SERVICE_ACCOUNT_TOKENS;
 

@@ -10,17 +10,13 @@
 //! table of repeated headers stays in step, and no state has to be kept. Whatever is not understood passes through
 //! unchanged, for the HTTP/2 library to judge.
 
-use std::{
-    io,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, BytesMut};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::UnixStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
 use tonic::transport::server::Connected;
 
 /// What every HTTP/2 client sends first.

@@ -1,22 +1,15 @@
 //! The listening socket: who may connect, and what happens to a file that is in the way.
 
-use std::{
-    collections::hash_map::RandomState,
-    ffi::OsString,
-    fs,
-    hash::{BuildHasher as _, Hasher as _},
-    io,
-    os::unix::{
-        fs::{FileTypeExt as _, MetadataExt as _},
-        net::UnixListener,
-    },
-    path::{Path, PathBuf},
-};
+use std::collections::hash_map::RandomState;
+use std::ffi::OsString;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use rustix::{
-    fs::Mode,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
-};
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::endpoint::Endpoint;
 

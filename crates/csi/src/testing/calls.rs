@@ -1,10 +1,8 @@
 //! Who was called, how often, with what.
 
-use std::{
-    any::Any,
-    collections::{BTreeMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// So many requests of each RPC are kept: a benchmark makes thousands of calls.
 const KEPT: usize = 256;

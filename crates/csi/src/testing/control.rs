@@ -13,15 +13,16 @@
 //! The answer is `ok`, with a number if one was asked for, or `error` and why. What was set holds for every call that
 //! starts after the answer.
 
-use std::{fmt, io, str::FromStr, time::Duration};
+use std::str::FromStr;
+use std::time::Duration;
+use std::{fmt, io};
 
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{UnixListener, UnixStream},
-};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
 use tonic::Code;
 
-use super::{Fault, MemoryDriver, Mishap, Moment, Room, Trouble, driver::find_rpc};
+use super::driver::find_rpc;
+use super::{Fault, MemoryDriver, Mishap, Moment, Room, Trouble};
 use crate::metrics::code_label;
 
 /// The socket's name in the directory of the driver's state.

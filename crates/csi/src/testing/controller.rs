@@ -2,11 +2,13 @@
 
 use tonic::{Request, Response, Status};
 
-use super::{
-    Expansion, Fault, MemoryDriver,
-    fault::Faults,
-    state::{State, page},
-};
+use super::fault::Faults;
+use super::state::{State, page};
+use super::{Expansion, Fault, MemoryDriver};
+use crate::proto::csi::controller_server::Controller;
+use crate::proto::csi::controller_service_capability::rpc::Type as Can;
+use crate::proto::csi::controller_service_capability::{self, Rpc};
+use crate::proto::csi::validate_volume_capabilities_response::Confirmed;
 use crate::proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse,
     ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
@@ -19,10 +21,7 @@ use crate::proto::csi::{
     GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
     ListVolumesRequest, ListVolumesResponse, ValidateVolumeCapabilitiesRequest,
     ValidateVolumeCapabilitiesResponse, Volume, controller_get_volume_response,
-    controller_server::Controller,
-    controller_service_capability::{self, Rpc, rpc::Type as Can},
     list_snapshots_response, list_volumes_response,
-    validate_volume_capabilities_response::Confirmed,
 };
 
 type Answer<T> = Result<Response<T>, Status>;

@@ -1,33 +1,33 @@
 //! The driver itself: what it is told, what can be read from it, and what every call goes through.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status, service::Routes};
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
 
+use super::calls::Calls;
+use super::fault::Faults;
+use super::mishap::Mishaps;
+use super::profile::needed;
+use super::room::Rooms;
+use super::serving::Wire;
+use super::state::State;
 use super::{
     Access, Fault, KeptSnapshot, KeptVolume, Mishap, Profile, Publication, Room, Services, Serving,
-    calls::Calls, fault::Faults, mishap::Mishaps, profile::needed, room::Rooms, serving::Wire,
-    state::State,
 };
-use crate::{
-    check::{Check, Rules},
-    endpoint::Endpoint,
-    locks::VolumeLocks,
-    proto::{
-        METHODS,
-        csi::{
-            controller_server::ControllerServer, group_controller_server::GroupControllerServer,
-            identity_server::IdentityServer, node_server::NodeServer,
-        },
-    },
-    server::{Socket, SocketError},
-};
+use crate::check::{Check, Rules};
+use crate::endpoint::Endpoint;
+use crate::locks::VolumeLocks;
+use crate::proto::METHODS;
+use crate::proto::csi::controller_server::ControllerServer;
+use crate::proto::csi::group_controller_server::GroupControllerServer;
+use crate::proto::csi::identity_server::IdentityServer;
+use crate::proto::csi::node_server::NodeServer;
+use crate::server::{Socket, SocketError};
 
 /// A driver in memory. Clones are the same driver.
 #[derive(Clone)]

@@ -1,5 +1,11 @@
 //! Identity and the group controller.
 
+use crate::proto::csi::group_controller_server::GroupController;
+use crate::proto::csi::group_controller_service_capability::{self, Rpc, rpc};
+use crate::proto::csi::identity_server::Identity;
+use crate::proto::csi::plugin_capability::{
+    self, Service, VolumeExpansion, service, volume_expansion,
+};
 use crate::proto::csi::{
     CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotResponse,
     DeleteVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotResponse,
@@ -7,10 +13,6 @@ use crate::proto::csi::{
     GetPluginInfoResponse, GetVolumeGroupSnapshotRequest, GetVolumeGroupSnapshotResponse,
     GroupControllerGetCapabilitiesRequest, GroupControllerGetCapabilitiesResponse,
     GroupControllerServiceCapability, PluginCapability, ProbeRequest, ProbeResponse,
-    group_controller_server::GroupController,
-    group_controller_service_capability::{self, Rpc, rpc},
-    identity_server::Identity,
-    plugin_capability::{self, Service, VolumeExpansion, service, volume_expansion},
 };
 use tonic::{Request, Response, Status};
 

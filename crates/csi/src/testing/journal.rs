@@ -3,11 +3,9 @@
 //! A process that is killed loses nothing that it has written; only a crash of the machine would, and no test makes
 //! one. A record that was cut short by the kill was not answered either: it is left out, and overwritten.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 

@@ -1,9 +1,7 @@
 //! What can happen to calls: to all of an RPC, or to the next few.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tonic::{Code, Status};
 

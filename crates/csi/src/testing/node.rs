@@ -1,7 +1,15 @@
 //! The node service. A target path is a directory or a file, not a mount.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
+use crate::proto::csi::controller_service_capability::rpc::Type as Can;
+use crate::proto::csi::node_server::Node;
+use crate::proto::csi::node_service_capability::rpc::Type as NodeCan;
+use crate::proto::csi::node_service_capability::{self, Rpc};
+use crate::proto::csi::volume_capability::AccessType;
+use crate::proto::csi::volume_capability::access_mode::Mode;
+use crate::proto::csi::volume_usage::Unit;
 use crate::proto::csi::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest,
     NodeGetCapabilitiesResponse, NodeGetInfoRequest, NodeGetInfoResponse,
@@ -9,18 +17,11 @@ use crate::proto::csi::{
     NodePublishVolumeResponse, NodeServiceCapability, NodeStageVolumeRequest,
     NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
     NodeUnstageVolumeRequest, NodeUnstageVolumeResponse, Topology, VolumeUsage,
-    controller_service_capability::rpc::Type as Can,
-    node_server::Node,
-    node_service_capability::{self, Rpc, rpc::Type as NodeCan},
-    volume_capability::{AccessType, access_mode::Mode},
-    volume_usage::Unit,
 };
 use tonic::{Request, Response, Status};
 
-use super::{
-    Access, Fault, MemoryDriver,
-    state::{State, mode},
-};
+use super::state::{State, mode};
+use super::{Access, Fault, MemoryDriver};
 
 type Answer<T> = Result<Response<T>, Status>;
 

@@ -1,20 +1,16 @@
 //! A driver in memory in a process of its own, for tests that kill it.
 
-use std::{
-    io::{self, BufRead as _, BufReader, Write as _},
-    os::unix::net::UnixStream,
-    path::{Path, PathBuf},
-    process::{Child, Command as Program, Stdio},
-    sync::OnceLock,
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Program, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::{
-    Fault, MemoryDriver, Mishap, Profile,
-    control::{Command, SOCKET},
-    driver::rpc_named,
-};
+use super::control::{Command, SOCKET};
+use super::driver::rpc_named;
+use super::{Fault, MemoryDriver, Mishap, Profile};
 use crate::endpoint::Endpoint;
 
 const PROGRAM: &str = "stowage-memory-driver";

@@ -2,13 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    check::Rules,
-    proto::csi::{
-        controller_service_capability::rpc::Type as Can,
-        node_service_capability::rpc::Type as NodeCan,
-    },
-};
+use crate::check::Rules;
+use crate::proto::csi::controller_service_capability::rpc::Type as Can;
+use crate::proto::csi::node_service_capability::rpc::Type as NodeCan;
 
 const CONTROLLER: &[Can] = &[
     Can::CreateDeleteVolume,

@@ -1,24 +1,19 @@
 //! A driver's socket, whose connections can be broken.
 
-use std::{
-    io,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::StreamExt as _;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    task::JoinHandle,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::{service::Routes, transport::server::Connected};
+use tonic::service::Routes;
+use tonic::transport::server::Connected;
 
-use crate::{
-    metrics::ServerMetrics,
-    server::{MendedStream, ServeError, Shutdown, Socket, accept, serve_accepted},
-};
+use crate::metrics::ServerMetrics;
+use crate::server::{MendedStream, ServeError, Shutdown, Socket, accept, serve_accepted};
 
 /// What a socket offers beside Identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,9 @@ mod publications;
 mod snapshots;
 mod volumes;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
 
 use tonic::Status;
 

@@ -1,9 +1,7 @@
 use std::time::{Duration, Instant};
 
-use stowage_csi::{
-    proto::csi::{GetCapacityRequest, GetPluginInfoRequest, ProbeRequest},
-    testing::{Fault, Mishap, Moment, Trouble},
-};
+use stowage_csi::proto::csi::{GetCapacityRequest, GetPluginInfoRequest, ProbeRequest};
+use stowage_csi::testing::{Fault, Mishap, Moment, Trouble};
 use tonic::Code;
 
 use crate::scene::{GIB, Scene, volume};

@@ -1,13 +1,11 @@
-use stowage_csi::{
-    proto::csi::{
-        ControllerExpandVolumeRequest, ControllerModifyVolumeRequest, CreateVolumeRequest,
-        GetCapacityRequest, ListVolumesRequest, TopologyRequirement, VolumeContentSource,
-        controller_service_capability::rpc::Type as Can,
-        volume_capability::access_mode::Mode,
-        volume_content_source::{Type as Source, VolumeSource},
-    },
-    testing::{Profile, Room},
+use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::volume_content_source::{Type as Source, VolumeSource};
+use stowage_csi::proto::csi::{
+    ControllerExpandVolumeRequest, ControllerModifyVolumeRequest, CreateVolumeRequest,
+    GetCapacityRequest, ListVolumesRequest, TopologyRequirement, VolumeContentSource,
 };
+use stowage_csi::testing::{Profile, Room};
 use tonic::Code;
 
 use crate::scene::{GIB, Scene, text, volume, zone};

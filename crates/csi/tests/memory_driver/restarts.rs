@@ -1,9 +1,7 @@
 use std::io::Write as _;
 
-use stowage_csi::{
-    proto::csi::volume_capability::access_mode::Mode,
-    testing::{MemoryDriver, Profile},
-};
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::testing::{MemoryDriver, Profile};
 use tonic::Code;
 
 use crate::scene::{SOON, Scene};

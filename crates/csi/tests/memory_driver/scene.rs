@@ -1,20 +1,20 @@
 //! A driver, its socket, and requests.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use stowage_csi::{
-    client::{ClientOptions, Connection},
-    endpoint::Endpoint,
-    metrics::ClientMetrics,
-    proto::csi::{
-        CapacityRange, ControllerPublishVolumeRequest, CreateSnapshotRequest, CreateVolumeRequest,
-        DeleteVolumeRequest, Snapshot, Topology, Volume, VolumeCapability,
-        controller_client::ControllerClient,
-        identity_client::IdentityClient,
-        volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode},
-    },
-    testing::{MemoryDriver, Profile, Serving},
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::identity_client::IdentityClient;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
+use stowage_csi::proto::csi::{
+    CapacityRange, ControllerPublishVolumeRequest, CreateSnapshotRequest, CreateVolumeRequest,
+    DeleteVolumeRequest, Snapshot, Topology, Volume, VolumeCapability,
 };
+use stowage_csi::testing::{MemoryDriver, Profile, Serving};
 use tempfile::TempDir;
 use tonic::Status;
 

@@ -1,15 +1,13 @@
 use std::time::Duration;
 
+use stowage_csi::proto::csi::node_client::NodeClient;
 use stowage_csi::proto::csi::{
     CreateVolumeRequest, GetMetadataAllocatedRequest, NodeGetInfoRequest, ProbeRequest,
-    node_client::NodeClient,
 };
 use tonic::{Code, Request};
 
-use crate::{
-    driver::{SOON, Served, delete_request, log, seen},
-    raw::{Ended, RawClient, field},
-};
+use crate::driver::{SOON, Served, delete_request, log, seen};
+use crate::raw::{Ended, RawClient, field};
 
 const DELETE: &str = "/csi.v1.Controller/DeleteVolume";
 const ALLOCATED: &str = "/csi.v1.SnapshotMetadata/GetMetadataAllocated";

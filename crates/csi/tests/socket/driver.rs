@@ -1,34 +1,33 @@
 //! A driver for tests. The id in a call says what the call does.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, OnceLock},
-    time::Duration,
-};
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use prometheus_client::{encoding::text::encode, registry::Registry};
-use stowage_csi::{
-    client::{ClientOptions, Connection},
-    endpoint::Endpoint,
-    locks::VolumeLocks,
-    metrics::{ClientMetrics, ServerMetrics},
-    proto::csi::{
-        DeleteVolumeRequest, DeleteVolumeResponse, GetMetadataAllocatedRequest,
-        GetMetadataAllocatedResponse, ProbeRequest, ProbeResponse,
-        controller_client::ControllerClient,
-        controller_server::{Controller, ControllerServer},
-        identity_client::IdentityClient,
-        identity_server::{Identity, IdentityServer},
-        snapshot_metadata_client::SnapshotMetadataClient,
-        snapshot_metadata_server::{SnapshotMetadata, SnapshotMetadataServer},
-    },
-    server::{ServeError, Shutdown, Socket, serve},
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::locks::VolumeLocks;
+use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::controller_server::{Controller, ControllerServer};
+use stowage_csi::proto::csi::identity_client::IdentityClient;
+use stowage_csi::proto::csi::identity_server::{Identity, IdentityServer};
+use stowage_csi::proto::csi::snapshot_metadata_client::SnapshotMetadataClient;
+use stowage_csi::proto::csi::snapshot_metadata_server::{SnapshotMetadata, SnapshotMetadataServer};
+use stowage_csi::proto::csi::{
+    DeleteVolumeRequest, DeleteVolumeResponse, GetMetadataAllocatedRequest,
+    GetMetadataAllocatedResponse, ProbeRequest, ProbeResponse,
 };
+use stowage_csi::server::{ServeError, Shutdown, Socket, serve};
 use tempfile::TempDir;
-use tokio::{sync::Semaphore, task::JoinHandle};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status, service::Routes};
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// No test should wait longer than this for anything.

@@ -1,17 +1,11 @@
-use std::{
-    fs,
-    os::unix::{
-        fs::{FileTypeExt as _, PermissionsExt as _, symlink},
-        net::{UnixListener, UnixStream},
-    },
-    path::Path,
-};
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
 use rustix::fs::Mode;
-use stowage_csi::{
-    endpoint::Endpoint,
-    server::{Socket, SocketError},
-};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::server::{Socket, SocketError};
 
 use crate::driver::{endpoint_in, folder};
 

@@ -1,9 +1,7 @@
 //! Kubelets before 1.26 send the path of the socket as authority.
 
-use crate::{
-    driver::Served,
-    raw::{AUTHORITY, Ended, RawClient, field},
-};
+use crate::driver::Served;
+use crate::raw::{AUTHORITY, Ended, RawClient, field};
 
 async fn probe(client: &mut RawClient, authority: Vec<u8>) -> Ended {
     client

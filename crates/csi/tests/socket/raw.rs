@@ -1,10 +1,8 @@
 //! A gRPC caller made of bytes, for what no well-behaved client does: send a path as authority, or keep waiting
 //! after its own deadline.
 
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixStream,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;

@@ -1,14 +1,12 @@
 use std::time::{Duration, Instant};
 
 use prometheus_client::registry::Registry;
-use stowage_csi::{
-    client::{ClientOptions, Connection},
-    metrics::{ClientMetrics, ServerMetrics},
-    proto::csi::{
-        ProbeRequest, controller_client::ControllerClient, identity_client::IdentityClient,
-    },
-    server::{Shutdown, Socket, serve},
-};
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
+use stowage_csi::proto::csi::ProbeRequest;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::identity_client::IdentityClient;
+use stowage_csi::server::{Shutdown, Socket, serve};
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;

@@ -1,11 +1,8 @@
-use stowage_csi::{
-    metrics::ServerMetrics,
-    proto::registration::{
-        InfoRequest, RegistrationStatus, registration_client::RegistrationClient,
-    },
-    registration::{DriverRegistration, KubeletVerdict},
-    server::{Shutdown, Socket, serve},
-};
+use stowage_csi::metrics::ServerMetrics;
+use stowage_csi::proto::registration::registration_client::RegistrationClient;
+use stowage_csi::proto::registration::{InfoRequest, RegistrationStatus};
+use stowage_csi::registration::{DriverRegistration, KubeletVerdict};
+use stowage_csi::server::{Shutdown, Socket, serve};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 

@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
-use stowage_csi::proto::csi::{ProbeRequest, identity_client::IdentityClient};
+use stowage_csi::proto::csi::ProbeRequest;
+use stowage_csi::proto::csi::identity_client::IdentityClient;
 use tokio::net::UnixStream;
 use tonic::Code;
 

@@ -108,7 +108,8 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{Image, export, rootfs::Rootfs};
+    use crate::image::rootfs::Rootfs;
+    use crate::image::{Image, export};
 
     fn small_image() -> Image {
         let mut rootfs = Rootfs::default();

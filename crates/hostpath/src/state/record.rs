@@ -151,7 +151,8 @@ pub(super) fn parse<R: Record>(content: &[u8], key: &Key) -> Result<R, String> {
 }
 
 mod filesystem_name {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
     use stowage_csi::host::filesystem::FsKind;
 
     // Serde hands over a reference.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use clap::{ArgAction, builder::BoolishValueParser};
+use clap::ArgAction;
+use clap::builder::BoolishValueParser;
 use stowage_service::duration;
 
 use super::ArgsError;

@@ -1,18 +1,18 @@
 //! Compares attachments with what the driver says is attached, for drivers that can say.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use stowage_csi::proto::csi::ListVolumesRequest;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::{lanes::Lane, worker::Worker};
-use crate::{cluster::attachment::Attachment, driver_call};
+use super::lanes::Lane;
+use super::worker::Worker;
+use crate::cluster::attachment::Attachment;
+use crate::driver_call;
 
 /// Where the volumes of interest are attached: node ids by volume id.
 type Published = HashMap<String, HashSet<String>>;

@@ -2,8 +2,11 @@
 
 use tonic::Status;
 
-use super::{patch::Shown, step::Problem, write::WriteError};
-use crate::{driver_call, secrets::SecretError};
+use super::patch::Shown;
+use super::step::Problem;
+use super::write::WriteError;
+use crate::driver_call;
+use crate::secrets::SecretError;
 
 /// Why an attempt ended. All are tried again: no code of a driver proves that nothing was attached, and the same call
 /// again is always allowed.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    cluster::{Cluster, attachment::Attachment, store::Change, volume::Volume},
-    queue::{Backoff, Key, Queue},
-};
+use crate::cluster::Cluster;
+use crate::cluster::attachment::Attachment;
+use crate::cluster::store::Change;
+use crate::cluster::volume::Volume;
+use crate::queue::{Backoff, Key, Queue};
 
 /// Attaching and detaching have workers of their own: detaches that hang keep no pod from starting.
 #[derive(Clone)]

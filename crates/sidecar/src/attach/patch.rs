@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{
-    cluster::{
-        attachment::{Attachment, NODE_ID},
-        volume::Volume,
-    },
-    json_patch::{Operations, add_finalizer, remove_finalizer, same_object, set, set_annotation},
+use crate::cluster::attachment::{Attachment, NODE_ID};
+use crate::cluster::volume::Volume;
+use crate::json_patch::{
+    Operations, add_finalizer, remove_finalizer, same_object, set, set_annotation,
 };
 
 /// The API server takes no longer messages, and refuses the whole status otherwise.

@@ -8,16 +8,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::SecretReference;
 use stowage_csi::proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 
-use crate::{
-    access::{self, AccessError},
-    cluster::{
-        attachment::{Attachment, NODE_ID},
-        node::DriverNode,
-        volume::Volume,
-    },
-    driver::Driver,
-    role::sanitised,
-};
+use crate::access::{self, AccessError};
+use crate::cluster::attachment::{Attachment, NODE_ID};
+use crate::cluster::node::DriverNode;
+use crate::cluster::volume::Volume;
+use crate::driver::Driver;
+use crate::role::sanitised;
 
 /// What is the same for all attachments of a driver.
 #[derive(Clone, Debug)]

@@ -1,9 +1,7 @@
 //! One worker per attachment, although two queues know it: a volume must not be attached and detached at once.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::queue::{Key, Queue};
 

@@ -4,10 +4,8 @@
 //! regardless: by a person who removes finalizers, or by the API server, which decides to delete an object that has
 //! no finalizer and then deletes it although one was added in between.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::step::Detach;
 use crate::queue::Key;

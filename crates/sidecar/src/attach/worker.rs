@@ -1,31 +1,27 @@
 //! Does what was decided: one attempt for one attachment or volume at a time.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use kube::Client;
-use stowage_csi::{
-    client::Connection,
-    proto::csi::{ControllerUnpublishVolumeRequest, controller_client::ControllerClient},
-};
+use stowage_csi::client::Connection;
+use stowage_csi::proto::csi::ControllerUnpublishVolumeRequest;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
 
-use super::{
-    Setup,
-    failure::Failure,
-    lanes::{Lane, Lanes},
-    step::{Attach, Detach, Marks, Rules, Step, may_go, next_step},
-    turns::Turns,
-    unsure::Unsure,
-    write::{WriteError, Writer},
-};
-use crate::{
-    cluster::{Cluster, attachment::Attachment, node::DriverNode, volume::Volume},
-    queue::{Key, Verdict},
-    secrets,
-};
+use super::Setup;
+use super::failure::Failure;
+use super::lanes::{Lane, Lanes};
+use super::step::{Attach, Detach, Marks, Rules, Step, may_go, next_step};
+use super::turns::Turns;
+use super::unsure::Unsure;
+use super::write::{WriteError, Writer};
+use crate::cluster::Cluster;
+use crate::cluster::attachment::Attachment;
+use crate::cluster::node::DriverNode;
+use crate::cluster::volume::Volume;
+use crate::queue::{Key, Verdict};
+use crate::secrets;
 
 /// How often an object that changes under our hands is read again before it counts as a failure.
 const ROUNDS: u32 = 3;

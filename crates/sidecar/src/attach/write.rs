@@ -6,14 +6,10 @@ use std::collections::BTreeMap;
 use kube::{Api, Client};
 
 use super::patch::{self, Shown};
-use crate::{
-    cluster::{
-        attachment::Attachment,
-        volume::Volume,
-        wire::{WireAttachment, WireVolume},
-    },
-    json_patch::{self, Operations, PARAMS},
-};
+use crate::cluster::attachment::Attachment;
+use crate::cluster::volume::Volume;
+use crate::cluster::wire::{WireAttachment, WireVolume};
+use crate::json_patch::{self, Operations, PARAMS};
 
 const ATTACHMENTS: &str = "volumeattachments";
 const STATUS: &str = "volumeattachments/status";

@@ -1,19 +1,13 @@
 //! Whom the objects belong to: they go when it goes.
 
-use k8s_openapi::{
-    api::core::v1::Pod,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
-};
-use kube::{
-    Api, Client, Resource as _,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
-};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, Resource as _};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    args::{Capacity, Owner},
-    queue::Backoff,
-};
+use crate::args::{Capacity, Owner};
+use crate::queue::Backoff;
 
 /// Why the owner is not known.
 #[derive(Debug, thiserror::Error)]

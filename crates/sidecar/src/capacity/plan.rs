@@ -6,7 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 use stowage_csi::proto::csi::GetCapacityResponse;
 
-use crate::{intent::Segment, quantity, server::ALPHA};
+use crate::intent::Segment;
+use crate::quantity;
+use crate::server::ALPHA;
 
 const DRIVER_NAME: &str = "csi.storage.k8s.io/drivername";
 const MANAGED_BY: &str = "csi.storage.k8s.io/managed-by";

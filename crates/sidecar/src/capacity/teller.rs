@@ -1,34 +1,29 @@
 //! Asks the driver how much space there is, and writes it down where it has changed.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{
-    Api, ResourceExt as _,
-    api::{
-        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-        PostParams, Preconditions,
-    },
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    PostParams, Preconditions,
 };
+use kube::{Api, ResourceExt as _};
 use prometheus_client::metrics::gauge::Gauge;
-use stowage_csi::{
-    client::Connection,
-    proto::csi::{GetCapacityRequest, Topology, controller_client::ControllerClient},
-};
+use stowage_csi::client::Connection;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::{GetCapacityRequest, Topology};
 
 use super::plan::{self, Free, Spot};
-use crate::{
-    args::Capacity,
-    cluster::{Cluster, class::Class, volume::Volume},
-    driver_call,
-    intent::Segment,
-    provision::{Territory, Topologies},
-    queue::{Key, Queue, Verdict},
-    role::Context,
-};
+use crate::args::Capacity;
+use crate::cluster::Cluster;
+use crate::cluster::class::Class;
+use crate::cluster::volume::Volume;
+use crate::driver_call;
+use crate::intent::Segment;
+use crate::provision::{Territory, Topologies};
+use crate::queue::{Key, Queue, Verdict};
+use crate::role::Context;
 
 /// The key of all objects together: which there should be, and which are there.
 pub(super) const EVERYTHING: &str = "";

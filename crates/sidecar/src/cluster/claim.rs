@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{
-    store::{Cached, exact},
-    wire::{ClaimSpec, WireClaim},
-};
+use super::store::{Cached, exact};
+use super::wire::{ClaimSpec, WireClaim};
 use crate::quantity;
 
 /// Who is to provision a claim: written by kube-controller-manager, servers up to 1.21 know only the second spelling.

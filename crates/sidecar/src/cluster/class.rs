@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
 
-use super::{store::Cached, wire::WireClass};
+use super::store::Cached;
+use super::wire::WireClass;
 
 /// A StorageClass of this driver.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,20 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::{ObjectReference, SecretReference},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::api::core::v1::{ObjectReference, SecretReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stowage_api::snapshot::names::{
     ContentNames, GROUP_HANDLE, GROUP_SNAPSHOT, MANAGED_BY, SNAPSHOT,
 };
 
-use super::{
-    store::Cached,
-    wire::{
-        ContentSpec, ContentStatus, WireContent, WireGroupClass, WireGroupContent,
-        WireSnapshotClass,
-    },
+use super::store::Cached;
+use super::wire::{
+    ContentSpec, ContentStatus, WireContent, WireGroupClass, WireGroupContent, WireSnapshotClass,
 };
 
 /// Which of the two kinds.

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    store::Cached,
-    wire::{WireCsiNode, WireNode},
-};
+use super::store::Cached;
+use super::wire::{WireCsiNode, WireNode};
 
 /// A node on which this driver is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]

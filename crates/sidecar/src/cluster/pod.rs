@@ -2,7 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{store::Cached, wire::WirePod};
+use super::store::Cached;
+use super::wire::WirePod;
 
 /// A pod that has not ended and uses claims.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,12 +7,11 @@ use k8s_openapi::api::core::v1::{ObjectReference, SecretReference};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::{places::Places, source::CsiSource};
-use super::{
-    claim::MIGRATED_TO,
-    store::{Cached, exact},
-    wire::WireVolume,
-};
+pub(crate) use self::places::Places;
+pub(crate) use self::source::CsiSource;
+use super::claim::MIGRATED_TO;
+use super::store::{Cached, exact};
+use super::wire::WireVolume;
 use crate::quantity;
 
 /// Who made a volume, and therefore deletes it.

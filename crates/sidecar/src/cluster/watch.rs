@@ -1,22 +1,16 @@
 //! One watch, one store, any number of listeners.
 
-use std::{
-    collections::HashSet,
-    fmt::Debug,
-    pin::pin,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use futures::TryStreamExt as _;
-use kube::{
-    Api, Client, Resource,
-    runtime::{
-        WatchStreamExt as _,
-        utils::Backoff,
-        watcher::{self, DefaultBackoff, watcher},
-    },
-};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, DefaultBackoff, watcher};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use stowage_service::health::Check;
 use tokio::sync::watch;

@@ -3,12 +3,12 @@
 //! Everything else, `managedFields` above all, is skipped while decoding: it is never allocated. All fields are
 //! optional here, so that one odd object cannot stop a whole watch.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::{core::v1 as core, storage::v1 as storage},
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
-};
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::storage::v1 as storage;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
 use stowage_api::snapshot as snapshots;

@@ -5,11 +5,9 @@ use std::time::Duration;
 use stowage_service::client;
 
 use super::{Controller, ControllerError};
-use crate::{
-    driver_call,
-    journal::{Journal, JournalError, Sharing, journal_name},
-    server::{Server, ServerError},
-};
+use crate::driver_call;
+use crate::journal::{Journal, JournalError, Sharing, journal_name};
+use crate::server::{Server, ServerError};
 
 /// Pause before the API server is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
+use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Controller;
+use stowage_csi::proto::csi::group_controller_service_capability::rpc::Type as Group;
+use stowage_csi::proto::csi::node_service_capability::rpc::Type as Node;
+use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
+use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
 use stowage_csi::proto::csi::{
     ControllerGetCapabilitiesResponse, GetPluginCapabilitiesResponse,
     GroupControllerGetCapabilitiesResponse, NodeGetCapabilitiesResponse,
-    controller_service_capability::{self, rpc::Type as Controller},
-    group_controller_service_capability::{self, rpc::Type as Group},
-    node_service_capability::{self, rpc::Type as Node},
-    plugin_capability::{self, service::Type as Service, volume_expansion::Type as Expansion},
+    controller_service_capability, group_controller_service_capability, node_service_capability,
+    plugin_capability,
 };
 
 /// Everything a driver says it can do. What it did not say, or what we do not know, is not in it.

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use stowage_csi::{
-    client::{ClientOptions, Connection},
-    endpoint::Endpoint,
-    proto::csi::{
-        ControllerGetCapabilitiesRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest,
-        GroupControllerGetCapabilitiesRequest, NodeGetCapabilitiesRequest, ProbeRequest,
-        controller_client::ControllerClient, group_controller_client::GroupControllerClient,
-        identity_client::IdentityClient, node_client::NodeClient,
-    },
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::group_controller_client::GroupControllerClient;
+use stowage_csi::proto::csi::identity_client::IdentityClient;
+use stowage_csi::proto::csi::node_client::NodeClient;
+use stowage_csi::proto::csi::{
+    ControllerGetCapabilitiesRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest,
+    GroupControllerGetCapabilitiesRequest, NodeGetCapabilitiesRequest, ProbeRequest,
 };
 use stowage_service::health::Check;
 use tokio::time::sleep;

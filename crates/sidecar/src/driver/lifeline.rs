@@ -4,11 +4,14 @@
 //! end is seen at once and without asking the driver anything. It speaks HTTP/2, because a gRPC server hangs up on a
 //! peer that stays silent.
 
-use std::{io, time::Duration};
+use std::io;
+use std::time::Duration;
 
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use stowage_csi::endpoint::Endpoint;
-use tokio::{net::UnixStream, time::timeout};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
 
 /// An idle connection to one incarnation of the driver.
 pub(super) struct Lifeline(BoxFuture<'static, ()>);

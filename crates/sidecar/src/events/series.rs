@@ -1,10 +1,8 @@
 //! What was said how often, and what to write next. Decides; never writes.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;

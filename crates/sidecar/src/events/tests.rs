@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{
-    Mood, Note,
-    series::{Job, Outcome, Series, WINDOW},
-};
+use super::series::{Job, Outcome, Series, WINDOW};
+use super::{Mood, Note};
 
 const SECOND: Duration = Duration::from_secs(1);
 

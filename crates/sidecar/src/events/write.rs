@@ -2,21 +2,15 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::core::v1::{Event, EventSource},
-    apimachinery::pkg::apis::meta::v1::Time,
-};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
-};
+use k8s_openapi::api::core::v1::{Event, EventSource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{
-    Mood, Note,
-    series::{Job, Outcome},
-};
+use super::series::{Job, Outcome};
+use super::{Mood, Note};
 
 /// After this a request is given up.
 const PATIENCE: Duration = Duration::from_secs(10);

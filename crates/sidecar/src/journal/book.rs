@@ -1,6 +1,7 @@
 //! The entries of a journal, what they share, and how much room they take.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::document::{self, Row, Table, Unreadable};
 use crate::intent::Intent;

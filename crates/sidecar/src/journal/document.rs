@@ -9,14 +9,16 @@
 //! What many entries have in common is stored once, under a hash of its own text. Any change of the format is a new
 //! version: a program that ignored half of an entry would make another call than the one that was under way.
 
-use std::{collections::HashMap, fmt::Write as _, sync::Arc};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::{
-    cluster::volume::ClaimKey,
-    intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Secrets, Segment, Source},
+use crate::cluster::volume::ClaimKey;
+use crate::intent::{
+    AttributesClass, ClassFacts, FrozenTopology, Intent, Secrets, Segment, Source,
 };
 
 const VERSION: u32 = 1;

@@ -1,6 +1,8 @@
 //! What goes wrong with a journal.
 
-use std::{error::Error as _, iter, sync::Arc};
+use std::error::Error as _;
+use std::iter;
+use std::sync::Arc;
 
 use super::document::Unreadable;
 

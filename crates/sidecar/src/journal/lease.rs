@@ -1,19 +1,20 @@
 //! The Lease that holds a journal: read, created, updated. Never patched: upstream's roles allow no more.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff::Timestamp,
-};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
 use tokio::time::timeout;
 
-use super::{JournalError, book::Book, document::Unreadable, error::plain};
+use super::JournalError;
+use super::book::Book;
+use super::document::Unreadable;
+use super::error::plain;
 
 /// Where the journal is in the Lease.
 const CONTENT: &str = "stowage.dev/intents";

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
-use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use stowage_service::Metrics;
 
 use super::book::Book;

@@ -1,17 +1,14 @@
 //! Who waits for what, and what to write next. Decides; never writes.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    mem,
-    time::Duration,
-};
+use std::collections::{BTreeSet, VecDeque};
+use std::mem;
+use std::time::Duration;
 
-use tokio::{sync::oneshot, time::Instant};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-use super::{
-    JournalError,
-    book::{Book, Kept},
-};
+use super::JournalError;
+use super::book::{Book, Kept};
 
 /// How long drops wait for company: an entry too many costs nothing but room.
 const LAZY: Duration = Duration::from_secs(1);

@@ -1,22 +1,21 @@
 //! The parts that need no API server.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::SecretReference;
-use tokio::{
-    sync::oneshot::{Receiver, error::TryRecvError},
-    time::Instant,
-};
+use tokio::sync::oneshot::Receiver;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::time::Instant;
 
-use super::{
-    JournalError,
-    book::{Book, Kept},
-    document::{Unreadable, decode},
-    state::{Desk, Due},
-};
-use crate::{
-    cluster::volume::ClaimKey,
-    intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Secrets, Segment, Source},
+use super::JournalError;
+use super::book::{Book, Kept};
+use super::document::{Unreadable, decode};
+use super::state::{Desk, Due};
+use crate::cluster::volume::ClaimKey;
+use crate::intent::{
+    AttributesClass, ClassFacts, FrozenTopology, Intent, Secrets, Segment, Source,
 };
 
 type Answer = Receiver<Result<(), JournalError>>;

@@ -1,11 +1,14 @@
 //! The one task that writes the journal.
 
-use std::{error::Error as _, time::Duration};
+use std::error::Error as _;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{JournalError, Shared, Sharing, lease::IntentLease, state::Due};
+use super::lease::IntentLease;
+use super::state::Due;
+use super::{JournalError, Shared, Sharing};
 
 /// Between the beginnings of two writes: under load each write serves more entries, and a single claim waits for none.
 const PACE: Duration = Duration::from_millis(10);
@@ -201,10 +204,14 @@ mod tests {
 
     use kube::{Client, Config};
     use stowage_service::Metrics;
-    use tokio::{sync::Notify, time::timeout};
+    use tokio::sync::Notify;
+    use tokio::time::timeout;
 
     use super::*;
-    use crate::journal::{LIMIT, book::Book, metrics::JournalMetrics, state::Desk};
+    use crate::journal::LIMIT;
+    use crate::journal::book::Book;
+    use crate::journal::metrics::JournalMetrics;
+    use crate::journal::state::Desk;
 
     /// A server that nobody asks.
     fn lease() -> IntentLease {

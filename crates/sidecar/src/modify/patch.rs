@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::step::{MODIFY_ERROR, MODIFYING, Progress, Stage};
-use crate::{cluster::volume::Volume, objects};
+use crate::cluster::volume::Volume;
+use crate::objects;
 
 /// The class is missing. `None`: the claim says so already.
 pub(super) fn pending(claim: &Progress, target: &str) -> Option<Value> {
@@ -119,7 +120,8 @@ fn write(
 
 #[cfg(test)]
 mod tests {
-    use super::{super::step::Begun, *};
+    use super::super::step::Begun;
+    use super::*;
 
     #[test]
     fn what_a_claim_says_already_is_not_written_again() {

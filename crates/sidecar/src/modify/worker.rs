@@ -2,35 +2,29 @@
 //!
 //! The order: mark the claim with the class to reach, call the driver, write the volume's object, write the claim.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
-use stowage_csi::{
-    client::Connection,
-    metrics::code_label,
-    proto::csi::{ControllerModifyVolumeRequest, controller_client::ControllerClient},
-};
+use stowage_csi::client::Connection;
+use stowage_csi::metrics::code_label;
+use stowage_csi::proto::csi::ControllerModifyVolumeRequest;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
 use tonic::{Code, Status};
 
-use super::{
-    patch,
-    step::{Progress, Step, next_step},
-};
-use crate::{
-    attributes_class::{self, ClassError},
-    cluster::{claim::Claim, volume::Volume},
-    driver_call,
-    events::Events,
-    objects::{ObjectError, Objects},
-    provision::Territory,
-    queue::{Key, Verdict},
-    role::Context,
-    secrets::{self, SecretError},
-};
+use super::patch;
+use super::step::{Progress, Step, next_step};
+use crate::attributes_class::{self, ClassError};
+use crate::cluster::claim::Claim;
+use crate::cluster::volume::Volume;
+use crate::driver_call;
+use crate::events::Events;
+use crate::objects::{ObjectError, Objects};
+use crate::provision::Territory;
+use crate::queue::{Key, Verdict};
+use crate::role::Context;
+use crate::secrets::{self, SecretError};
 
 /// How often to look whether a class that is missing has appeared.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);

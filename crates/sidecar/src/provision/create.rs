@@ -10,36 +10,28 @@ mod undo;
 
 pub(crate) use self::gate::Gate;
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, HashSet};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use stowage_csi::{client::Connection, proto::csi::controller_client::ControllerClient};
-use tokio::{sync::Semaphore, time::timeout};
+use stowage_csi::client::Connection;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    metrics::ProvisionMetrics,
-    object,
-    plan::{Places, Planner, Refusal, volume_name},
-    selected_node,
-};
-use crate::{
-    cluster::{
-        claim::{Claim, claim_reference},
-        class::Class,
-    },
-    driver_call,
-    intent::{Intent, Source},
-    journal::JournalError,
-    queue::{Key, Verdict},
-    role::Context,
-    secrets,
-};
+use super::metrics::ProvisionMetrics;
+use super::plan::{Places, Planner, Refusal, volume_name};
+use super::{object, selected_node};
+use crate::cluster::claim::{Claim, claim_reference};
+use crate::cluster::class::Class;
+use crate::intent::{Intent, Source};
+use crate::journal::JournalError;
+use crate::queue::{Key, Verdict};
+use crate::role::Context;
+use crate::{driver_call, secrets};
 
 /// How long a claim waits for the journal before it says so.
 const PATIENCE_WITH_JOURNAL: Duration = Duration::from_secs(5);

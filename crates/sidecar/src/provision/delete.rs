@@ -1,27 +1,24 @@
 //! Deletes volumes that nobody claims any more, and guards the objects of those that exist.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, SecretReference};
-use kube::{
-    Api,
-    api::{DeleteParams, Preconditions},
-};
-use stowage_csi::proto::csi::{DeleteVolumeRequest, controller_client::ControllerClient};
+use kube::Api;
+use kube::api::{DeleteParams, Preconditions};
+use stowage_csi::proto::csi::DeleteVolumeRequest;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
 
-use super::{
-    metrics::ProvisionMetrics, parameters::Parameters, templates::Filling, territory::Territory,
-};
-use crate::{
-    cluster::{
-        volume::{DELETION_PROTECTION, DeletionSecret, Phase, Reclaim, Volume},
-        wire::WireVolume,
-    },
-    driver_call, finalizer,
-    queue::Verdict,
-    role::Context,
-    secrets,
-};
+use super::metrics::ProvisionMetrics;
+use super::parameters::Parameters;
+use super::templates::Filling;
+use super::territory::Territory;
+use crate::cluster::volume::{DELETION_PROTECTION, DeletionSecret, Phase, Reclaim, Volume};
+use crate::cluster::wire::WireVolume;
+use crate::queue::Verdict;
+use crate::role::Context;
+use crate::{driver_call, finalizer, secrets};
 
 /// The worker on volumes.
 pub(crate) struct Deleter {

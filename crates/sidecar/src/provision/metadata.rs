@@ -4,10 +4,8 @@
 //! a newer server's fields must not be lost on the way.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{
-    Api, Client, Resource,
-    api::{ApiResource, DynamicObject, PostParams},
-};
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::{Api, Client, Resource};
 
 /// How often an object that changed under our hands is read again.
 const ATTEMPTS: usize = 5;

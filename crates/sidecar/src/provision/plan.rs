@@ -1,29 +1,28 @@
 //! From a claim to an intent: everything that can be wrong with a claim or its class is found here, before anything
 //! is sent to the driver.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, ResourceExt as _};
 
-use super::{
-    parameters::{ParameterError, Parameters},
-    source::{self, SourceError},
-    templates::Filling,
-    topology::{Topologies, TopologyError, Wish},
-};
-use crate::{
-    access::{self, AccessError},
-    args::Settings,
-    attributes_class,
-    cluster::{claim::Claim, class::Class, volume::ClaimKey},
-    intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Segment},
-    journal::JournalError,
-    quantity::{self, QuantityError},
-    role::Context,
-    secret_template::TemplateError,
-    secrets::SecretError,
-};
+use super::parameters::{ParameterError, Parameters};
+use super::source::{self, SourceError};
+use super::templates::Filling;
+use super::topology::{Topologies, TopologyError, Wish};
+use crate::access::{self, AccessError};
+use crate::args::Settings;
+use crate::attributes_class;
+use crate::cluster::claim::Claim;
+use crate::cluster::class::Class;
+use crate::cluster::volume::ClaimKey;
+use crate::intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Segment};
+use crate::journal::JournalError;
+use crate::quantity::{self, QuantityError};
+use crate::role::Context;
+use crate::secret_template::TemplateError;
+use crate::secrets::SecretError;
 
 /// Why a claim cannot be provisioned now. Nothing was sent to the driver.
 #[derive(Debug, thiserror::Error)]

@@ -3,19 +3,15 @@
 //! A claim keeps its finalizer until somebody deletes it; a snapshot loses it with the last claim that waits for it.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{
-    Api, ResourceExt as _,
-    api::{ListParams, PartialObjectMeta},
-};
+use kube::api::{ListParams, PartialObjectMeta};
+use kube::{Api, ResourceExt as _};
 use stowage_api::snapshot::VolumeSnapshot;
 
 use super::metadata::{self, Which, add_finalizer, remove_finalizer};
-use crate::{
-    cluster::claim::{CLONING_PROTECTION, Claim, DataSource, Original},
-    driver_call,
-    queue::{Queue, Verdict},
-    role::Context,
-};
+use crate::cluster::claim::{CLONING_PROTECTION, Claim, DataSource, Original};
+use crate::driver_call;
+use crate::queue::{Queue, Verdict};
+use crate::role::Context;
 
 /// Keeps a snapshot that is being restored, as upstream's provisioner does from 6.0 on.
 const SNAPSHOT_PROTECTION: &str =

@@ -5,12 +5,10 @@ use kube::{Api, ResourceExt as _};
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 use super::protection;
-use crate::{
-    cluster::claim::{Claim, DataSource, SNAPSHOT_GROUP},
-    intent::Source,
-    quantity,
-    role::Context,
-};
+use crate::cluster::claim::{Claim, DataSource, SNAPSHOT_GROUP};
+use crate::intent::Source;
+use crate::quantity;
+use crate::role::Context;
 
 /// Set by an administrator who knows that the content can be read in the other mode.
 const ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::SecretReference;
 
-use crate::{
-    intent::Secrets,
-    secret_template::{SecretTemplate, TemplateError},
-};
+use crate::intent::Secrets;
+use crate::secret_template::{SecretTemplate, TemplateError};
 
 /// The secrets of a volume's whole life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

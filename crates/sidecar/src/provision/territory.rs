@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use stowage_csi::proto::csi::{NodeGetInfoRequest, node_client::NodeClient};
+use stowage_csi::proto::csi::NodeGetInfoRequest;
+use stowage_csi::proto::csi::node_client::NodeClient;
 use tokio_util::sync::CancellationToken;
 
-use crate::{cluster::volume::Volume, driver_call, intent::Segment, role::Context};
+use crate::cluster::volume::Volume;
+use crate::driver_call;
+use crate::intent::Segment;
+use crate::role::Context;
 
 /// Pause before a driver that does not say where its node is is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);

@@ -1,21 +1,15 @@
 //! Where a volume may be made: the segments of the cluster as the driver tells them apart.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use stowage_csi::proto::csi::{Topology, TopologyRequirement};
 
-use crate::{
-    cluster::{
-        Cluster,
-        store::{Cached, Change},
-        watch::Watched,
-    },
-    intent::{FrozenTopology, Segment},
-};
+use crate::cluster::Cluster;
+use crate::cluster::store::{Cached, Change};
+use crate::cluster::watch::Watched;
+use crate::intent::{FrozenTopology, Segment};
 
 /// The segments of the cluster, worked out anew only after a node changed.
 #[derive(Clone)]

@@ -3,10 +3,11 @@
 use tonic::Status;
 
 use super::step::{Refusal, TooSmall};
-use crate::{
-    access::AccessError, driver_call, objects::ObjectError, quantity::QuantityError,
-    secrets::SecretError,
-};
+use crate::access::AccessError;
+use crate::driver_call;
+use crate::objects::ObjectError;
+use crate::quantity::QuantityError;
+use crate::secrets::SecretError;
 
 /// Why a claim does not have its new size yet.
 #[derive(Debug, thiserror::Error)]

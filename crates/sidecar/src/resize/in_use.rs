@@ -3,21 +3,20 @@
 //! Pods are watched only while there are such claims: on a large cluster they are by far the largest kind, and most
 //! drivers never need to know of them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use kube::Client;
 use stowage_service::Health;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{
-    cluster::{claim::Claim, pod::Pod, store::Change, watch::Watched},
-    queue::{Key, Queue},
-};
+use crate::cluster::claim::Claim;
+use crate::cluster::pod::Pod;
+use crate::cluster::store::Change;
+use crate::cluster::watch::Watched;
+use crate::queue::{Key, Queue};
 
 /// How long the list of pods may take before the driver is simply asked again.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -4,17 +4,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    progress::{
-        CONTROLLER_RESIZE_ERROR, FILE_SYSTEM_RESIZE_PENDING, NODE_EXPANSION_NOT_REQUIRED, Progress,
-        RESIZE_CONDITIONS, RESIZING, Stage,
-    },
-    step::Grown,
+use super::progress::{
+    CONTROLLER_RESIZE_ERROR, FILE_SYSTEM_RESIZE_PENDING, NODE_EXPANSION_NOT_REQUIRED, Progress,
+    RESIZE_CONDITIONS, RESIZING, Stage,
 };
-use crate::{
-    cluster::volume::{PRE_RESIZE_CAPACITY, Volume},
-    events, objects, quantity,
-};
+use super::step::Grown;
+use crate::cluster::volume::{PRE_RESIZE_CAPACITY, Volume};
+use crate::{events, objects, quantity};
 
 const NODE_MUST_FOLLOW: &str =
     "Waiting for user to (re-)start a pod to finish file system resize of volume on node.";

@@ -1,9 +1,8 @@
 //! How far the expansion of a claim has come, as its status says. Pure.
 
-use crate::{
-    cluster::{claim::NODE_RESIZE_INFEASIBLE, wire::WireClaim},
-    quantity::{self, QuantityError},
-};
+use crate::cluster::claim::NODE_RESIZE_INFEASIBLE;
+use crate::cluster::wire::WireClaim;
+use crate::quantity::{self, QuantityError};
 
 /// Condition types of expansion.
 pub(super) const RESIZING: &str = "Resizing";

@@ -9,13 +9,11 @@ use stowage_csi::proto::csi::{
 use tonic::Code;
 
 use super::progress::{FILE_SYSTEM_RESIZE_PENDING, Progress, Stage};
-use crate::{
-    access::{self, AccessError},
-    args::Settings,
-    cluster::volume::Volume,
-    driver::{Capabilities, Driver},
-    driver_call,
-};
+use crate::access::{self, AccessError};
+use crate::args::Settings;
+use crate::cluster::volume::Volume;
+use crate::driver::{Capabilities, Driver};
+use crate::driver_call;
 
 /// What is the same for all claims of a driver.
 #[derive(Clone, Debug)]

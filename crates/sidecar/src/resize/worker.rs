@@ -3,36 +3,30 @@
 //! The order: mark the claim with the size to reach, call the driver, write the volume's object, write the claim.
 //! Whoever dies in between leaves a claim that asks for more than it has; the same call is made again.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kube::Client;
 use serde_json::Value;
-use stowage_csi::{client::Connection, proto::csi::controller_client::ControllerClient};
+use stowage_csi::client::Connection;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
 
-use super::{
-    failure::Failure,
-    in_use::InUse,
-    patch::{self, Record},
-    progress::{Progress, Stage},
-    step::{self, Fate, Grown, Refusal, Rules, Step, next_step},
-};
-use crate::{
-    cluster::{Cluster, claim::Claim, volume::Volume},
-    events::Events,
-    objects::{ObjectError, Objects},
-    provision::Territory,
-    quantity,
-    queue::{Key, Queue, Verdict},
-    role::Context,
-    secrets,
-};
+use super::failure::Failure;
+use super::in_use::InUse;
+use super::patch::{self, Record};
+use super::progress::{Progress, Stage};
+use super::step::{self, Fate, Grown, Refusal, Rules, Step, next_step};
+use crate::cluster::Cluster;
+use crate::cluster::claim::Claim;
+use crate::cluster::volume::Volume;
+use crate::events::Events;
+use crate::objects::{ObjectError, Objects};
+use crate::provision::Territory;
+use crate::queue::{Key, Queue, Verdict};
+use crate::role::Context;
+use crate::{quantity, secrets};
 
 /// How often a claim that changes under our hands is read again before it counts as a failure.
 const ROUNDS: u32 = 3;

@@ -1,24 +1,23 @@
 //! The calls to the driver, for both kinds of content, and what its answers become in the status.
 
-use std::{collections::BTreeMap, time::SystemTime};
+use std::collections::BTreeMap;
+use std::time::SystemTime;
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use stowage_csi::{
-    client::Connection,
-    proto::csi::{
-        CreateSnapshotRequest, CreateVolumeGroupSnapshotRequest, DeleteSnapshotRequest,
-        DeleteVolumeGroupSnapshotRequest, GetSnapshotRequest, GetVolumeGroupSnapshotRequest,
-        ListSnapshotsRequest, Snapshot, VolumeGroupSnapshot, controller_client::ControllerClient,
-        group_controller_client::GroupControllerClient,
-    },
+use stowage_csi::client::Connection;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::group_controller_client::GroupControllerClient;
+use stowage_csi::proto::csi::{
+    CreateSnapshotRequest, CreateVolumeGroupSnapshotRequest, DeleteSnapshotRequest,
+    DeleteVolumeGroupSnapshotRequest, GetSnapshotRequest, GetVolumeGroupSnapshotRequest,
+    ListSnapshotsRequest, Snapshot, VolumeGroupSnapshot,
 };
 
 use super::failure::Failure;
-use crate::{
-    cluster::content::{Content, Kind},
-    driver::Capabilities,
-};
+use crate::cluster::content::{Content, Kind};
+use crate::driver::Capabilities;
 
 /// Secrets, or parameters.
 pub(super) type Strings = BTreeMap<String, String>;

@@ -2,8 +2,11 @@
 
 use tonic::{Code, Status};
 
-use super::{parameters::ParameterError, write::WriteError};
-use crate::{cluster::content::Kind, driver_call, secrets::SecretError};
+use super::parameters::ParameterError;
+use super::write::WriteError;
+use crate::cluster::content::Kind;
+use crate::driver_call;
+use crate::secrets::SecretError;
 
 /// Why an attempt ended. All are tried again.
 #[derive(Debug, thiserror::Error)]

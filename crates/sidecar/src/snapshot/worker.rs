@@ -1,28 +1,23 @@
 //! Does what was decided: one attempt for one content at a time.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kube::Client;
 
-use super::{
-    calls::{Calls, Found, Strings},
-    failure::{Attempt, Failure},
-    parameters,
-    step::{Step, next_step},
-    write::{WriteError, Writer},
-};
-use crate::{
-    args::Naming,
-    cluster::{
-        Cluster,
-        content::{Content, Kind, SnapshotClass},
-    },
-    events::Events,
-    queue::{Key, Verdict},
-    role::Context,
-    secret_template::PREFIX,
-    secrets,
-};
+use super::calls::{Calls, Found, Strings};
+use super::failure::{Attempt, Failure};
+use super::parameters;
+use super::step::{Step, next_step};
+use super::write::{WriteError, Writer};
+use crate::args::Naming;
+use crate::cluster::Cluster;
+use crate::cluster::content::{Content, Kind, SnapshotClass};
+use crate::events::Events;
+use crate::queue::{Key, Verdict};
+use crate::role::Context;
+use crate::secret_template::PREFIX;
+use crate::secrets;
 
 /// How many steps one attempt may take. Each brings the content forward, so that more means somebody works against
 /// us.

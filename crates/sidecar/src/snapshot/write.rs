@@ -1,24 +1,17 @@
 //! Reads and writes of contents, and what the API server's answers mean. Upstream's role allows `get` and `patch`.
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ApiResource, DynamicObject};
+use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use stowage_api::snapshot::{
-    VolumeGroupSnapshotContent, VolumeSnapshotContent,
-    names::{ContentNames, YES},
-};
+use stowage_api::snapshot::names::{ContentNames, YES};
+use stowage_api::snapshot::{VolumeGroupSnapshotContent, VolumeSnapshotContent};
 
-use crate::{
-    cluster::{
-        content::{Content, Kind},
-        wire::{ContentSpec, ContentStatus},
-    },
-    json_patch::{self, Operations, PARAMS, same_object, set},
-};
+use crate::cluster::content::{Content, Kind};
+use crate::cluster::wire::{ContentSpec, ContentStatus};
+use crate::json_patch::{self, Operations, PARAMS, same_object, set};
 
 /// Why something was not read or written.
 #[derive(Debug, thiserror::Error)]

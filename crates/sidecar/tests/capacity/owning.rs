@@ -1,21 +1,16 @@
 //! Whom the objects belong to, and which are whose with a controller on every node.
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, ListParams, PropagationPolicy},
-};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, PropagationPolicy};
+use kube::{Api, ResourceExt};
 use serde_json::json;
-use stowage_csi::{
-    endpoint::Endpoint,
-    testing::{MemoryDriver, Profile},
-};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::testing::{MemoryDriver, Profile};
 
-use crate::{
-    rig::{Rig, create, eventually},
-    scene::{Scene, ZONE},
-    sidecar::{Place, Sidecar},
-};
+use crate::rig::{Rig, create, eventually};
+use crate::scene::{Scene, ZONE};
+use crate::sidecar::{Place, Sidecar};
 
 const SELDOM: &str = "--capacity-poll-interval=1h";
 const WAITS: &str = "WaitForFirstConsumer";

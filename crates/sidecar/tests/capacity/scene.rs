@@ -1,17 +1,14 @@
 //! What the tests of free capacity have in common.
 
-use k8s_openapi::api::{core::v1::Node, storage::v1::StorageClass};
-use kube::{
-    Api,
-    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams},
-};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::{Value, json};
 use stowage_csi::testing::Room;
 
-use crate::{
-    rig::{Rig, create, eventually},
-    sidecar::Sidecar,
-};
+use crate::rig::{Rig, create, eventually};
+use crate::sidecar::Sidecar;
 
 pub const GIB: i64 = 1 << 30;
 pub const ZONE: &str = "example.com/zone";

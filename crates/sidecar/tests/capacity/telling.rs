@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use kube::{
-    ResourceExt as _,
-    api::{DeleteParams, PostParams},
-};
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use stowage_csi::proto::csi::GetCapacityRequest;
 use tokio::time::sleep;

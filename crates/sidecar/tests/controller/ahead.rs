@@ -5,10 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use stowage_csi::testing::{Mishap, Moment, Trouble};
 
-use crate::{
-    rig::{Rig, eventually},
-    sidecar::Sidecar,
-};
+use crate::rig::{Rig, eventually};
+use crate::sidecar::Sidecar;
 
 /// One worker is busy with the claim `first`, and the intents of the `others` are written down.
 async fn one_is_made_and_others_wait(others: &[&str]) -> (Rig, Sidecar) {

@@ -6,10 +6,8 @@ use serde_json::json;
 use stowage_csi::testing::{Fault, Mishap, Room};
 use tonic::Code;
 
-use crate::{
-    rig::{Rig, eventually},
-    sidecar::Sidecar,
-};
+use crate::rig::{Rig, eventually};
+use crate::sidecar::Sidecar;
 
 /// A driver with a fault, a sidecar, and a claim `data` that suffers.
 async fn faulty(fault: Fault) -> (Rig, Sidecar) {

@@ -1,12 +1,12 @@
 //! Volumes go when their claims do, and not before.
 
-use k8s_openapi::api::{core::v1::PersistentVolume, storage::v1::VolumeAttachment};
-use kube::{
-    Api,
-    api::{DeleteParams, Patch, PatchParams},
-};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use stowage_csi::{proto::csi::DeleteVolumeRequest, testing::Fault};
+use stowage_csi::proto::csi::DeleteVolumeRequest;
+use stowage_csi::testing::Fault;
 
 use crate::rig::{Rig, create, eventually};
 

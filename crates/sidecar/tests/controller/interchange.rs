@@ -3,10 +3,10 @@
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
+use stowage_csi::proto::csi::controller_server::Controller as _;
+use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use stowage_csi::proto::csi::{
     CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability,
-    controller_server::Controller as _,
-    volume_capability::{AccessMode, AccessType, MountVolume},
 };
 
 use crate::rig::{Rig, create, eventually};

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::{coordination::v1::Lease, storage::v1::VolumeAttachment},
-    jiff::Timestamp,
-};
-use kube::{
-    Api,
-    api::{DeleteParams, PostParams},
-};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
 use crate::rig::{Rig, create, eventually};

@@ -3,16 +3,12 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use stowage_csi::{
-    endpoint::Endpoint,
-    testing::{MemoryDriver, Mishap, Profile, Room, Serving},
-};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::testing::{MemoryDriver, Mishap, Profile, Room, Serving};
 use tempfile::TempDir;
 
-use crate::{
-    rig::{Rig, eventually},
-    sidecar::{Place, Sidecar},
-};
+use crate::rig::{Rig, eventually};
+use crate::sidecar::{Place, Sidecar};
 
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
 const QUICK: &str = "--node-deployment-base-delay=300ms";

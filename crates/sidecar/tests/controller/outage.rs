@@ -7,7 +7,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use stowage_csi::testing::{Fault, Mishap, Moment, Trouble};
 
-use crate::{rbac::upstream, rig::Rig};
+use crate::rbac::upstream;
+use crate::rig::Rig;
 
 /// A driver on a control plane of its own.
 async fn rig_of_its_own() -> Rig {

@@ -3,15 +3,11 @@
 use k8s_openapi::api::core::v1::PersistentVolume;
 use serde_json::{Value, json};
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
-use stowage_csi::proto::csi::{
-    CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability,
-    volume_capability::{
-        AccessType, BlockVolume,
-        access_mode::Mode::{
-            MultiNodeMultiWriter, MultiNodeReaderOnly, SingleNodeMultiWriter, SingleNodeWriter,
-        },
-    },
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode::{
+    MultiNodeMultiWriter, MultiNodeReaderOnly, SingleNodeMultiWriter, SingleNodeWriter,
 };
+use stowage_csi::proto::csi::volume_capability::{AccessType, BlockVolume};
+use stowage_csi::proto::csi::{CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability};
 
 use crate::rig::Rig;
 

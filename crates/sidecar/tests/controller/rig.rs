@@ -1,26 +1,20 @@
 //! A driver in memory, a sidecar beside it, and the cluster they work for.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use devcluster::testing::{ControlPlane, Rule};
-use k8s_openapi::api::{
-    coordination::v1::Lease,
-    core::v1::{Event, Namespace, PersistentVolume, PersistentVolumeClaim, Secret},
-    storage::v1::StorageClass,
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{
+    Event, Namespace, PersistentVolume, PersistentVolumeClaim, Secret,
 };
-use kube::{
-    Api, Client,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
-};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client};
 use serde_json::{Value, json};
-use stowage_csi::{
-    endpoint::Endpoint,
-    proto::csi::CreateVolumeRequest,
-    testing::{MemoryDriver, Profile, Serving},
-};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::proto::csi::CreateVolumeRequest;
+use stowage_csi::testing::{MemoryDriver, Profile, Serving};
 use stowage_sidecar::journal::journal_name;
 use tempfile::TempDir;
 

@@ -1,14 +1,13 @@
 //! Sidecars that run in this process.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
+use std::time::Duration;
 
 use clap::Parser;
 use stowage_csi::endpoint::Endpoint;
 use stowage_service::{Health, Metrics, Tasks};
-use stowage_sidecar::{
-    controller::{self, ControllerArgs, Process},
-    node::{self, NodeArgs},
-};
+use stowage_sidecar::controller::{self, ControllerArgs, Process};
+use stowage_sidecar::node::{self, NodeArgs};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

@@ -3,21 +3,15 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionCondition,
 };
-use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
-use stowage_csi::{
-    proto::csi::{
-        CreateSnapshotRequest, VolumeContentSource,
-        controller_server::Controller as _,
-        controller_service_capability::rpc::Type as Can,
-        volume_content_source::{SnapshotSource, Type, VolumeSource},
-    },
-    testing::{Fault, Mishap, Moment, Trouble},
-};
+use stowage_csi::proto::csi::controller_server::Controller as _;
+use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
+use stowage_csi::proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use stowage_csi::proto::csi::{CreateSnapshotRequest, VolumeContentSource};
+use stowage_csi::testing::{Fault, Mishap, Moment, Trouble};
 
 use crate::rig::{Rig, create, eventually};
 

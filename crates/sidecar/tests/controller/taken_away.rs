@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use kube::{
-    Api,
-    api::{DeleteParams, Patch, PatchParams},
-};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use stowage_csi::testing::{Mishap, Moment, Trouble};
 use tonic::Code;

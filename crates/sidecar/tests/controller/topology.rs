@@ -1,17 +1,14 @@
 //! Where volumes are made.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use stowage_csi::{
-    proto::csi::{CreateVolumeRequest, Topology},
-    testing::{Mishap, Room},
-};
+use stowage_csi::proto::csi::{CreateVolumeRequest, Topology};
+use stowage_csi::testing::{Mishap, Room};
 
-use crate::{
-    rig::{Rig, eventually},
-    sidecar::Sidecar,
-};
+use crate::rig::{Rig, eventually};
+use crate::sidecar::Sidecar;
 
 const ZONE: &str = "topology.stowage.test/zone";
 const SELECTED: &str = "volume.kubernetes.io/selected-node";

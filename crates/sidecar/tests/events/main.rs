@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use devcluster::testing::ApiServer;
 use k8s_openapi::api::core::v1::{Event, Namespace, ObjectReference};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, ListParams, ObjectMeta, PostParams},
-};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
+use kube::{Api, Client};
 use stowage_service::{KubeArgs, Metrics, client};
 use stowage_sidecar::events::Events;
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// A process that has things to say.

@@ -1,11 +1,12 @@
 //! Intents of all kinds, the same ones in each run.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::SecretReference;
-use stowage_sidecar::{
-    cluster::volume::ClaimKey,
-    intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Secrets, Segment, Source},
+use stowage_sidecar::cluster::volume::ClaimKey;
+use stowage_sidecar::intent::{
+    AttributesClass, ClassFacts, FrozenTopology, Intent, Secrets, Segment, Source,
 };
 
 /// A plain intent.

@@ -1,25 +1,20 @@
 //! What is there when a process starts, and what keeps it from starting.
 
-use std::{error::Error as _, time::Duration};
+use std::error::Error as _;
+use std::time::Duration;
 
 use futures::future::join_all;
-use k8s_openapi::api::{
-    coordination::v1::Lease,
-    rbac::v1::{Role, RoleBinding},
-};
-use kube::{
-    Api,
-    api::{DeleteParams, PostParams},
-};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::{from_value, json};
 use stowage_service::client;
 use stowage_sidecar::journal::{JournalError, Sharing};
 use tokio::time::sleep;
 
-use crate::{
-    intents::{Dice, intent},
-    rig::{CONTENT, NAMESPACE, Process, config, connect, content, leases, soon},
-};
+use crate::intents::{Dice, intent};
+use crate::rig::{CONTENT, NAMESPACE, Process, config, connect, content, leases, soon};
 
 #[tokio::test]
 async fn the_next_process_finds_all_that_was_recorded() {

@@ -5,17 +5,13 @@ use std::time::Duration;
 use kube::Client;
 use stowage_service::client;
 use stowage_sidecar::journal::Sharing;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-    sync::watch,
-    time::timeout,
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
-use crate::{
-    intents::intent,
-    rig::{Process, config, content, soon},
-};
+use crate::intents::intent;
+use crate::rig::{Process, config, content, soon};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Line {

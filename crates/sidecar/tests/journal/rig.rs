@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use devcluster::testing::ApiServer;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, Config};
 use stowage_service::{KubeArgs, Metrics, client};
 use stowage_sidecar::journal::{Journal, JournalError, Sharing};
-use tokio::{
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const NAMESPACE: &str = "default";

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use futures::{FutureExt as _, future::join_all};
+use futures::FutureExt as _;
+use futures::future::join_all;
 use stowage_sidecar::journal::{JournalError, LIMIT, Sharing};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{
-    intents::{intent, large_intent},
-    rig::{Process, content, soon, until},
-};
+use crate::intents::{intent, large_intent};
+use crate::rig::{Process, content, soon, until};
 
 #[tokio::test]
 async fn those_who_wait_together_share_a_write() {

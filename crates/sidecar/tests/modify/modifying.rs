@@ -1,10 +1,8 @@
 //! Volumes follow the VolumeAttributesClass of their claims.
 
 use serde_json::json;
-use stowage_csi::{
-    proto::csi::ControllerModifyVolumeRequest,
-    testing::{Mishap, Moment, Trouble},
-};
+use stowage_csi::proto::csi::ControllerModifyVolumeRequest;
+use stowage_csi::testing::{Mishap, Moment, Trouble};
 use tonic::Code;
 
 use crate::newer::Newer;

@@ -1,29 +1,25 @@
 //! A server that seems to be newer than it is.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use axum::{
-    Router,
-    body::{Body, to_bytes},
-    extract::{Request, State},
-    http::{Method, StatusCode},
-    response::Response,
-};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{
-    Client, ResourceExt as _,
-    api::{Patch, PatchParams},
-};
+use kube::api::{Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use stowage_csi::testing::Profile;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
-use crate::{
-    overlay::Overlay,
-    rig::{Rig, eventually},
-    sidecar::Sidecar,
-};
+use crate::overlay::Overlay;
+use crate::rig::{Rig, eventually};
+use crate::sidecar::Sidecar;
 
 /// A bound claim `data` of 1 GiB, and a sidecar that believes to work for Kubernetes 1.34.
 pub struct Newer {

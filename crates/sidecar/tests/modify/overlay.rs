@@ -1,7 +1,8 @@
 //! Fields that a server does not have, kept beside it: they are taken out of what is written and put into what is
 //! read.
 
-use std::{collections::BTreeMap, sync::Mutex};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
 

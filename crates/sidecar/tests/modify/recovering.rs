@@ -5,7 +5,8 @@ use serde_json::json;
 use stowage_csi::testing::{Mishap, Room};
 use tonic::Code;
 
-use crate::{newer::Newer, rig::eventually};
+use crate::newer::Newer;
+use crate::rig::eventually;
 
 const EXPAND: &str = "ControllerExpandVolume";
 const GIB: i64 = 1 << 30;

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use prometheus_client::{encoding::text::encode, registry::Registry};
-use stowage_csi::{
-    endpoint::Endpoint,
-    metrics::ClientMetrics,
-    proto::csi::{
-        ProbeRequest, controller_service_capability::rpc::Type, identity_client::IdentityClient,
-    },
-};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
+use stowage_csi::proto::csi::ProbeRequest;
+use stowage_csi::proto::csi::controller_service_capability::rpc::Type;
+use stowage_csi::proto::csi::identity_client::IdentityClient;
 use stowage_service::Health;
 use stowage_sidecar::driver::{
     Change, Driver, DriverError, DriverOptions, DriverWatch, Interest, InvalidName,

@@ -1,39 +1,32 @@
 //! A driver that does as it is told, and dies like a process.
 
-use std::{
-    future::pending,
-    io,
-    path::Path,
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::future::pending;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
-use stowage_csi::{
-    endpoint::Endpoint,
-    metrics::ServerMetrics,
-    proto::csi::{
-        ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
-        ControllerServiceCapability, GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse,
-        GetPluginInfoRequest, GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
-        controller_server::{Controller, ControllerServer},
-        controller_service_capability::{self, Rpc, rpc},
-        identity_server::{Identity, IdentityServer},
-        plugin_capability::{self, Service, service},
-    },
-    server::{Shutdown, Socket, serve},
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ServerMetrics;
+use stowage_csi::proto::csi::controller_server::{Controller, ControllerServer};
+use stowage_csi::proto::csi::controller_service_capability::{self, Rpc, rpc};
+use stowage_csi::proto::csi::identity_server::{Identity, IdentityServer};
+use stowage_csi::proto::csi::plugin_capability::{self, Service, service};
+use stowage_csi::proto::csi::{
+    ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
+    ControllerServiceCapability, GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse,
+    GetPluginInfoRequest, GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
 };
+use stowage_csi::server::{Shutdown, Socket, serve};
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixListener,
-    runtime::Runtime,
-    time::{Instant, sleep},
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
+use tokio::runtime::Runtime;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status, service::Routes};
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// No test should wait longer than this for anything.

@@ -1,23 +1,20 @@
 //! The kubelet's questions, and a node's sidecar to put them to.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
-use stowage_csi::{
-    client::{ClientOptions, Connection},
-    endpoint::Endpoint,
-    metrics::ClientMetrics,
-    proto::registration::{
-        InfoRequest, PluginInfo, RegistrationStatus, registration_client::RegistrationClient,
-    },
-};
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
+use stowage_csi::proto::registration::registration_client::RegistrationClient;
+use stowage_csi::proto::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 use stowage_service::{Health, Metrics, Tasks};
-use stowage_sidecar::{
-    controller::Process,
-    node::{self, NodeArgs, NodeError},
-};
+use stowage_sidecar::controller::Process;
+use stowage_sidecar::node::{self, NodeArgs, NodeError};
 use tempfile::TempDir;
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::{SOON, eventually, place};

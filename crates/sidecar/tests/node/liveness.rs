@@ -1,14 +1,14 @@
 //! What the driver's liveness probe sees. No test here has a runtime of its own: the endpoint brings all it needs.
 
-use std::{
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use prometheus_client::{encoding::text::encode, registry::Registry};
-use stowage_csi::{endpoint::Endpoint, metrics::ClientMetrics};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
 use stowage_sidecar::liveness::{Liveness, LivenessArgs};
 
 use crate::driver::{Answer, RunningDriver, TestDriver, place};

@@ -1,16 +1,13 @@
 //! What the kubelet sees through restarts, removals and refusals.
 
-use std::{
-    fs,
-    os::unix::{
-        fs::{FileTypeExt as _, MetadataExt as _},
-        net::UnixListener,
-    },
-    path::Path,
-    time::Duration,
-};
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::Duration;
 
-use stowage_csi::{endpoint::Endpoint, server::Socket};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::server::Socket;
 
 use crate::driver::{TestDriver, eventually, log};
 use crate::kubelet::{HOST_SOCKET, Kubelet, Node};

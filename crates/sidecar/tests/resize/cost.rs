@@ -7,11 +7,9 @@ use kube::api::ListParams;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::{
-    gate::Gate,
-    rig::{Rig, eventually},
-    scene::{Scene, VOLUME},
-};
+use crate::gate::Gate;
+use crate::rig::{Rig, eventually};
+use crate::scene::{Scene, VOLUME};
 
 const READ: &[&str] = &["get", "list", "watch"];
 

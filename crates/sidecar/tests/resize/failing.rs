@@ -3,19 +3,16 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, api::DeleteParams};
+use kube::Api;
+use kube::api::DeleteParams;
 use serde_json::json;
-use stowage_csi::{
-    proto::csi::controller_service_capability::rpc::Type as Can,
-    testing::{Expansion, Mishap, Moment, Room, Trouble},
-};
+use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
+use stowage_csi::testing::{Expansion, Mishap, Moment, Room, Trouble};
 use tokio::time::sleep;
 use tonic::Code;
 
-use crate::{
-    rig::{Rig, create, eventually},
-    scene::{CLAIM, GIB, Scene, VOLUME},
-};
+use crate::rig::{Rig, create, eventually};
+use crate::scene::{CLAIM, GIB, Scene, VOLUME};
 
 const EXPAND: &str = "ControllerExpandVolume";
 

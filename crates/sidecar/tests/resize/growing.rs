@@ -2,15 +2,12 @@
 
 use kube::ResourceExt as _;
 use serde_json::json;
-use stowage_csi::proto::csi::{
-    ControllerExpandVolumeRequest, controller_service_capability::rpc::Type as Can,
-    volume_capability::AccessType,
-};
+use stowage_csi::proto::csi::ControllerExpandVolumeRequest;
+use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
+use stowage_csi::proto::csi::volume_capability::AccessType;
 
-use crate::{
-    rig::Rig,
-    scene::{CLAIM, GIB, NOT_REQUIRED, PRE_RESIZE, Scene, VOLUME},
-};
+use crate::rig::Rig;
+use crate::scene::{CLAIM, GIB, NOT_REQUIRED, PRE_RESIZE, Scene, VOLUME};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_node_gets_its_turn_when_the_volume_has_grown() {

@@ -1,18 +1,15 @@
 //! What the tests of growing volumes have in common.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use kube::{
-    ResourceExt as _,
-    api::{Patch, PatchParams},
-};
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use stowage_csi::{proto::csi::ControllerExpandVolumeRequest, testing::Profile};
+use stowage_csi::proto::csi::ControllerExpandVolumeRequest;
+use stowage_csi::testing::Profile;
 
-use crate::{
-    gate::Gate,
-    rig::{Rig, eventually},
-    sidecar::Sidecar,
-};
+use crate::gate::Gate;
+use crate::rig::{Rig, eventually};
+use crate::sidecar::Sidecar;
 
 pub const GIB: i64 = 1 << 30;
 pub const PRE_RESIZE: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";

@@ -1,12 +1,11 @@
 //! What the rigs of this crate and of the snapshot controller share: the API server, reached and written to.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
+use std::time::Duration;
 
-use kube::{
-    Api, Client, Config,
-    api::PostParams,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
 use serde_json::Value;
 use stowage_service::client;
 use tokio::time::Instant;

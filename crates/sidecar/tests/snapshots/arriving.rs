@@ -4,10 +4,8 @@ use devcluster::testing::ApiServer;
 use serde_json::json;
 use stowage_api::CrdGroup;
 
-use crate::{
-    groups::{group, ready},
-    rig::{Rig, install},
-};
+use crate::groups::{group, ready};
+use crate::rig::{Rig, install};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_are_taken_from_the_moment_their_kinds_are_installed() {

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use stowage_api::snapshot::names;
-use stowage_csi::proto::csi::{CreateSnapshotRequest, controller_server::Controller};
+use stowage_csi::proto::csi::CreateSnapshotRequest;
+use stowage_csi::proto::csi::controller_server::Controller;
 
 use crate::rig::{Rig, is_marked};
 

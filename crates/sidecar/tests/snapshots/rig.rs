@@ -1,32 +1,25 @@
 //! A driver in memory, a sidecar beside it, and contents of snapshots.
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicU32, Ordering},
-};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Parser;
 use devcluster::testing::ApiServer;
 use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, Patch, PatchParams},
-};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use stowage_api::CrdGroup;
 use stowage_api::snapshot::{
     VolumeGroupSnapshotClass, VolumeGroupSnapshotContent, VolumeSnapshotClass,
     VolumeSnapshotContent, names,
 };
-use stowage_csi::{
-    endpoint::Endpoint,
-    proto::csi::{
-        CreateVolumeRequest, VolumeCapability,
-        controller_server::Controller,
-        volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode},
-    },
-    testing::{MemoryDriver, Profile, Serving},
-};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::proto::csi::controller_server::Controller;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
+use stowage_csi::proto::csi::{CreateVolumeRequest, VolumeCapability};
+use stowage_csi::testing::{MemoryDriver, Profile, Serving};
 use stowage_service::{Health, Metrics, Tasks};
 use stowage_sidecar::controller::{self, ControllerArgs, ControllerError, Process};
 use tempfile::TempDir;

@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    scene::{Scene, controller},
-    taking::released,
-};
+use crate::scene::{Scene, controller};
+use crate::taking::released;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_mistake_is_told_and_can_be_mended() {

@@ -1,13 +1,12 @@
 //! Which class a snapshot is taken with.
 
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeSnapshotClass, names};
 
-use crate::{rig::create, scene::Scene};
+use crate::rig::create;
+use crate::scene::Scene;
 
 async fn default_class(scene: &Scene, name: &str, driver: &str) {
     let object = json!({

@@ -5,7 +5,9 @@ use std::time::Duration;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use crate::{rig::eventually, scene::Scene, taking::released};
+use crate::rig::eventually;
+use crate::scene::Scene;
+use crate::taking::released;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn class_first_then_claim_then_content_then_snapshot() {

@@ -4,10 +4,8 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeGroupSnapshot, VolumeSnapshot, names};
 
-use crate::{
-    rig::{create, eventually},
-    scene::Scene,
-};
+use crate::rig::{create, eventually};
+use crate::scene::Scene;
 
 pub async fn group(scene: &Scene, name: &str) {
     let object = json!({

@@ -4,7 +4,8 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_api::snapshot::names;
 
-use crate::{scene::Scene, taking::released};
+use crate::scene::Scene;
+use crate::taking::released;
 
 /// A claim, its snapshot and the content as upstream's controller leaves them when it dies after it has made the
 /// content. Returns the content's name.

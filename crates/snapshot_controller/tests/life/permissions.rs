@@ -2,15 +2,14 @@
 
 use devcluster::testing::ApiServer;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, api::DeleteParams};
+use kube::Api;
+use kube::api::DeleteParams;
 use serde_json::json;
 use stowage_api::snapshot::names::CONTROLLER_LEASE;
 
-use crate::{
-    groups::{group, members, ready},
-    rig::{Rig, eventually},
-    scene::{Scene, controller},
-};
+use crate::groups::{group, members, ready};
+use crate::rig::{Rig, eventually};
+use crate::scene::{Scene, controller};
 
 const CONTROLLER: &str = include_str!("../../../../deploy/snapshot-controller.yaml");
 const DRIVER: &str =

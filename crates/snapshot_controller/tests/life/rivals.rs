@@ -1,17 +1,17 @@
 //! Another snapshot controller in the same cluster.
 
-use k8s_openapi::{
-    api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp,
-};
-use kube::{Api, api::DeleteParams};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::DeleteParams;
 use serde_json::json;
 use stowage_api::snapshot::names::CONTROLLER_LEASE;
-use stowage_snapshot_controller::{ControllerError, rival::Rival};
+use stowage_snapshot_controller::ControllerError;
+use stowage_snapshot_controller::rival::Rival;
 
-use crate::{
-    rig::{create, eventually},
-    scene::{Scene, controller},
-};
+use crate::rig::{create, eventually};
+use crate::scene::{Scene, controller};
 
 async fn lease(scene: &Scene, namespace: &str, renewed: Timestamp) -> Api<Lease> {
     let leases = Api::namespaced(scene.rig.client.clone(), namespace);

@@ -2,16 +2,15 @@
 
 use clap::Parser;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use kube::{
-    Api,
-    api::{DeleteParams, Patch, PatchParams},
-};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeGroupSnapshot, VolumeSnapshot, VolumeSnapshotContent};
 use stowage_service::{Health, Metrics, Tasks};
 use stowage_sidecar::controller::Process;
 use stowage_snapshot_controller::{ControllerError, SnapshotControllerArgs, run};
-use tokio::{sync::Mutex, task::JoinHandle};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::rig::{Rig, SOON, Sidecar, create, eventually, merge};

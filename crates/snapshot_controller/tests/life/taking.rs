@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use stowage_api::snapshot::names;
 
-use crate::{rig::eventually, scene::Scene};
+use crate::rig::eventually;
+use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_is_bound_ready_and_releases_its_claim() {

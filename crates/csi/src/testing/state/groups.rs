@@ -1,14 +1,13 @@
 //! Snapshots of several volumes at one moment.
 
-use std::{collections::BTreeSet, time::SystemTime};
+use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use tonic::Status;
 
 use super::{Change, KeptGroup, KeptSnapshot, State, missing};
-use crate::{
-    proto::csi::{CreateVolumeGroupSnapshotRequest, Snapshot, VolumeGroupSnapshot},
-    testing::fault::{Fault, Faults},
-};
+use crate::proto::csi::{CreateVolumeGroupSnapshotRequest, Snapshot, VolumeGroupSnapshot};
+use crate::testing::fault::{Fault, Faults};
 
 impl State {
     /// Called twice with the same name: the same group, or `ALREADY_EXISTS` if it is of other volumes.

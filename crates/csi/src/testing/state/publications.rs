@@ -3,15 +3,10 @@
 use tonic::Status;
 
 use super::{Change, Publication, State, missing};
-use crate::{
-    proto::csi::{
-        ControllerPublishVolumeRequest, VolumeCapability, volume_capability::access_mode::Mode,
-    },
-    testing::{
-        Profile,
-        fault::{Fault, Faults},
-    },
-};
+use crate::proto::csi::volume_capability::access_mode::Mode;
+use crate::proto::csi::{ControllerPublishVolumeRequest, VolumeCapability};
+use crate::testing::Profile;
+use crate::testing::fault::{Fault, Faults};
 
 impl State {
     pub(in crate::testing) fn is_published(&self, id: &str) -> bool {

@@ -5,10 +5,8 @@ use std::time::SystemTime;
 use tonic::Status;
 
 use super::{Change, KeptSnapshot, State, missing, page};
-use crate::{
-    proto::csi::{CreateSnapshotRequest, ListSnapshotsRequest, Snapshot},
-    testing::fault::{Fault, Faults},
-};
+use crate::proto::csi::{CreateSnapshotRequest, ListSnapshotsRequest, Snapshot};
+use crate::testing::fault::{Fault, Faults};
 
 impl State {
     /// Called twice with the same name: the same snapshot, or `ALREADY_EXISTS` if it is of another volume.

@@ -5,16 +5,12 @@ use std::collections::BTreeMap;
 use tonic::Status;
 
 use super::{Change, KeptVolume, State, missing};
-use crate::{
-    proto::csi::{
-        CapacityRange, CreateVolumeRequest, Volume, VolumeCapability, VolumeContentSource,
-        volume_content_source::{SnapshotSource, Type as Source},
-    },
-    testing::{
-        fault::{Fault, Faults},
-        room::Rooms,
-    },
+use crate::proto::csi::volume_content_source::{SnapshotSource, Type as Source};
+use crate::proto::csi::{
+    CapacityRange, CreateVolumeRequest, Volume, VolumeCapability, VolumeContentSource,
 };
+use crate::testing::fault::{Fault, Faults};
+use crate::testing::room::Rooms;
 
 const SMALLEST: i64 = 1 << 20;
 const LONG_ID: usize = 10_000;

@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
-use stowage_csi::proto::csi::volume_capability::{AccessType, access_mode::Mode};
+use stowage_csi::proto::csi::volume_capability::AccessType;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 
 use super::*;
 

@@ -1,9 +1,11 @@
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::{core::v1::PersistentVolume, storage::v1::VolumeAttachment};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt as _;
 use serde_json::json;
-use stowage_csi::{proto::csi::ControllerPublishVolumeRequest, testing::Mishap};
+use stowage_csi::proto::csi::ControllerPublishVolumeRequest;
+use stowage_csi::testing::Mishap;
 use tonic::Code;
 
 use super::scene::{FOREIGN, Scene, attach_error, eventually, node_id};

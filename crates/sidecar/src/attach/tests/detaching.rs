@@ -1,12 +1,11 @@
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::{core::v1::PersistentVolume, storage::v1::VolumeAttachment};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt as _;
 use serde_json::json;
-use stowage_csi::{
-    proto::csi::ControllerUnpublishVolumeRequest,
-    testing::{Mishap, Moment, Trouble},
-};
+use stowage_csi::proto::csi::ControllerUnpublishVolumeRequest;
+use stowage_csi::testing::{Mishap, Moment, Trouble};
 use tonic::Code;
 
 use super::scene::{FOREIGN, Scene, detach_error, eventually};

@@ -3,21 +3,16 @@
 mod client;
 mod objects;
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use devcluster::testing::ApiServer;
-use kube::{Client, client::Body};
-use stowage_csi::{
-    endpoint::Endpoint,
-    metrics::ClientMetrics,
-    testing::{MemoryDriver, Profile, Serving},
-};
+use kube::Client;
+use kube::client::Body;
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::ClientMetrics;
+use stowage_csi::testing::{MemoryDriver, Profile, Serving};
 use stowage_service::{Health, Metrics};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -25,13 +20,16 @@ use tokio_util::sync::CancellationToken;
 
 use self::client::{attacher, client, kind};
 pub(super) use self::objects::{attach_error, detach_error, node_id};
-use crate::{
-    args::Attach,
-    attach::{Setup, run, step::finalizer, worker::Worker},
-    cluster::{Cluster, attachment::Attachment, node::DriverNode, volume::Volume},
-    driver::{Driver, DriverOptions, Interest},
-    queue::{Backoff, Key},
-};
+use crate::args::Attach;
+use crate::attach::step::finalizer;
+use crate::attach::worker::Worker;
+use crate::attach::{Setup, run};
+use crate::cluster::Cluster;
+use crate::cluster::attachment::Attachment;
+use crate::cluster::node::DriverNode;
+use crate::cluster::volume::Volume;
+use crate::driver::{Driver, DriverOptions, Interest};
+use crate::queue::{Backoff, Key};
 
 /// No test waits longer for anything.
 const SOON: Duration = Duration::from_secs(20);

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::{core::v1::PersistentVolume, storage::v1::VolumeAttachment};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::scene::{FOREIGN, Scene, node_id};
-use crate::{attach::lanes::Lane, queue::Verdict};
+use crate::attach::lanes::Lane;
+use crate::queue::Verdict;
 
 async fn asked() -> Scene {
     let scene = Scene::new().await;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::{core::v1::PersistentVolume, storage::v1::VolumeAttachment};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 

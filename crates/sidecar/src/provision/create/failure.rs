@@ -4,13 +4,14 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use tonic::{Code, Status};
 
 use super::{Provisioner, reference, shown, source_label};
-use crate::{
-    cluster::claim::Claim,
-    driver_call,
-    intent::Intent,
-    provision::{plan::Refusal, selected_node, source::SourceError, topology::TopologyError},
-    queue::Verdict,
-};
+use crate::cluster::claim::Claim;
+use crate::driver_call;
+use crate::intent::Intent;
+use crate::provision::plan::Refusal;
+use crate::provision::selected_node;
+use crate::provision::source::SourceError;
+use crate::provision::topology::TopologyError;
+use crate::queue::Verdict;
 
 impl Provisioner {
     /// Nothing was sent to the driver.

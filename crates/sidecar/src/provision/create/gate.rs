@@ -1,9 +1,7 @@
 //! Lets some objects of a queue through at a time.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::queue::{Key, Queue};
 

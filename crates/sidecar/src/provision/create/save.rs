@@ -3,11 +3,15 @@
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec};
-use kube::{Api, api::PostParams};
+use kube::Api;
+use kube::api::PostParams;
 use stowage_csi::proto::csi::Volume as MadeVolume;
 
 use super::{Provisioner, reference, shown, source_label};
-use crate::{driver_call, intent::Intent, provision::object, queue::Verdict};
+use crate::driver_call;
+use crate::intent::Intent;
+use crate::provision::object;
+use crate::queue::Verdict;
 
 impl Provisioner {
     pub(super) async fn save(

@@ -5,7 +5,10 @@ use kube::Api;
 use stowage_csi::proto::csi::DeleteVolumeRequest;
 
 use super::{Provisioner, reference, shown};
-use crate::{driver_call, intent::Intent, provision::object::AnswerError, queue::Verdict, secrets};
+use crate::intent::Intent;
+use crate::provision::object::AnswerError;
+use crate::queue::Verdict;
+use crate::{driver_call, secrets};
 
 impl Provisioner {
     /// The driver did not make what it was asked for: what it made goes, and it is asked again later.

@@ -5,10 +5,8 @@ use serde_json::json;
 use stowage_csi::proto::csi::TopologyRequirement;
 
 use super::*;
-use crate::{
-    cluster::volume::ClaimKey,
-    intent::{ClassFacts, FrozenTopology, Secrets, Segment},
-};
+use crate::cluster::volume::ClaimKey;
+use crate::intent::{ClassFacts, FrozenTopology, Secrets, Segment};
 
 fn zone(name: &str) -> Segment {
     Segment::from([("zone".to_owned(), name.to_owned())])

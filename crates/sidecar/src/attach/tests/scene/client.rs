@@ -1,13 +1,13 @@
 //! Clients of the API server whose requests are seen.
 
-use std::{path::PathBuf, sync::OnceLock};
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use devcluster::testing::{ApiServer, Rule};
-use kube::{
-    Client,
-    client::{Body, ClientBuilder},
-};
-use stowage_service::{KubeArgs, client::install_crypto_provider};
+use kube::Client;
+use kube::client::{Body, ClientBuilder};
+use stowage_service::KubeArgs;
+use stowage_service::client::install_crypto_provider;
 use tower::util::MapRequestLayer;
 
 /// The kubeconfig of a user with the ClusterRole of upstream's attacher, and no other rights.

@@ -1,26 +1,21 @@
 //! Objects in the API server, and what becomes of them.
 
-use k8s_openapi::api::{
-    core::v1::{PersistentVolume, Secret},
-    storage::v1::{CSINode, VolumeAttachment},
-};
-use kube::{
-    Api, Resource, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
-};
-use serde::{Serialize, de::DeserializeOwned};
+use k8s_openapi::api::core::v1::{PersistentVolume, Secret};
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use stowage_csi::{
-    client::{ClientOptions, Connection},
-    metrics::ClientMetrics,
-    proto::csi::{
-        CapacityRange, CreateVolumeRequest, controller_client::ControllerClient,
-        volume_capability::access_mode::Mode,
-    },
-};
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::metrics::ClientMetrics;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::{CapacityRange, CreateVolumeRequest};
 
 use super::{SOON, Scene, eventually};
-use crate::{access, cluster::attachment::NODE_ID};
+use crate::access;
+use crate::cluster::attachment::NODE_ID;
 
 impl Scene {
     pub(super) fn named(&self, name: &str) -> String {
