@@ -53,7 +53,7 @@ pub fn build_bench_tools(report: &Report) -> anyhow::Result<PathBuf> {
     let mut build = cargo("build");
     build.args(["--profile", BENCH_TOOLS]);
     // Of the last one: a driver that keeps its volumes in memory.
-    for package in ["stowage-bench", "stowage", "stowage-csi"] {
+    for package in ["stowage-bench", "stowage", "stowage-memory-driver"] {
         build.args(["--package", package]);
     }
     step(report, "Building what measures it", &mut build)?;

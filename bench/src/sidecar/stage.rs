@@ -13,7 +13,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use stowage_api::CrdGroup;
-use stowage_csi::testing::DriverProcess;
+use stowage_memory_driver::DriverProcess;
 use tempfile::TempDir;
 
 use super::{Args, objects, snapshot_objects};

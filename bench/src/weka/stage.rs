@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::mount::{UnmountFlags, unmount};
-use stowage_csi::host::mountinfo::Reader;
+use stowage_host::mountinfo::Reader;
 use stowage_sim::weka::Control;
 use stowage_sim::weka::mount_helper::{self, Request, SOCKETS_VARIABLE};
 use tempfile::TempDir;

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use devcluster::isolated;
 use stowage_bench::sidecar::{self, Args};
 use stowage_bench::table::{Row, Table};
 use stowage_bench::{operator, weka};
-use stowage_csi::isolated;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sidecar_is_measured_in_every_respect() {

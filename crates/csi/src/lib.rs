@@ -11,8 +11,6 @@
 //! - [`name`]: what a driver may be called.
 //! - [`quantity`]: sizes as people and manifests write them.
 //! - [`registration`]: how the kubelet gets to know a driver.
-//! - [`host`]: what a driver does to the machine: tools, mounts, loop devices, filesystems, files.
-//! - `testing` (a feature): what tests of drivers share, and a whole driver in memory for tests of its callers.
 
 mod call;
 pub mod causes;
@@ -21,7 +19,6 @@ pub mod client;
 pub mod deadline;
 pub mod endpoint;
 pub mod flags;
-pub mod host;
 pub mod layer;
 pub mod locks;
 pub mod metrics;
@@ -31,7 +28,4 @@ pub mod quantity;
 pub mod registration;
 pub mod server;
 pub mod sizes;
-#[cfg(feature = "testing")]
-pub mod testing;
-pub mod usage;
 pub mod waiting;

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::server::Connected;
 
-pub(crate) use self::authority::MendedStream;
+pub use self::authority::MendedStream;
 use self::socket::SocketFile;
 pub use self::socket::{Socket, SocketError};
 use crate::layer::CallLayer;
@@ -61,7 +61,7 @@ pub async fn serve(
 }
 
 /// The same for connections that were accepted elsewhere.
-pub(crate) async fn serve_accepted<C>(
+pub async fn serve_accepted<C>(
     connections: impl Stream<Item = io::Result<C>>,
     routes: Routes,
     metrics: ServerMetrics,
@@ -112,9 +112,7 @@ async fn quiet(layer: &CallLayer) {
 }
 
 /// Accepted connections. Dropped when the server stops accepting, and with it the socket's file.
-pub(crate) fn accept(
-    socket: Socket,
-) -> Result<impl Stream<Item = io::Result<MendedStream>>, ServeError> {
+pub fn accept(socket: Socket) -> Result<impl Stream<Item = io::Result<MendedStream>>, ServeError> {
     let (listener, file) = socket.into_parts();
     let listener = UnixListener::from_std(listener).map_err(ServeError::Runtime)?;
     let next = |(listener, file): (UnixListener, SocketFile)| async move {

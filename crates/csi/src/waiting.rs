@@ -55,7 +55,7 @@ mod tests {
             .during(async {
                 sleep(Duration::from_millis(30)).await;
                 on_machine(sleep(Duration::from_millis(20))).await;
-                crate::host::blocking(|| std::thread::sleep(Duration::from_millis(20))).await;
+                on_machine(sleep(Duration::from_millis(20))).await;
             })
             .await;
         let (total, whole) = (spent.total(), started.elapsed());

@@ -1,10 +1,10 @@
 //! Loop devices belong to the machine and outlive pods and nodes: those backed by a cluster's files are detached
 //! before the files go. Found by device and inode, so that nobody else's is ever touched.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::stat::{major, minor};
@@ -12,37 +12,60 @@ use nix::sys::stat::{major, minor};
 use crate::error::Result;
 use crate::process::capture;
 
+/// The file system of a backing file as `major:minor`, and the file's inode there.
+type Backing = (String, u64);
+
+/// A loop device whose backing file lies below a directory.
+pub(crate) struct Attached {
+    device: String,
+    /// Its backing file.
+    pub(crate) file: PathBuf,
+}
+
 /// Detaches every loop device whose backing file lies below `directory`.
 pub fn detach_below(directory: &Path) -> Result<()> {
+    attached_below(directory)?.iter().try_for_each(detach)
+}
+
+/// The loop devices whose backing files lie below `directory`.
+pub(crate) fn attached_below(directory: &Path) -> Result<Vec<Attached>> {
+    let attached = all_attached()?;
+    if attached.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut ours = files_below(directory);
+    let below = |(device, backing)| {
+        let file = ours.remove(&backing)?;
+        Some(Attached { device, file })
+    };
+    Ok(attached.into_iter().filter_map(below).collect())
+}
+
+/// Called twice: the second finds no such device. A device may also go by itself between the look and the call.
+pub(crate) fn detach(attached: &Attached) -> Result<()> {
+    let device = &attached.device;
+    match capture(Command::new("losetup").args(["--detach", device])) {
+        Err(_) if !all_attached()?.iter().any(|(name, _)| name == device) => Ok(()),
+        detached => detached.map(|_| ()),
+    }
+}
+
+fn all_attached() -> Result<Vec<(String, Backing)>> {
     let columns = "NAME,BACK-INO,BACK-MAJ:MIN";
     let list =
         capture(Command::new("losetup").args(["--list", "--noheadings", "--output", columns]))?;
-    let attached: Vec<(&str, Backing)> = list.lines().filter_map(parse).collect();
-    if attached.is_empty() {
-        return Ok(());
-    }
-    let ours = files_below(directory);
-    for (device, _) in attached
-        .iter()
-        .filter(|(_, backing)| ours.contains(backing))
-    {
-        capture(Command::new("losetup").args(["--detach", device]))?;
-    }
-    Ok(())
+    Ok(list.lines().filter_map(parse).collect())
 }
 
-/// Inode, and `major:minor` of the file system.
-type Backing = (u64, String);
-
-fn parse(line: &str) -> Option<(&str, Backing)> {
+fn parse(line: &str) -> Option<(String, Backing)> {
     let mut columns = line.split_whitespace();
-    let device = columns.next()?;
+    let device = columns.next()?.to_owned();
     let inode = columns.next()?.parse().ok()?;
-    Some((device, (inode, columns.next()?.to_owned())))
+    Some((device, (columns.next()?.to_owned(), inode)))
 }
 
-fn files_below(directory: &Path) -> HashSet<Backing> {
-    let mut found = HashSet::new();
+fn files_below(directory: &Path) -> HashMap<Backing, PathBuf> {
+    let mut found = HashMap::new();
     let mut open = vec![directory.to_owned()];
     while let Some(next) = open.pop() {
         for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
@@ -53,10 +76,8 @@ fn files_below(directory: &Path) -> HashSet<Backing> {
                 open.push(entry.path());
             } else if metadata.is_file() {
                 let device = metadata.dev();
-                found.insert((
-                    metadata.ino(),
-                    format!("{}:{}", major(device), minor(device)),
-                ));
+                let filesystem = format!("{}:{}", major(device), minor(device));
+                found.insert((filesystem, metadata.ino()), entry.path());
             }
         }
     }
@@ -80,7 +101,9 @@ mod tests {
                 .to_owned()
         };
         let (mine, other) = (attach(ours.path()), attach(foreign.path()));
+        let attached = attached_below(ours.path()).unwrap();
         detach_below(ours.path()).unwrap();
+        let again = attached.iter().try_for_each(detach);
         let list =
             capture(Command::new("losetup").args(["--list", "--noheadings", "--output", "NAME"]))
                 .unwrap();
@@ -91,5 +114,6 @@ mod tests {
             "{list}"
         );
         detach_other.unwrap();
+        again.expect("a device that is gone is detached");
     }
 }

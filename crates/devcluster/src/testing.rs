@@ -3,12 +3,14 @@
 //! - [`ApiServer`]: etcd and kube-apiserver of one's own in about three seconds; it can be stopped and frozen, and
 //!   gives users that may do little;
 //! - [`ControlPlane`]: the same with Kubernetes' controllers and nodes that are objects only;
-//! - [`TestCluster`]: a whole cluster that is up, with namespaces that go with the test.
+//! - [`TestCluster`]: a whole cluster that is up, with namespaces that go with the test;
+//! - [`isolated!`](crate::isolated): tests that mount, each in a process with mounts of its own.
 
 mod access;
 mod api_server;
 mod cluster;
 mod control_plane;
+pub mod isolated;
 mod keeper;
 
 pub use self::access::Rule;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::ArgAction;
 use stowage_csi::flags::{self, DriverArgs, Serving, absolute};
-use stowage_csi::host::filesystem::{FsError, FsKind};
 use stowage_csi::quantity::Quantity;
+use stowage_host::filesystem::{FsError, FsKind};
 
 use crate::id::{NodeId, NodeIdError};
 

@@ -1,7 +1,7 @@
 //! How large a volume becomes.
 
-use stowage_csi::host::filesystem::FsKind;
 use stowage_csi::sizes::Range;
+use stowage_host::filesystem::FsKind;
 
 use crate::usage::Access;
 

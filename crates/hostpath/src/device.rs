@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use stowage_csi::host::blocking;
-use stowage_csi::host::loopdev::{BackingFile, Detached, LoopDevice, LoopError, LoopOptions};
-use stowage_csi::host::mountinfo::{Mount, MountTable};
+use stowage_host::blocking;
+use stowage_host::loopdev::{BackingFile, Detached, LoopDevice, LoopError, LoopOptions};
+use stowage_host::mountinfo::{Mount, MountTable};
 
 use crate::driver::Host;
 use crate::error::Error;

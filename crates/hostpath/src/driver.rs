@@ -5,13 +5,13 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stowage_csi::host::blocking;
-use stowage_csi::host::exec::Exec;
-use stowage_csi::host::loopdev::Loops;
-use stowage_csi::host::mount::Mounter;
-use stowage_csi::host::stat::Stats;
 use stowage_csi::locks::VolumeLocks;
 use stowage_csi::waiting::of_this_call;
+use stowage_host::blocking;
+use stowage_host::exec::Exec;
+use stowage_host::loopdev::Loops;
+use stowage_host::mount::Mounter;
+use stowage_host::stat::Stats;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tonic::{Response, Status};

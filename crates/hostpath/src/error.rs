@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use stowage_csi::check::Violation;
-use stowage_csi::host::copy::CopyError;
-use stowage_csi::host::exec::ExecError;
-use stowage_csi::host::filesystem::{FsError, FsKind};
-use stowage_csi::host::loopdev::LoopError;
-use stowage_csi::host::mount::MountError;
-use stowage_csi::host::stat::StatError;
 use stowage_csi::locks::VolumeBusy;
 use stowage_csi::quantity::QuantityError;
+use stowage_host::copy::CopyError;
+use stowage_host::exec::ExecError;
+use stowage_host::filesystem::{FsError, FsKind};
+use stowage_host::loopdev::LoopError;
+use stowage_host::mount::MountError;
+use stowage_host::stat::StatError;
 use tonic::{Code, Status};
 
 use crate::capacity::SizeError;

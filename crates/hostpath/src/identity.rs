@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use stowage_csi::host::blocking;
 use stowage_csi::proto::csi::identity_server::Identity;
 use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
 use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
@@ -10,6 +9,7 @@ use stowage_csi::proto::csi::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
     GetPluginInfoResponse, ProbeRequest, ProbeResponse,
 };
+use stowage_host::blocking;
 use tonic::{Request, Response, Status};
 
 use crate::driver::Driver;

@@ -3,11 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use stowage_csi::host::blocking;
-use stowage_csi::host::exec::{Exec, ExecError, HostExec, Invocation, Tool, tools};
-use stowage_csi::host::loopdev::Loops;
-use stowage_csi::host::mount::HostMounter;
-use stowage_csi::host::stat::Stats;
 use stowage_csi::locks::VolumeLocks;
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::proto::csi::controller_server::ControllerServer;
@@ -15,6 +10,11 @@ use stowage_csi::proto::csi::group_controller_server::GroupControllerServer;
 use stowage_csi::proto::csi::identity_server::IdentityServer;
 use stowage_csi::proto::csi::node_server::NodeServer;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
+use stowage_host::blocking;
+use stowage_host::exec::{Exec, ExecError, HostExec, Invocation, Tool, tools};
+use stowage_host::loopdev::Loops;
+use stowage_host::mount::HostMounter;
+use stowage_host::stat::Stats;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 

@@ -26,7 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stowage_csi::host::copy::atomic_write;
+use stowage_host::copy::atomic_write;
 
 use crate::id::{Key, NodeId};
 

@@ -1,10 +1,10 @@
 //! How a volume is to be used: the typed form of a `VolumeCapability`.
 
 use serde::{Deserialize, Serialize};
-use stowage_csi::host::filesystem::{FsError, FsKind};
 use stowage_csi::proto::csi::VolumeCapability;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType};
+use stowage_host::filesystem::{FsError, FsKind};
 
 /// What a pod gets to see of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

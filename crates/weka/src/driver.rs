@@ -14,9 +14,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stowage_csi::host::mount::Mounter;
-use stowage_csi::host::stat::Stats;
 use stowage_csi::locks::VolumeLocks;
+use stowage_host::mount::Mounter;
+use stowage_host::stat::Stats;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

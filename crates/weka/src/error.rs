@@ -4,10 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
-use stowage_csi::host::beneath::BeneathError;
-use stowage_csi::host::exec::ExecError;
-use stowage_csi::host::mount::MountError;
 use stowage_csi::locks::VolumeBusy;
+use stowage_host::beneath::BeneathError;
+use stowage_host::exec::ExecError;
+use stowage_host::mount::MountError;
 use tonic::{Code, Status};
 
 use crate::capacity::SizeError;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stowage_csi::host::exec::{Exec, HostExec};
-use stowage_csi::host::mount::{HostMounter, Mounter};
-use stowage_csi::host::stat::Stats;
 use stowage_csi::locks::VolumeLocks;
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::proto::csi::controller_server::ControllerServer;
 use stowage_csi::proto::csi::identity_server::IdentityServer;
 use stowage_csi::proto::csi::node_server::NodeServer;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
+use stowage_host::exec::{Exec, HostExec};
+use stowage_host::mount::{HostMounter, Mounter};
+use stowage_host::stat::Stats;
 use stowage_service::client::{ClientError, connect};
 use stowage_service::{Health, KubeArgs};
 use tokio::time::timeout;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use devcluster::testing::ControlPlane;
 use serde_json::json;
 use stowage_api::CrdGroup;
-use stowage_csi::testing::{DriverProcess, Mishap, Moment as Side, Trouble};
+use stowage_memory_driver::{DriverProcess, Mishap, Moment as Side, Trouble};
 use tempfile::TempDir;
 use tokio::time::sleep;
 

@@ -1,7 +1,7 @@
 use clap::Parser;
 use stowage_conformance::{ConformanceArgs, Console, Verdict, run_on};
 use stowage_csi::proto::csi::CreateVolumeRequest;
-use stowage_csi::testing::Fault;
+use stowage_memory_driver::Fault;
 
 use crate::memory::{Served, Shape};
 

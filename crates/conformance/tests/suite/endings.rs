@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use stowage_conformance::{DriverError, Event, Outcome, RunError, conformance};
-use stowage_csi::testing::{Fault, Services};
+use stowage_memory_driver::{Fault, Services};
 use tokio_util::sync::CancellationToken;
 
 use crate::good::{options, run};

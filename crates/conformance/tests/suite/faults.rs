@@ -5,7 +5,7 @@ mod table;
 use std::collections::BTreeSet;
 
 use stowage_conformance::{Filter, Outcome};
-use stowage_csi::testing::Fault;
+use stowage_memory_driver::Fault;
 
 use self::table::{FAULTS, REFUSALS};
 use crate::good::{options, run};

@@ -3,7 +3,7 @@ use std::num::NonZeroUsize;
 use stowage_conformance::{
     AccessType, Counts, Event, Filter, Options, Outcome, PlaceOptions, Report, Secrets, conformance,
 };
-use stowage_csi::testing::{Access, Services};
+use stowage_memory_driver::{Access, Services};
 use tokio_util::sync::CancellationToken;
 
 use crate::memory::{Served, Shape};

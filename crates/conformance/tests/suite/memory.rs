@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use stowage_csi::endpoint::Endpoint;
-use stowage_csi::testing::{Expansion, Fault, MemoryDriver, Profile, Services, Serving};
+use stowage_memory_driver::{Expansion, Fault, MemoryDriver, Profile, Services, Serving};
 use tempfile::TempDir;
 
 /// How much a driver can do.

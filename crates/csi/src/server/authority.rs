@@ -32,7 +32,7 @@ const AUTHORITY: usize = 1;
 
 /// A connection whose callers may name the socket's path as authority.
 #[derive(Debug)]
-pub(crate) struct MendedStream {
+pub struct MendedStream {
     inner: UnixStream,
     /// Received and not yet handed on.
     held: BytesMut,

@@ -9,10 +9,10 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use stowage_csi::host::blocking;
-use stowage_csi::host::copy::FileCopy;
-use stowage_csi::host::filesystem::{Frozen, freeze, sync};
-use stowage_csi::host::loopdev::LoopDevice;
+use stowage_host::blocking;
+use stowage_host::copy::FileCopy;
+use stowage_host::filesystem::{Frozen, freeze, sync};
+use stowage_host::loopdev::LoopDevice;
 
 use super::{Scratch, copy_idle, flush, is_shared};
 use crate::device::is_mounted;

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use stowage_csi::host::blocking;
-use stowage_csi::host::filesystem::FsKind;
 use stowage_csi::proto::csi::volume_content_source::{
     SnapshotSource, Type as SourceType, VolumeSource,
 };
@@ -11,6 +9,8 @@ use stowage_csi::proto::csi::{
     CreateVolumeRequest, CreateVolumeResponse, Volume, VolumeContentSource,
 };
 use stowage_csi::sizes::Range;
+use stowage_host::blocking;
+use stowage_host::filesystem::FsKind;
 
 use crate::capacity::{self, Content};
 use crate::content::copy_idle;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stowage_csi::host::blocking;
 use stowage_csi::proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
+use stowage_host::blocking;
 
 use crate::device::is_mounted;
 use crate::driver::Driver;

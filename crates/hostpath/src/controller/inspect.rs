@@ -1,6 +1,5 @@
 //! Questions about volumes: list, get, validate, capacity.
 
-use stowage_csi::host::blocking;
 use stowage_csi::proto::csi::validate_volume_capabilities_response::Confirmed;
 use stowage_csi::proto::csi::{
     ControllerGetVolumeRequest, ControllerGetVolumeResponse, GetCapacityRequest,
@@ -9,6 +8,7 @@ use stowage_csi::proto::csi::{
     controller_get_volume_response, list_volumes_response,
 };
 use stowage_csi::sizes::signed;
+use stowage_host::blocking;
 
 use super::create::describe;
 use super::expand::check_access;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use prost_types::Timestamp;
-use stowage_csi::host::blocking;
 use stowage_csi::proto::csi::{
     CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, DeleteSnapshotResponse,
     GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse, Snapshot,
     list_snapshots_response,
 };
+use stowage_host::blocking;
 
 use super::inspect::token;
 use crate::driver::Driver;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stowage_csi::host::blocking;
 use stowage_csi::proto::csi::{
     CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotResponse,
 };
+use stowage_host::blocking;
 
 use super::{describe, find};
 use crate::content::Copy;

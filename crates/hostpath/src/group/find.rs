@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stowage_csi::host::blocking;
 use stowage_csi::proto::csi::{
     DeleteVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotResponse,
     GetVolumeGroupSnapshotRequest, GetVolumeGroupSnapshotResponse,
 };
+use stowage_host::blocking;
 
 use super::describe;
 use crate::driver::Driver;

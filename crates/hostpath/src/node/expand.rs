@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use stowage_csi::host::blocking;
-use stowage_csi::host::filesystem::grow;
-use stowage_csi::host::loopdev::{LoopDevice, LoopError};
 use stowage_csi::proto::csi::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
 use stowage_csi::sizes::Range;
+use stowage_host::blocking;
+use stowage_host::filesystem::grow;
+use stowage_host::loopdev::{LoopDevice, LoopError};
 
 use super::target::Found;
 use crate::driver::Driver;

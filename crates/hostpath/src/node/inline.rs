@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use stowage_csi::host::blocking;
-use stowage_csi::host::filesystem::FsKind;
 use stowage_csi::proto::csi::{NodePublishVolumeRequest, NodePublishVolumeResponse};
 use stowage_csi::quantity::{Quantity, QuantityError};
 use stowage_csi::sizes::Range;
+use stowage_host::blocking;
+use stowage_host::filesystem::FsKind;
 
 use super::stage::mount;
 use super::target::{Found, Place};

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stowage_csi::host::loopdev::{LoopDevice, LoopOptions};
-use stowage_csi::host::mount::{Bind, BindSource, ensure_bind};
 use stowage_csi::proto::csi::{NodePublishVolumeRequest, NodePublishVolumeResponse};
+use stowage_host::loopdev::{LoopDevice, LoopOptions};
+use stowage_host::mount::{Bind, BindSource, ensure_bind};
 
 use super::target::Found;
 use crate::controller::check_access;

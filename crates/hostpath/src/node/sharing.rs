@@ -1,6 +1,6 @@
 //! Devices of raw block volumes that other nodes of the same machine may use as well (`--shared-statedir`).
 
-use stowage_csi::host::blocking;
+use stowage_host::blocking;
 
 use crate::driver::Driver;
 use crate::error::Error;

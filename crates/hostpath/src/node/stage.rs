@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stowage_csi::host::filesystem::{
-    Checked, FsError, FsKind, Grown, check, ensure_formatted, grow, grow_unmounted,
-};
-use stowage_csi::host::loopdev::{LoopDevice, LoopOptions};
-use stowage_csi::host::mount::{FsMount, Unmount, ensure_mounted, ensure_unmounted};
-use stowage_csi::host::{Outcome, blocking};
 use stowage_csi::proto::csi::{
     NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest,
     NodeUnstageVolumeResponse,
 };
+use stowage_host::filesystem::{
+    Checked, FsError, FsKind, Grown, check, ensure_formatted, grow, grow_unmounted,
+};
+use stowage_host::loopdev::{LoopDevice, LoopOptions};
+use stowage_host::mount::{FsMount, Unmount, ensure_mounted, ensure_unmounted};
+use stowage_host::{Outcome, blocking};
 
 use super::target::Found;
 use crate::controller::check_access;

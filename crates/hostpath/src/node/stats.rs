@@ -5,7 +5,7 @@ use std::path::Path;
 use stowage_csi::proto::csi::volume_usage::Unit;
 use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
 use stowage_csi::sizes::signed;
-use stowage_csi::usage::{condition, figures, unwell, well};
+use stowage_host::usage::{condition, figures, unwell, well};
 
 use super::target::Found;
 use crate::driver::Driver;

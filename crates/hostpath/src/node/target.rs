@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use stowage_csi::host::blocking;
-use stowage_csi::host::loopdev::BackingFile;
-use stowage_csi::host::mount::View;
+use stowage_host::blocking;
+use stowage_host::loopdev::BackingFile;
+use stowage_host::mount::View;
 
 use crate::device::bound_loop;
 use crate::driver::Driver;

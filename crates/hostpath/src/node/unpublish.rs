@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use stowage_csi::host::blocking;
-use stowage_csi::host::mount::{Unmount, ensure_unmounted, remove_mount_point};
 use stowage_csi::proto::csi::{NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse};
+use stowage_host::blocking;
+use stowage_host::mount::{Unmount, ensure_unmounted, remove_mount_point};
 
 use super::target::Found;
 use crate::driver::Driver;
@@ -83,7 +83,7 @@ async fn release_read_only(driver: &Driver, image: &Image, number: u32) -> Resul
     drop(devices);
     // Staged for reading: then this is the one that staging made.
     if staged {
-        let this = move |device: &stowage_csi::host::loopdev::LoopDevice| device.number() == number;
+        let this = move |device: &stowage_host::loopdev::LoopDevice| device.number() == number;
         driver.host.detach(image, this).await?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use stowage_csi::host::loopdev::BackingFile;
+use stowage_host::loopdev::BackingFile;
 
 use super::{Area, FILE_MODE, StateError, Store};
 use crate::id::Key;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use stowage_csi::host::filesystem::FsKind;
+use stowage_host::filesystem::FsKind;
 
 use super::Area;
 use crate::id::{Id, Key, Kind, NodeId};
@@ -153,7 +153,7 @@ pub(super) fn parse<R: Record>(content: &[u8], key: &Key) -> Result<R, String> {
 mod filesystem_name {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
-    use stowage_csi::host::filesystem::FsKind;
+    use stowage_host::filesystem::FsKind;
 
     // Serde hands over a reference.
     #[allow(clippy::trivially_copy_pass_by_ref)]

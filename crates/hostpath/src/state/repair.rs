@@ -5,8 +5,8 @@
 use std::collections::HashSet;
 use std::fs;
 
-use stowage_csi::host::copy::sweep_unfinished;
-use stowage_csi::host::loopdev::Loops;
+use stowage_host::copy::sweep_unfinished;
+use stowage_host::loopdev::Loops;
 
 use super::{
     Area, GroupRecord, Record, SCRATCH, SnapshotRecord, Stage, StateError, Store, VolumeRecord,

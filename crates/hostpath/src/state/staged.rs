@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use stowage_csi::host::copy::atomic_write;
+use stowage_host::copy::atomic_write;
 
 use super::repair::names;
 use super::{FILE_MODE, STAGED, StateError, Store, remove_if_there};

@@ -1,8 +1,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use stowage_csi::host::filesystem::FsKind;
-use stowage_csi::host::loopdev::Loops;
+use stowage_host::filesystem::FsKind;
+use stowage_host::loopdev::Loops;
 use tempfile::TempDir;
 
 use super::record::now_unix_ms;

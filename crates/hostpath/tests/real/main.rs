@@ -1,6 +1,6 @@
 //! The driver over a real socket, with real loop devices, filesystems and mounts. Needs root.
 //!
-//! Each test runs in a process with mounts of its own ([`stowage_csi::isolated`]), so that nothing stays mounted
+//! Each test runs in a process with mounts of its own ([`devcluster::isolated`]), so that nothing stays mounted
 //! however it ends, and fails if a loop device is left.
 //!
 //! - `lifecycle`: a volume from its creation to its end, for each filesystem and for raw block.

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use stowage_csi::host::loopdev::{LoopDevice, LoopOptions, Loops};
-pub use stowage_csi::isolated;
+pub use devcluster::isolated;
+use stowage_host::loopdev::{LoopDevice, LoopOptions, Loops};
 
 pub const MIB: u64 = 1 << 20;
 

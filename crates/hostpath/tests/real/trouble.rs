@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use stowage_csi::host::loopdev::{LoopOptions, Loops};
+use stowage_host::loopdev::{LoopOptions, Loops};
 use tonic::Code;
 
 use crate::rig::{Command, Rig, block, filesystem, flags, from_volume};

@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, ListParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use stowage_csi::endpoint::Endpoint;
-use stowage_csi::testing::{MemoryDriver, Profile};
+use stowage_memory_driver::{MemoryDriver, Profile};
 
 use crate::rig::{Rig, create, eventually};
 use crate::scene::{Scene, ZONE};

@@ -5,7 +5,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::{Value, json};
-use stowage_csi::testing::Room;
+use stowage_memory_driver::Room;
 
 use crate::rig::{Rig, create, eventually};
 use crate::sidecar::Sidecar;

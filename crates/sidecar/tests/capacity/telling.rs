@@ -135,7 +135,7 @@ async fn a_driver_that_does_not_answer_leaves_the_last_word_standing() {
     scene.rig.node("one", &[(ZONE, "a")]).await;
     scene.class("fast", WAITS).await;
     scene.tells(&["fast a 1Ti"]).await;
-    let broken = stowage_csi::testing::Mishap::refuse(tonic::Code::Internal, "no");
+    let broken = stowage_memory_driver::Mishap::refuse(tonic::Code::Internal, "no");
     scene.rig.driver.upset("GetCapacity", broken);
     scene.room("a", 3);
     sleep(Duration::from_secs(1)).await;

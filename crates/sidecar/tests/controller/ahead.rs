@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use stowage_csi::testing::{Mishap, Moment, Trouble};
+use stowage_memory_driver::{Mishap, Moment, Trouble};
 
 use crate::rig::{Rig, eventually};
 use crate::sidecar::Sidecar;

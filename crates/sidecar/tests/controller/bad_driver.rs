@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use stowage_csi::testing::{Fault, Mishap, Room};
+use stowage_memory_driver::{Fault, Mishap, Room};
 use tonic::Code;
 
 use crate::rig::{Rig, eventually};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use stowage_csi::testing::{Mishap, Moment, Trouble};
+use stowage_memory_driver::{Mishap, Moment, Trouble};
 use tokio::time::sleep;
 
 use crate::rig::{Rig, create, eventually};

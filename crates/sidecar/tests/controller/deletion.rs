@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_csi::proto::csi::DeleteVolumeRequest;
-use stowage_csi::testing::Fault;
+use stowage_memory_driver::Fault;
 
 use crate::rig::{Rig, create, eventually};
 

@@ -82,7 +82,7 @@ async fn a_killed_leader_is_followed_when_its_lease_expires_and_its_intents_are_
     let lease = lease_name(&rig.name);
     eventually("somebody leads", async || holder(&rig, &lease).await).await;
     let _second = rig.sidecar(&ELECTION);
-    let hang = stowage_csi::testing::Mishap::hang().once();
+    let hang = stowage_memory_driver::Mishap::hang().once();
     rig.driver.upset("CreateVolume", hang);
     rig.claim("data", json!({})).await;
     rig.called("CreateVolume", 1).await;

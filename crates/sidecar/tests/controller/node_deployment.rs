@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use stowage_csi::endpoint::Endpoint;
-use stowage_csi::testing::{MemoryDriver, Mishap, Profile, Room, Serving};
+use stowage_memory_driver::{MemoryDriver, Mishap, Profile, Room, Serving};
 use tempfile::TempDir;
 
 use crate::rig::{Rig, eventually};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use devcluster::testing::{ControlPlane, Rule};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use stowage_csi::testing::{Fault, Mishap, Moment, Trouble};
+use stowage_memory_driver::{Fault, Mishap, Moment, Trouble};
 
 use crate::rbac::upstream;
 use crate::rig::Rig;

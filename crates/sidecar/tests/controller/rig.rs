@@ -14,7 +14,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::proto::csi::CreateVolumeRequest;
-use stowage_csi::testing::{MemoryDriver, Profile, Serving};
+use stowage_memory_driver::{MemoryDriver, Profile, Serving};
 use stowage_sidecar::journal::journal_name;
 use tempfile::TempDir;
 

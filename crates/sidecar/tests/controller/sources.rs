@@ -11,7 +11,7 @@ use stowage_csi::proto::csi::controller_server::Controller as _;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
 use stowage_csi::proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use stowage_csi::proto::csi::{CreateSnapshotRequest, VolumeContentSource};
-use stowage_csi::testing::{Fault, Mishap, Moment, Trouble};
+use stowage_memory_driver::{Fault, Mishap, Moment, Trouble};
 
 use crate::rig::{Rig, create, eventually};
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use stowage_csi::testing::{Mishap, Moment, Trouble};
+use stowage_memory_driver::{Mishap, Moment, Trouble};
 use tonic::Code;
 
 use crate::rig::{Rig, create, eventually};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stowage_csi::proto::csi::{CreateVolumeRequest, Topology};
-use stowage_csi::testing::{Mishap, Room};
+use stowage_memory_driver::{Mishap, Room};
 
 use crate::rig::{Rig, eventually};
 use crate::sidecar::Sidecar;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use stowage_csi::proto::csi::ControllerModifyVolumeRequest;
-use stowage_csi::testing::{Mishap, Moment, Trouble};
+use stowage_memory_driver::{Mishap, Moment, Trouble};
 use tonic::Code;
 
 use crate::newer::Newer;

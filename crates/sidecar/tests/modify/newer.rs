@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use stowage_csi::testing::Profile;
+use stowage_memory_driver::Profile;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

@@ -2,7 +2,7 @@
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use stowage_csi::testing::{Mishap, Room};
+use stowage_memory_driver::{Mishap, Room};
 use tonic::Code;
 
 use crate::newer::Newer;

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
-use stowage_csi::testing::{Expansion, Mishap, Moment, Room, Trouble};
+use stowage_memory_driver::{Expansion, Mishap, Moment, Room, Trouble};
 use tokio::time::sleep;
 use tonic::Code;
 

@@ -5,7 +5,7 @@ use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use stowage_csi::proto::csi::ControllerExpandVolumeRequest;
-use stowage_csi::testing::Profile;
+use stowage_memory_driver::Profile;
 
 use crate::gate::Gate;
 use crate::rig::{Rig, eventually};

@@ -3,7 +3,7 @@
 use serde_json::json;
 use stowage_api::snapshot::names;
 use stowage_csi::proto::csi::CreateSnapshotRequest;
-use stowage_csi::testing::{Mishap, Moment, Trouble};
+use stowage_memory_driver::{Mishap, Moment, Trouble};
 use tonic::Code;
 
 use crate::rig::{Rig, error_of, eventually, is_marked};

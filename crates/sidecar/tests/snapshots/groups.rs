@@ -4,7 +4,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeGroupSnapshotContent, names};
 use stowage_csi::proto::csi::{CreateVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotRequest};
-use stowage_csi::testing::{Fault, Mishap, Moment, Trouble};
+use stowage_memory_driver::{Fault, Mishap, Moment, Trouble};
 
 use tonic::Code;
 

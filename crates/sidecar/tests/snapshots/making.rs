@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use stowage_api::snapshot::names;
 use stowage_csi::proto::csi::{CreateSnapshotRequest, ListSnapshotsRequest};
-use stowage_csi::testing::Fault;
+use stowage_memory_driver::Fault;
 
 use crate::rig::{Rig, eventually};
 

@@ -19,7 +19,7 @@ use stowage_csi::proto::csi::controller_server::Controller;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use stowage_csi::proto::csi::{CreateVolumeRequest, VolumeCapability};
-use stowage_csi::testing::{MemoryDriver, Profile, Serving};
+use stowage_memory_driver::{MemoryDriver, Profile, Serving};
 use stowage_service::{Health, Metrics, Tasks};
 use stowage_sidecar::controller::{self, ControllerArgs, ControllerError, Process};
 use tempfile::TempDir;

@@ -39,7 +39,7 @@ async fn class_first_then_claim_then_content_then_snapshot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_deleted_while_it_is_taken_leaves_nothing() {
-    use stowage_csi::testing::{Mishap, Moment, Trouble};
+    use stowage_memory_driver::{Mishap, Moment, Trouble};
     let scene = Scene::new().await;
     let rig = &scene.rig;
     rig.class(json!({})).await;

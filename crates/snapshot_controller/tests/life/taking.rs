@@ -132,7 +132,7 @@ async fn what_exists_is_bound_by_hand() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_is_kept_while_its_snapshot_is_taken() {
-    use stowage_csi::testing::Mishap;
+    use stowage_memory_driver::Mishap;
     let scene = Scene::new().await;
     let rig = &scene.rig;
     rig.class(json!({})).await;

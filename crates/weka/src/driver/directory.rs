@@ -9,8 +9,8 @@ use rustix::fs::{
     FileType, Gid, Mode, Uid, XattrFlags, fchmod, fchown, fgetxattr, fsetxattr, fstat,
 };
 use rustix::io::Errno;
-use stowage_csi::host::Outcome;
-use stowage_csi::host::beneath::{BeneathError, Links, Root};
+use stowage_host::Outcome;
+use stowage_host::beneath::{BeneathError, Links, Root};
 
 use crate::error::Error;
 use crate::handle::{Handle, Origin};

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use rustix::fs::fstat;
 use secrecy::ExposeSecret;
-use stowage_csi::host::beneath::Root;
-use stowage_csi::host::blocking;
-use stowage_csi::host::mount::{FsMount, Mounter, Unmount, ensure_unmounted};
-use stowage_csi::host::mountinfo::{Device, Mount};
-use stowage_csi::host::stat::Health;
 use stowage_csi::waiting::on_machine;
+use stowage_host::beneath::Root;
+use stowage_host::blocking;
+use stowage_host::mount::{FsMount, Mounter, Unmount, ensure_unmounted};
+use stowage_host::mountinfo::{Device, Mount};
+use stowage_host::stat::Health;
 use tokio::time::timeout;
 
 use super::client::{LocalClient, Through};

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use rustix::fs::Dir;
-use stowage_csi::host::beneath::{Links, Root};
+use stowage_host::beneath::{Links, Root};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

@@ -1,6 +1,6 @@
 //! What is known of a volume: where it is, and how large it is meant to be.
 
-use stowage_csi::host::beneath::Root;
+use stowage_host::beneath::Root;
 
 use super::Driver;
 use super::directory::{self, Place};

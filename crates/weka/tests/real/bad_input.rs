@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use devcluster::isolated;
 use serde_json::json;
-use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::volume_capability::{AccessType, MountVolume};
 use stowage_csi::proto::csi::{CapacityRange, NodePublishVolumeRequest};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use devcluster::isolated;
 use serde_json::json;
-use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_sim::weka::state::access::Role;
 use tonic::Code;

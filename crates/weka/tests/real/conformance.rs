@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::Parser;
+use devcluster::isolated;
 use stowage_conformance::{ConformanceArgs, Options, Outcome, conformance};
-use stowage_csi::isolated;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;

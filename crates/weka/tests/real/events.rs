@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Parser;
+use devcluster::isolated;
 use devcluster::testing::ApiServer;
 use serde_json::{Value, json};
-use stowage_csi::isolated;
 use stowage_service::{Health, Metrics, Tasks};
 use stowage_sidecar::controller::{self, ControllerArgs, Process};
 use tokio_util::sync::CancellationToken;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use stowage_csi::isolated;
+use devcluster::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use tonic::Code;
 

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use devcluster::isolated;
 use devcluster::testing::{ApiServer, Rule};
 use serde_json::{Value, json};
-use stowage_csi::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{NodeGetInfoRequest, NodePublishVolumeRequest};
 use tonic::{Code, Status};

@@ -1,6 +1,6 @@
 //! The driver over a real socket, with real mounts of a simulated Weka cluster. Needs root.
 //!
-//! Each test runs in a process with mounts of its own ([`stowage_csi::isolated`]). The cluster and its client, which serves
+//! Each test runs in a process with mounts of its own ([`devcluster::isolated`]). The cluster and its client, which serves
 //! filesystems over FUSE, are in the test's process; the driver is there too or, where it is killed, in one of its own.
 //! `mount -t wekafs` finds the simulator's helper.
 //!

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use stowage_csi::isolated;
+use devcluster::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_sim::weka::Array;
 use stowage_sim::weka::state::Container;

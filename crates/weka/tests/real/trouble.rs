@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use stowage_csi::isolated;
+use devcluster::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_sim::weka::control::Trouble;
 use stowage_sim::weka::state::access::Role;

@@ -1,6 +1,6 @@
 //! Broken promises and the cases that must find them. A case is named by as many words as tell it from all others.
 
-use stowage_csi::testing::Fault;
+use stowage_memory_driver::Fault;
 
 /// Calls that must refuse something. Each is tried twice: with a driver that says OK instead, and with one that
 /// refuses with a code that says nothing.

@@ -5,7 +5,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt as _;
 use serde_json::json;
 use stowage_csi::proto::csi::ControllerPublishVolumeRequest;
-use stowage_csi::testing::Mishap;
+use stowage_memory_driver::Mishap;
 use tonic::Code;
 
 use super::scene::{FOREIGN, Scene, attach_error, eventually, node_id};

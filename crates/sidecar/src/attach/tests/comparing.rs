@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use stowage_csi::proto::csi::ControllerUnpublishVolumeRequest;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
-use stowage_csi::testing::Mishap;
+use stowage_memory_driver::Mishap;
 use tonic::Code;
 
 use super::scene::{Scene, eventually};

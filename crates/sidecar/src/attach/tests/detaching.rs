@@ -5,7 +5,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt as _;
 use serde_json::json;
 use stowage_csi::proto::csi::ControllerUnpublishVolumeRequest;
-use stowage_csi::testing::{Mishap, Moment, Trouble};
+use stowage_memory_driver::{Mishap, Moment, Trouble};
 use tonic::Code;
 
 use super::scene::{FOREIGN, Scene, detach_error, eventually};

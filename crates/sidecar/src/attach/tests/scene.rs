@@ -12,7 +12,7 @@ use kube::Client;
 use kube::client::Body;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
-use stowage_csi::testing::{MemoryDriver, Profile, Serving};
+use stowage_memory_driver::{MemoryDriver, Profile, Serving};
 use stowage_service::{Health, Metrics};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;

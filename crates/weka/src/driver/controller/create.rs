@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustix::fs::fstatvfs;
-use stowage_csi::host::beneath::Root;
 use stowage_csi::proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Topology, Volume};
 use stowage_csi::sizes::{Range, signed};
+use stowage_host::beneath::Root;
 
 use crate::capacity::{check_fits, choose};
 use crate::driver::Driver;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use stowage_csi::host::beneath::Root;
 use stowage_csi::proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
+use stowage_host::beneath::Root;
 
 use crate::driver::directory;
 use crate::driver::{Driver, directory_handle};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stowage_csi::host::mount::{Unmount, ensure_unmounted, remove_mount_point};
+use stowage_host::mount::{Unmount, ensure_unmounted, remove_mount_point};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use stowage_csi::host::mountinfo::Device;
+use stowage_host::mountinfo::Device;
 use tokio::sync::RwLock;
 
 use super::Mounts;

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::Api;
 use serde::Deserialize;
-use stowage_csi::host::blocking;
 use stowage_csi::quantity::Quantity;
+use stowage_host::blocking;
 use tokio::time::timeout;
 
 use super::annotations::{CLAIM_NAME, CLAIM_NAMESPACE};

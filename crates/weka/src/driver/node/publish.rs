@@ -4,15 +4,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stowage_csi::host::beneath::Root;
-use stowage_csi::host::blocking;
-use stowage_csi::host::mount::{Bind, BindSource, ensure_bind};
-use stowage_csi::host::stat::Health;
 use stowage_csi::proto::csi::volume_capability::AccessType;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, VolumeCapability,
 };
+use stowage_host::beneath::Root;
+use stowage_host::blocking;
+use stowage_host::mount::{Bind, BindSource, ensure_bind};
+use stowage_host::stat::Health;
 
 use super::annotations;
 use crate::driver::directory::{self, Place};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stowage_csi::proto::csi::volume_usage::Unit;
 use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
-use stowage_csi::usage::{condition, figures, unwell};
+use stowage_host::usage::{condition, figures, unwell};
 
 use super::names::Names;
 use crate::driver::Driver;

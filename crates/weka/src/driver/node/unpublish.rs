@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use stowage_csi::host::mount::{Unmount, ensure_unmounted, remove_mount_point};
 use stowage_csi::proto::csi::{NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse};
+use stowage_host::mount::{Unmount, ensure_unmounted, remove_mount_point};
 
 use crate::driver::Driver;
 use crate::driver::mounts::is_weka;

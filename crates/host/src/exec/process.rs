@@ -1,0 +1,213 @@
+//! [`HostExec`]: tools as processes of this machine.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::time::timeout;
+
+use stowage_csi::waiting::on_machine;
+
+use super::{Exec, ExecError, Exit, HostFuture, Invocation, Output};
+
+/// How long the outputs of a tool that has ended are still read. A tool that leaves a daemon behind (FUSE mounts do)
+/// leaves it the pipes too, and their end would never come.
+const AFTERWORDS: Duration = Duration::from_millis(500);
+
+/// How long a killed tool may take to disappear before it is left to the kernel: one that waits for a dead disk
+/// cannot be killed, and nobody should wait with it.
+const DYING: Duration = Duration::from_secs(2);
+
+/// Where tools are looked for after the process's own search path: a service's path often lacks the `sbin` ones.
+const SBIN: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Runs tools as processes, each in a process group of its own so that its helpers die with it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostExec;
+
+impl Exec for HostExec {
+    fn run(&self, invocation: Invocation) -> HostFuture<'_, Result<Output, ExecError>> {
+        Box::pin(on_machine(run(invocation)))
+    }
+}
+
+async fn run(invocation: Invocation) -> Result<Output, ExecError> {
+    let tool = invocation.tool;
+    let mut child = start(&invocation)?;
+    let mut group = Group::of(&child);
+    let mut stdout = Capture::new(invocation.output_limit);
+    let mut stderr = Capture::new(invocation.output_limit);
+    let (input, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let talk = async {
+        tokio::try_join!(
+            feed(input, &invocation.stdin),
+            stdout.collect(out),
+            stderr.collect(err)
+        )
+        .map(|_| ())
+    };
+    let ended = timeout(invocation.timeout, finish(&mut child, talk)).await;
+    let Ok(status) = ended else {
+        group.kill();
+        // The result does not matter: either it is gone now, or nobody can end it.
+        let _ = timeout(DYING, child.wait()).await;
+        return Err(ExecError::Timeout {
+            tool: tool.name,
+            after: invocation.timeout,
+        });
+    };
+    let status = status.map_err(|source| ExecError::Pipe {
+        tool: tool.name,
+        source,
+    })?;
+    group.release();
+    Ok(Output {
+        tool,
+        exit: exit_of(status),
+        truncated: stdout.truncated || stderr.truncated,
+        stdout: stdout.bytes,
+        stderr: stderr.bytes,
+    })
+}
+
+fn start(invocation: &Invocation) -> Result<Child, ExecError> {
+    let tool = invocation.tool;
+    Command::new(tool.name)
+        .args(&invocation.args)
+        // Messages are read by programs here and by people in any country.
+        .env("LC_ALL", "C")
+        .env("PATH", search_path())
+        .envs(invocation.env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => ExecError::ToolMissing {
+                tool: tool.name,
+                package: tool.package,
+            },
+            _ => ExecError::Start {
+                tool: tool.name,
+                source,
+            },
+        })
+}
+
+/// Waits until the tool has ended, and its outputs with it or a little later.
+async fn finish(
+    child: &mut Child,
+    talk: impl Future<Output = io::Result<()>>,
+) -> io::Result<ExitStatus> {
+    tokio::pin!(talk);
+    tokio::select! {
+        said = &mut talk => {
+            said?;
+            child.wait().await
+        }
+        status = child.wait() => {
+            if let Ok(said) = timeout(AFTERWORDS, talk).await {
+                said?;
+            }
+            status
+        }
+    }
+}
+
+async fn feed(stdin: Option<ChildStdin>, bytes: &[u8]) -> io::Result<()> {
+    let Some(mut stdin) = stdin else {
+        return Ok(());
+    };
+    match stdin.write_all(bytes).await {
+        // A tool may end, or close its input, without reading it all.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// The beginning of an output. The rest is read too: a full pipe would stop the tool.
+struct Capture {
+    bytes: Vec<u8>,
+    limit: usize,
+    truncated: bool,
+}
+
+impl Capture {
+    fn new(limit: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            limit,
+            truncated: false,
+        }
+    }
+
+    async fn collect(&mut self, from: Option<impl AsyncRead + Unpin>) -> io::Result<()> {
+        let Some(mut from) = from else { return Ok(()) };
+        let mut chunk = vec![0; 8192];
+        loop {
+            let read = from.read(&mut chunk).await?;
+            if read == 0 {
+                return Ok(());
+            }
+            let kept = read.min(self.limit - self.bytes.len());
+            self.bytes.extend_from_slice(&chunk[..kept]);
+            self.truncated |= kept < read;
+        }
+    }
+}
+
+/// The process group of a running tool; killed on drop, so that a cancelled call leaves nothing running.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(
+            child
+                .id()
+                .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)),
+        )
+    }
+
+    /// Lets go of a group whose leader has ended well: its number may be given to others, and what it left running
+    /// (a FUSE daemon) is meant to run.
+    fn release(&mut self) {
+        self.0 = None;
+    }
+
+    fn kill(&mut self) {
+        if let Some(group) = self.0.take() {
+            // It fails only if there is nothing left to kill.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn search_path() -> OsString {
+    let mut path = env::var_os("PATH").unwrap_or_default();
+    if !path.is_empty() {
+        path.push(":");
+    }
+    path.push(SBIN);
+    path
+}
+
+fn exit_of(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+    }
+}

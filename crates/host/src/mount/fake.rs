@@ -1,0 +1,369 @@
+//! [`FakeMounter`]: mounts that exist only in a table, for unit tests.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+use super::{Bind, BindSource, FsMount, MountError, Mounter, Propagation, Shown, Unmount, View};
+use crate::HostFuture;
+use crate::mountinfo::{Device, MountTable};
+use crate::stat::Health;
+
+/// The number of the one disk that holds everything that is not mounted.
+const ROOT: Device = Device {
+    major: 254,
+    minor: 0,
+};
+
+/// A machine whose mounts are entries of a list. Directories and descriptors are real, mounts are not.
+pub struct FakeMounter {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    mounts: Vec<Entry>,
+    next_id: u64,
+    calls: Vec<String>,
+    health: HashMap<PathBuf, Health>,
+    refusals: HashMap<&'static str, Errno>,
+}
+
+struct Entry {
+    id: u64,
+    device: Device,
+    root: PathBuf,
+    point: PathBuf,
+    kind: String,
+    source: String,
+    read_only: bool,
+}
+
+impl Default for FakeMounter {
+    fn default() -> Self {
+        let fake = Self {
+            state: Mutex::default(),
+        };
+        fake.lock().add(
+            ROOT,
+            Path::new("/"),
+            Path::new("/"),
+            "ext4",
+            "/dev/vda",
+            false,
+        );
+        fake
+    }
+}
+
+impl FakeMounter {
+    /// A machine with nothing but its root filesystem.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What has been done so far: `bind <target>`, `mount <target>`, `unmount <target>` ...
+    pub fn calls(&self) -> Vec<String> {
+        self.lock().calls.clone()
+    }
+
+    /// From now on the mount at `target` answers like this; a corrupted one is well again after its unmount.
+    pub fn set_health(&self, target: &Path, health: Health) {
+        self.lock().health.insert(target.to_owned(), health);
+    }
+
+    /// The next `bind`, `mount`, `unmount` or `remount` is refused once with this error.
+    pub fn refuse_next(&self, what: &'static str, errno: Errno) {
+        self.lock().refusals.insert(what, errno);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(
+        &self,
+        what: &'static str,
+        target: &Path,
+        change: impl FnOnce(&mut State) -> Result<(), Errno>,
+    ) -> Result<(), MountError> {
+        let mut state = self.lock();
+        state.calls.push(format!("{what} {}", target.display()));
+        let result = state
+            .refusals
+            .remove(what)
+            .map_or_else(|| change(&mut state), Err);
+        result.map_err(|errno| match errno {
+            Errno::BUSY => MountError::Busy {
+                target: target.to_owned(),
+                below: Vec::new(),
+            },
+            errno => MountError::Refusal {
+                doing: what,
+                target: target.to_owned(),
+                source: errno.into(),
+            },
+        })
+    }
+}
+
+impl State {
+    fn add(
+        &mut self,
+        device: Device,
+        root: &Path,
+        point: &Path,
+        kind: &str,
+        source: &str,
+        read_only: bool,
+    ) {
+        self.next_id += 1;
+        let (root, point) = (root.to_owned(), point.to_owned());
+        let (kind, source) = (kind.to_owned(), source.to_owned());
+        self.mounts.push(Entry {
+            id: self.next_id,
+            device,
+            root,
+            point,
+            kind,
+            source,
+            read_only,
+        });
+    }
+
+    /// The topmost mount at or above `path`.
+    fn holding(&self, path: &Path) -> Option<&Entry> {
+        let holding = self
+            .mounts
+            .iter()
+            .filter(|mount| path.starts_with(&mount.point));
+        holding.max_by_key(|mount| (mount.point.components().count(), mount.id))
+    }
+
+    fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        for (position, mount) in self.mounts.iter().enumerate() {
+            let below = self.mounts[..position]
+                .iter()
+                .filter(|below| mount.point.starts_with(&below.point));
+            let parent = below.max_by_key(|below| (below.point.components().count(), below.id));
+            let access = if mount.read_only { "ro" } else { "rw" };
+            writeln!(
+                text,
+                "{} {} {} {} {} {access} - {} {} rw",
+                mount.id,
+                parent.map_or(0, |parent| parent.id),
+                mount.device,
+                escape(mount.root.as_os_str().as_bytes()),
+                escape(mount.point.as_os_str().as_bytes()),
+                escape(mount.kind.as_bytes()),
+                escape(mount.source.as_bytes()),
+            )?;
+        }
+        Ok(text)
+    }
+
+    fn shown(&self, source: &BindSource) -> Result<Shown, Errno> {
+        let path = real_path(source)?;
+        let mount = self.holding(&path).ok_or(Errno::NOENT)?;
+        let below = path.strip_prefix(&mount.point).unwrap_or(Path::new(""));
+        let root = if below.as_os_str().is_empty() {
+            mount.root.clone()
+        } else {
+            mount.root.join(below)
+        };
+        Ok(Shown {
+            device: mount.device,
+            root,
+        })
+    }
+}
+
+impl Mounter for FakeMounter {
+    fn table(&self) -> HostFuture<'_, Result<Arc<MountTable>, MountError>> {
+        let text = self.lock().text().unwrap_or_default();
+        Box::pin(std::future::ready(
+            MountTable::parse(text)
+                .map(Arc::new)
+                .map_err(MountError::from),
+        ))
+    }
+
+    fn is_mounted<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<bool, MountError>> {
+        let mounted = self.lock().mounts.iter().any(|mount| mount.point == target);
+        Box::pin(std::future::ready(Ok(mounted)))
+    }
+
+    fn is_directory<'a>(
+        &'a self,
+        source: &'a BindSource,
+    ) -> HostFuture<'a, Result<bool, MountError>> {
+        let directory = real_path(source).map(|path| path.is_dir());
+        Box::pin(std::future::ready(directory.map_err(missing_source)))
+    }
+
+    fn look<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<View, MountError>> {
+        Box::pin(async move {
+            Ok(View {
+                table: self.table().await?,
+                point: target.to_owned(),
+            })
+        })
+    }
+
+    fn identify<'a>(&'a self, source: &'a BindSource) -> HostFuture<'a, Result<Shown, MountError>> {
+        let shown = self.lock().shown(source);
+        Box::pin(std::future::ready(shown.map_err(missing_source)))
+    }
+
+    fn health<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Health> {
+        let health = self
+            .lock()
+            .health
+            .get(target)
+            .copied()
+            .unwrap_or(Health::Alive);
+        Box::pin(std::future::ready(health))
+    }
+
+    fn bind<'a>(&'a self, bind: &'a Bind) -> HostFuture<'a, Result<(), MountError>> {
+        let done = self.change("bind", &bind.target, |state| {
+            let shown = state.shown(&bind.source)?;
+            let of = state
+                .mounts
+                .iter()
+                .find(|mount| mount.device == shown.device);
+            let (kind, source) = of
+                .map(|of| (of.kind.clone(), of.source.clone()))
+                .unwrap_or_default();
+            state.add(
+                shown.device,
+                &shown.root,
+                &bind.target,
+                &kind,
+                &source,
+                bind.read_only,
+            );
+            Ok(())
+        });
+        Box::pin(std::future::ready(done))
+    }
+
+    fn mount<'a>(&'a self, mount: &'a FsMount) -> HostFuture<'a, Result<(), MountError>> {
+        let done = self.change("mount", &mount.target, |state| {
+            let source = mount.source.to_string_lossy();
+            let minor = u32::try_from(state.next_id).unwrap_or_default();
+            let known = state
+                .mounts
+                .iter()
+                .find(|known| known.source == source)
+                .map(|known| known.device);
+            let device = known.unwrap_or(Device { major: 0, minor });
+            state.add(
+                device,
+                Path::new("/"),
+                &mount.target,
+                &mount.kind,
+                &source,
+                mount.read_only(),
+            );
+            Ok(())
+        });
+        Box::pin(std::future::ready(done))
+    }
+
+    fn mount_with_secret<'a>(
+        &'a self,
+        mount: &'a FsMount,
+        _: &'a str,
+    ) -> HostFuture<'a, Result<(), MountError>> {
+        self.mount(mount)
+    }
+
+    fn make_read_only<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<(), MountError>> {
+        let done = self.change("remount", target, |state| {
+            let mount = state
+                .mounts
+                .iter_mut()
+                .rfind(|mount| mount.point == target)
+                .ok_or(Errno::INVAL)?;
+            mount.read_only = true;
+            Ok(())
+        });
+        Box::pin(std::future::ready(done))
+    }
+
+    fn set_propagation<'a>(
+        &'a self,
+        target: &'a Path,
+        propagation: Propagation,
+    ) -> HostFuture<'a, Result<(), MountError>> {
+        let what = match propagation {
+            Propagation::Private => "private",
+            Propagation::Shared => "shared",
+            Propagation::Slave => "slave",
+        };
+        Box::pin(std::future::ready(self.change(what, target, |_| Ok(()))))
+    }
+
+    fn unmount<'a>(
+        &'a self,
+        target: &'a Path,
+        how: Unmount,
+    ) -> HostFuture<'a, Result<(), MountError>> {
+        let what = match how {
+            Unmount::Normal => "unmount",
+            Unmount::Force => "force-unmount",
+            Unmount::Lazy => "lazy-unmount",
+        };
+        let done = self.change(what, target, |state| {
+            let last = state
+                .mounts
+                .iter()
+                .rposition(|mount| mount.point == target)
+                .ok_or(Errno::INVAL)?;
+            state.mounts.remove(last);
+            state.health.remove(target);
+            Ok(())
+        });
+        Box::pin(std::future::ready(done))
+    }
+}
+
+fn real_path(source: &BindSource) -> Result<PathBuf, Errno> {
+    let named = match source {
+        BindSource::Path(path) => path.clone(),
+        BindSource::Descriptor(descriptor) => {
+            PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
+        }
+    };
+    fs::canonicalize(named).map_err(|_| Errno::NOENT)
+}
+
+fn missing_source(errno: Errno) -> MountError {
+    MountError::Refusal {
+        doing: "look-up",
+        target: PathBuf::from("the source"),
+        source: errno.into(),
+    }
+}
+
+/// As the kernel writes names: what separates fields is an octal number.
+fn escape(name: &[u8]) -> String {
+    name.iter().fold(String::new(), |mut text, &byte| {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' | 0x80.. => {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\\{byte:03o}");
+            }
+            byte => text.push(char::from(byte)),
+        }
+        text
+    })
+}
