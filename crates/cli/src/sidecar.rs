@@ -2,8 +2,6 @@
 
 use stowage_service::Service;
 
-use stowage_sidecar::controller::Process;
-
 use crate::args::{SidecarControllerArgs, SidecarNodeArgs};
 
 /// Provisions and attaches volumes until SIGTERM.
@@ -20,19 +18,9 @@ async fn serve_controller(args: SidecarControllerArgs) -> anyhow::Result<()> {
     let service = Service::start(&args.service)?;
     let work = Box::pin(stowage_sidecar::controller::run(
         args.controller,
-        process(&service),
+        service.process(),
     ));
     Ok(service.run(work).await?)
-}
-
-/// What a service provides to the work in it.
-pub fn process(service: &Service) -> Process {
-    Process {
-        health: service.health().clone(),
-        metrics: service.metrics().clone(),
-        tasks: service.tasks().clone(),
-        shutdown: service.shutdown(),
-    }
 }
 
 /// Registers a driver on its node until SIGTERM.
@@ -50,6 +38,6 @@ pub async fn node(args: SidecarNodeArgs) -> anyhow::Result<()> {
 
 async fn serve_node(args: SidecarNodeArgs) -> anyhow::Result<()> {
     let service = Service::start(&args.service)?;
-    let work = Box::pin(stowage_sidecar::node::run(args.node, process(&service)));
+    let work = Box::pin(stowage_sidecar::node::run(args.node, service.process()));
     Ok(service.run(work).await?)
 }

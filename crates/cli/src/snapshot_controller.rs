@@ -3,11 +3,10 @@
 use stowage_service::Service;
 
 use crate::args::SnapshotControllerCommand;
-use crate::sidecar::process;
 
 /// Binds snapshots to contents until SIGTERM.
 pub async fn run(args: SnapshotControllerCommand) -> anyhow::Result<()> {
     let service = Service::start(&args.service)?;
-    let work = stowage_snapshot_controller::run(args.controller, process(&service));
+    let work = stowage_snapshot_controller::run(args.controller, service.process());
     Ok(Box::pin(service.run(work)).await?)
 }

@@ -2,20 +2,17 @@
 
 use std::time::Duration;
 
-use stowage_csi::quantity::{self, Quantity};
+use stowage_api::quantity;
 
 /// Why a size or a time cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum QuantityError {
     /// Not a size at all.
     #[error(transparent)]
-    NoSize(#[from] quantity::QuantityError),
+    Size(#[from] quantity::QuantityError),
     /// Nothing can be made with it.
-    #[error("a size of 0 bytes is no size to test with: write one above zero")]
+    #[error("a volume of 0 bytes cannot be tested: write a size above zero")]
     Zero,
-    /// More than the protocol's numbers hold.
-    #[error("this is more bytes than the protocol can express")]
-    TooLarge,
     /// No number, an unknown unit, or zero.
     #[error("a time is a whole number above zero with one of ms, s, m: `30s`")]
     NoTime,
@@ -23,11 +20,9 @@ pub enum QuantityError {
 
 /// Bytes, above zero and not more than the protocol has numbers for: `1073741824`, `10Gi`, `500M`.
 pub(crate) fn size(text: &str) -> Result<i64, QuantityError> {
-    let Quantity(bytes) = text.parse()?;
-    match i64::try_from(bytes) {
-        Ok(0) => Err(QuantityError::Zero),
-        Ok(bytes) => Ok(bytes),
-        Err(_) => Err(QuantityError::TooLarge),
+    match quantity::size(text)? {
+        0 => Err(QuantityError::Zero),
+        bytes => Ok(bytes),
     }
 }
 
@@ -62,8 +57,9 @@ mod tests {
         assert_eq!(size("9223372036854775807"), Ok(i64::MAX));
         assert_eq!(size("0"), Err(QuantityError::Zero));
         assert_eq!(size("0Gi"), Err(QuantityError::Zero));
-        assert_eq!(size("9223372036854775808"), Err(QuantityError::TooLarge));
-        assert!(matches!(size("ten"), Err(QuantityError::NoSize(_))));
+        for text in ["9223372036854775808", "-1", "ten"] {
+            assert!(matches!(size(text), Err(QuantityError::Size(_))), "{text}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use http_body::Frame;
+use stowage_api::causes::chain;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::body::Body;
 use tonic::{Code, Status};
@@ -245,13 +246,7 @@ impl http_body::Body for FollowedBody {
 
 /// What a caller hears when the connection broke under a call: nobody knows what became of it, so the same call
 /// must be made again. UNAVAILABLE says that; the transport's own "unknown" would read as a final failure.
-pub(crate) fn connection_lost(error: &dyn std::error::Error) -> Status {
-    let mut message = String::from("the connection to the driver failed");
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        message += ": ";
-        message += &error.to_string();
-        cause = error.source();
-    }
-    Status::unavailable(message)
+pub(crate) fn connection_lost(error: &(dyn std::error::Error + 'static)) -> Status {
+    let cause = chain(error);
+    Status::unavailable(format!("the connection to the driver failed: {cause}"))
 }

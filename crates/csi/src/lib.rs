@@ -9,11 +9,9 @@
 //! - [`check`]: is a request complete and within limits; each RPC asks this first.
 //! - [`locks`]: one operation per volume at a time; each RPC asks this second.
 //! - [`name`]: what a driver may be called.
-//! - [`quantity`]: sizes as people and manifests write them.
 //! - [`registration`]: how the kubelet gets to know a driver.
 
 mod call;
-pub mod causes;
 pub mod check;
 pub mod client;
 pub mod deadline;
@@ -24,7 +22,6 @@ pub mod locks;
 pub mod metrics;
 pub mod name;
 pub mod proto;
-pub mod quantity;
 pub mod registration;
 pub mod server;
 pub mod sizes;

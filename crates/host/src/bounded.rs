@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use stowage_csi::waiting::on_machine;
 use tokio::sync::watch;
 use tokio::time::timeout;
-
-use stowage_csi::waiting::on_machine;
 
 /// These threads make one system call.
 const STACK: usize = 256 * 1024;

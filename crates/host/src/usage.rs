@@ -1,9 +1,10 @@
 //! How full a volume is and how it does, as `NodeGetVolumeStats` answers.
 
-use crate::stat::{Amount, Health};
 use stowage_csi::proto::csi::volume_usage::Unit;
 use stowage_csi::proto::csi::{VolumeCondition, VolumeUsage};
 use stowage_csi::sizes::signed;
+
+use crate::stat::{Amount, Health};
 
 /// Of bytes or inodes, how many there are.
 pub fn figures(amount: Amount, unit: Unit) -> VolumeUsage {

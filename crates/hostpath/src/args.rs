@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgAction;
+use stowage_api::quantity;
 use stowage_csi::flags::{self, DriverArgs, Serving, absolute};
-use stowage_csi::quantity::Quantity;
 use stowage_host::filesystem::{FsError, FsKind};
 
 use crate::id::{NodeId, NodeIdError};
@@ -45,12 +45,12 @@ pub struct Args {
     pub enable_topology: bool,
 
     /// Largest volume that can be made
-    #[arg(long, value_name = "SIZE", default_value = "1Ti")]
-    pub max_volume_size: Quantity,
+    #[arg(long, value_name = "SIZE", default_value = "1Ti", value_parser = quantity::size)]
+    pub max_volume_size: i64,
 
     /// How much all volumes together may promise [default: each as much as the disk has free]
-    #[arg(long, value_name = "SIZE")]
-    pub capacity: Option<Quantity>,
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
+    pub capacity: Option<i64>,
 
     /// Filesystem of volumes whose class names none
     #[arg(long = "default-fstype", value_name = "TYPE", default_value = "ext4", value_parser = filesystem)]
@@ -102,8 +102,8 @@ impl TryFrom<Args> for Config {
             state_directory: absolute("statedir", args.state_directory)?,
             attach: args.enable_attach,
             topology: args.enable_topology,
-            max_volume_bytes: args.max_volume_size.0.min(LARGEST_VOLUME),
-            capacity: args.capacity.map(|capacity| capacity.0),
+            max_volume_bytes: args.max_volume_size.unsigned_abs().min(LARGEST_VOLUME),
+            capacity: args.capacity.map(i64::unsigned_abs),
             default_filesystem: args.default_filesystem,
             max_group_freeze: Duration::from_secs(args.max_group_freeze),
             shared: args.shared_state_directory,

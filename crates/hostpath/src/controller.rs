@@ -21,9 +21,8 @@ use stowage_csi::proto::csi::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::driver::{Driver, answer, carry_out};
-
 pub(crate) use self::expand::check_access;
+use crate::driver::{Driver, answer, carry_out};
 
 mod attach;
 mod create;

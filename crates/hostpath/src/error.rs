@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::io::Errno;
+pub(crate) use stowage_api::causes::chain;
+use stowage_api::quantity::QuantityError;
 use stowage_csi::check::Violation;
 use stowage_csi::locks::VolumeBusy;
-use stowage_csi::quantity::QuantityError;
 use stowage_host::copy::CopyError;
 use stowage_host::exec::ExecError;
 use stowage_host::filesystem::{FsError, FsKind};
@@ -21,8 +22,6 @@ use crate::id::NodeId;
 use crate::mutable::MutableError;
 use crate::state::StateError;
 use crate::usage::UsageError;
-
-pub(crate) use stowage_csi::causes::chain;
 
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]

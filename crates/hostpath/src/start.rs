@@ -103,7 +103,7 @@ async fn open(config: Config, host: Host) -> Result<Driver, StartError> {
     let (path, node) = (config.state_directory.clone(), config.node.clone());
     let unusable = {
         let path = path.clone();
-        move |error: &dyn std::error::Error| StartError::StateDirectory {
+        move |error: &(dyn std::error::Error + 'static)| StartError::StateDirectory {
             path,
             reason: chain(error),
         }

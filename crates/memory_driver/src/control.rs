@@ -17,13 +17,13 @@ use std::str::FromStr;
 use std::time::Duration;
 use std::{fmt, io};
 
+use stowage_csi::metrics::code_label;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tonic::Code;
 
 use super::driver::find_rpc;
 use super::{Fault, MemoryDriver, Mishap, Moment, Room, Trouble};
-use stowage_csi::metrics::code_label;
 
 /// The socket's name in the directory of the driver's state.
 pub const SOCKET: &str = "control.sock";

@@ -1,10 +1,5 @@
 //! The controller service: each RPC names what it locks and hands over to the state.
 
-use tonic::{Request, Response, Status};
-
-use super::fault::Faults;
-use super::state::{State, page};
-use super::{Expansion, Fault, MemoryDriver};
 use stowage_csi::proto::csi::controller_server::Controller;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
 use stowage_csi::proto::csi::controller_service_capability::{self, Rpc};
@@ -23,6 +18,11 @@ use stowage_csi::proto::csi::{
     ValidateVolumeCapabilitiesResponse, Volume, controller_get_volume_response,
     list_snapshots_response, list_volumes_response,
 };
+use tonic::{Request, Response, Status};
+
+use super::fault::Faults;
+use super::state::{State, page};
+use super::{Expansion, Fault, MemoryDriver};
 
 type Answer<T> = Result<Response<T>, Status>;
 

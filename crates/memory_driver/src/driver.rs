@@ -5,6 +5,15 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use stowage_csi::check::{Check, Rules};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::locks::VolumeLocks;
+use stowage_csi::proto::METHODS;
+use stowage_csi::proto::csi::controller_server::ControllerServer;
+use stowage_csi::proto::csi::group_controller_server::GroupControllerServer;
+use stowage_csi::proto::csi::identity_server::IdentityServer;
+use stowage_csi::proto::csi::node_server::NodeServer;
+use stowage_csi::server::{Socket, SocketError};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
@@ -19,15 +28,6 @@ use super::state::State;
 use super::{
     Access, Fault, KeptSnapshot, KeptVolume, Mishap, Profile, Publication, Room, Services, Serving,
 };
-use stowage_csi::check::{Check, Rules};
-use stowage_csi::endpoint::Endpoint;
-use stowage_csi::locks::VolumeLocks;
-use stowage_csi::proto::METHODS;
-use stowage_csi::proto::csi::controller_server::ControllerServer;
-use stowage_csi::proto::csi::group_controller_server::GroupControllerServer;
-use stowage_csi::proto::csi::identity_server::IdentityServer;
-use stowage_csi::proto::csi::node_server::NodeServer;
-use stowage_csi::server::{Socket, SocketError};
 
 /// A driver in memory. Clones are the same driver.
 #[derive(Clone)]

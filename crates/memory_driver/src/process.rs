@@ -8,10 +8,11 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use stowage_csi::endpoint::Endpoint;
+
 use super::control::{Command, SOCKET};
 use super::driver::rpc_named;
 use super::{Fault, MemoryDriver, Mishap, Profile};
-use stowage_csi::endpoint::Endpoint;
 
 const PROGRAM: &str = "stowage-memory-driver";
 /// It starts in milliseconds, unless the machine is busy.

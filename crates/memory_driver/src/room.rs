@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tonic::Status;
-
 use stowage_csi::proto::csi::{Topology, TopologyRequirement};
+use tonic::Status;
 
 const PLENTY: i64 = 1 << 40;
 

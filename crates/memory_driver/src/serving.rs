@@ -6,14 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use stowage_csi::metrics::ServerMetrics;
+use stowage_csi::server::{MendedStream, ServeError, Shutdown, Socket, accept, serve_accepted};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::service::Routes;
 use tonic::transport::server::Connected;
-
-use stowage_csi::metrics::ServerMetrics;
-use stowage_csi::server::{MendedStream, ServeError, Shutdown, Socket, accept, serve_accepted};
 
 /// What a socket offers beside Identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
+use stowage_csi::proto::csi::{Snapshot, Topology, VolumeCapability, VolumeContentSource};
 use tonic::Status;
 
 pub(super) use self::publications::mode;
 use super::journal::Journal;
-use stowage_csi::proto::csi::{Snapshot, Topology, VolumeCapability, VolumeContentSource};
 
 /// How volumes were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

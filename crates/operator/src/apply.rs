@@ -21,7 +21,6 @@ use kube::{Api, Client, ResourceExt};
 use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
 
 use crate::driver::{BudgetVersion, Kind, Object, Owner};
-
 use fingerprint::{Fingerprint, body};
 use ownership::merged;
 pub use ownership::{Key, Objects, Recorded, is_ours};

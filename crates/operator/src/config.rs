@@ -11,7 +11,6 @@ use std::env;
 use serde::Deserialize;
 
 use crate::driver_deployment::image;
-
 pub use source::{ConfigSource, LoadError};
 
 /// The image that the built-in sidecar runs from unless something else is configured.

@@ -58,5 +58,5 @@ pub use health::Health;
 pub use lease::{Elections, LeaseArgs};
 pub use log::LogArgs;
 pub use metrics::Metrics;
-pub use service::{RunError, Service, ServiceArgs, StartError};
+pub use service::{Process, RunError, Service, ServiceArgs, StartError};
 pub use tasks::Tasks;

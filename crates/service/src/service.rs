@@ -80,6 +80,19 @@ pub struct Service {
     _memory: AbortOnDropHandle<()>,
 }
 
+/// What the work in a service is given of it. Cheap to clone.
+#[derive(Clone)]
+pub struct Process {
+    /// Readiness.
+    pub health: Health,
+    /// Metrics.
+    pub metrics: Metrics,
+    /// Background tasks.
+    pub tasks: Tasks,
+    /// The request to stop.
+    pub shutdown: CancellationToken,
+}
+
 impl Service {
     /// Starts what every process has. Must be called inside a tokio runtime, once.
     pub fn start(args: &ServiceArgs) -> Result<Self, StartError> {
@@ -151,6 +164,16 @@ impl Service {
     /// Cancelled when the process is to stop. Cancel it to stop the process from within.
     pub fn shutdown(&self) -> CancellationToken {
         self.shutdown.clone()
+    }
+
+    /// All of these, for the work that is handed to [`Service::run`].
+    pub fn process(&self) -> Process {
+        Process {
+            health: self.health.clone(),
+            metrics: self.metrics.clone(),
+            tasks: self.tasks.clone(),
+            shutdown: self.shutdown(),
+        }
     }
 
     /// Runs until `work` ends or the process is asked to stop; then lets work and tasks finish, for the grace period

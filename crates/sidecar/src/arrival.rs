@@ -6,11 +6,12 @@
 
 use std::time::Duration;
 
+use stowage_kubernetes::discovery::group_versions;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Kinds;
 use crate::role::Context;
-use crate::server::{GROUP_SNAPSHOTS, SNAPSHOTS, group_versions};
+use crate::server::{GROUP_SNAPSHOTS, SNAPSHOTS};
 
 /// Pauses between two questions: soon after the start, because manifests are often applied in one go, and later rarely.
 const FIRST: Duration = Duration::from_secs(2);
@@ -42,7 +43,7 @@ pub(crate) async fn wait(context: &Context, late: Late, stop: &CancellationToken
         };
         match stop.run_until_cancelled(asked).await {
             None => return false,
-            Some(Ok(found)) if found.iter().any(|found| found == late.group_version) => break,
+            Some(Ok(found)) if found.contains(late.group_version) => break,
             // A server that is away is no news here: the watches tell of it.
             Some(Ok(_) | Err(_)) => pause = (pause * 2).min(LONGEST),
         }

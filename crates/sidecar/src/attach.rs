@@ -30,6 +30,7 @@ mod write;
 use std::sync::Arc;
 
 use kube::Client;
+use stowage_kubernetes::queue::Backoff;
 use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +39,6 @@ use self::worker::Worker;
 use crate::args::{Attach, Settings};
 use crate::cluster::{Cluster, Kinds};
 use crate::driver::{Capabilities, Driver};
-use crate::queue::Backoff;
 use crate::role::{Context, Role, sanitised};
 
 /// What the Go attacher does.

@@ -16,17 +16,17 @@ mod teller;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stowage_kubernetes::queue::Queue;
+use stowage_kubernetes::store::{Cached, Change};
+use stowage_kubernetes::watch::Watched;
 use tokio_util::sync::CancellationToken;
 
 use self::teller::{EVERYTHING, Places, Teller};
 use crate::args::Settings;
 use crate::cluster::Kinds;
-use crate::cluster::store::{Cached, Change};
 use crate::cluster::volume::Volume;
-use crate::cluster::watch::Watched;
 use crate::driver::Capabilities;
 use crate::provision::{Territory, Topologies};
-use crate::queue::Queue;
 use crate::role::{Context, Role, sanitised};
 
 /// What upstream's provisioner does with `--enable-capacity`, under the same lease.

@@ -3,8 +3,6 @@
 //! | file | holds |
 //! |---|---|
 //! | [`wire`] | what is decoded of the objects that the server sends |
-//! | [`store`] | the objects of one kind, found by key or group |
-//! | [`watch`] | the task that keeps a store current and tells listeners |
 //! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`], [`pod`], [`content`] | the kinds, reduced to what is used |
 //!
 //! Objects of other drivers are not kept.
@@ -15,9 +13,7 @@ pub mod class;
 pub mod content;
 pub mod node;
 pub mod pod;
-pub mod store;
 pub mod volume;
-pub mod watch;
 pub mod wire;
 
 use std::fmt::Debug;
@@ -25,6 +21,8 @@ use std::sync::Arc;
 
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use stowage_kubernetes::store::Cached;
+use stowage_kubernetes::watch::Watched;
 use stowage_service::{Health, Tasks};
 use tokio_util::sync::CancellationToken;
 
@@ -33,9 +31,7 @@ use self::claim::Claim;
 use self::class::Class;
 use self::content::{Content, SnapshotClass};
 use self::node::{DriverNode, NodeLabels};
-use self::store::Cached;
 use self::volume::Volume;
-use self::watch::Watched;
 use crate::server::Server;
 
 /// Which kinds are watched. Claims and volumes always are.

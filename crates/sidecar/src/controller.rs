@@ -13,9 +13,11 @@ use futures::future::try_join_all;
 use kube::Config;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
+use stowage_kubernetes::discovery::ServerError;
+use stowage_kubernetes::events::Events;
 use stowage_service::client::{self, ClientError};
 use stowage_service::lease::LeaseError;
-use stowage_service::{Elections, Health, KubeArgs, LeaseArgs, Metrics, Tasks, memory};
+use stowage_service::{Elections, KubeArgs, LeaseArgs, Process, memory};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -24,11 +26,10 @@ use crate::cluster::{Cluster, Kinds, Watcher};
 use crate::driver::{
     Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest,
 };
-use crate::events::Events;
 use crate::journal::JournalError;
 use crate::liveness::{Liveness, LivenessArgs, LivenessError, some_time};
 use crate::role::{Context, ROLES, Role, sanitised};
-use crate::server::{Server, ServerError};
+use crate::server::Server;
 use crate::termination::TerminationArgs;
 use crate::{arrival, provision};
 
@@ -69,19 +70,6 @@ pub struct ControllerArgs {
     /// Last words.
     #[command(flatten)]
     pub termination: TerminationArgs,
-}
-
-/// What the process around the roles provides.
-#[derive(Clone)]
-pub struct Process {
-    /// Readiness.
-    pub health: Health,
-    /// Metrics.
-    pub metrics: Metrics,
-    /// Background tasks.
-    pub tasks: Tasks,
-    /// The request to stop.
-    pub shutdown: CancellationToken,
 }
 
 /// Why the controller cannot go on.

@@ -36,6 +36,7 @@ use futures::stream::{self, BoxStream};
 use stowage_csi::client::Connection;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
+pub use stowage_csi::name::{DriverName, InvalidName};
 use stowage_service::health::Check;
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +44,6 @@ pub use self::capabilities::Capabilities;
 use self::introduction::Introduction;
 pub(crate) use self::introduction::refusal;
 use self::lifeline::Lifeline;
-pub use stowage_csi::name::{DriverName, InvalidName};
 
 /// How a driver is reached, and what is asked of it.
 #[derive(Clone, Debug)]

@@ -40,14 +40,13 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use self::book::Kept;
+pub use self::error::JournalError;
 use self::lease::IntentLease;
 use self::metrics::JournalMetrics;
+pub use self::name::journal_name;
 use self::state::Desk;
 use self::writer::Writer;
 use crate::intent::Intent;
-
-pub use self::error::JournalError;
-pub use self::name::journal_name;
 
 /// The journal's size at most. A server takes 256 KiB of annotations.
 pub const LIMIT: usize = 200_000;

@@ -7,16 +7,14 @@
 //! | [`role`] | which roles there are; a new one is one file and one line there |
 //! | [`provision`], [`attach`], [`resize`], [`modify`], [`snapshot`], [`capacity`] | the roles |
 //! | [`cluster`] | the shared watches: each kind once, whatever the number of roles |
-//! | [`queue`] | work that waits, one entry per object |
 //! | [`intent`], [`journal`] | volumes that may be half made, and where that is written down |
 //! | [`driver`] | the driver behind the socket: what it is called, what it can do, when it was restarted |
 //! | [`server`], [`arrival`] | what the API server can do; what it learns while we run |
-//! | [`events`] | what users read with `kubectl describe` |
 //! | [`liveness`] | the HTTP port that the kubelet asks whether the driver is alive |
 //! | [`register`] | makes the driver known to the kubelet and keeps it known |
 //! | [`termination`] | the last words of a process, where `kubectl describe pod` shows them |
 //! | [`args`] | the flags of the roles |
-//! | [`access`], [`attributes_class`], [`finalizer`], [`json_patch`], [`objects`], [`secrets`], [`secret_template`], [`quantity`], [`driver_call`] | small things that roles share |
+//! | [`access`], [`attributes_class`], [`objects`], [`driver_call`] | small things that roles share |
 
 mod access;
 pub mod args;
@@ -28,23 +26,16 @@ pub mod cluster;
 pub mod controller;
 pub mod driver;
 mod driver_call;
-pub mod events;
-mod finalizer;
 pub mod intent;
 pub mod journal;
-pub mod json_patch;
 pub mod liveness;
 mod modify;
 pub mod node;
 mod objects;
 mod provision;
-mod quantity;
-pub mod queue;
 pub mod register;
 mod resize;
 mod role;
-pub mod secret_template;
-mod secrets;
 mod server;
 mod snapshot;
 pub mod termination;

@@ -12,13 +12,13 @@ mod worker;
 
 use std::sync::Arc;
 
+use stowage_kubernetes::queue::Queue;
+use stowage_kubernetes::store::Change;
 use tokio_util::sync::CancellationToken;
 
 use self::worker::Worker;
 use crate::cluster::claim::Claim;
-use crate::cluster::store::Change;
 use crate::provision::Territory;
-use crate::queue::Queue;
 use crate::role::Context;
 
 /// Modifies until `stop`. Returns at once where server or driver cannot.

@@ -11,10 +11,11 @@ use clap::builder::BoolishValueParser;
 use futures::TryFutureExt as _;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
+use stowage_service::Process;
 use stowage_service::{KubeArgs, LeaseArgs};
 
 use crate::args::{NODE_DEPLOYMENT, RoleArgs};
-use crate::controller::{Controller, ControllerError, Process};
+use crate::controller::{Controller, ControllerError};
 use crate::driver::{
     Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest,
 };

@@ -7,9 +7,10 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use stowage_kubernetes::answer::Answer;
+use stowage_kubernetes::events;
 
 use crate::cluster::wire::{WireClaim, WireVolume};
-use crate::events;
 
 const CLAIMS: &str = "persistentvolumeclaims";
 const CLAIM_STATUS: &str = "persistentvolumeclaims/status";
@@ -114,14 +115,11 @@ pub(crate) fn no_condition(kind: &str) -> Value {
 }
 
 fn explain(verb: &'static str, kind: &'static str, error: kube::Error) -> ObjectError {
-    match error {
-        kube::Error::Api(status) => match status.code {
-            404 => ObjectError::Gone,
-            409 => ObjectError::Conflict,
-            403 => ObjectError::Forbidden { verb, kind },
-            422 => ObjectError::Refused(kind, status.message.clone()),
-            _ => ObjectError::Failed(Box::new(kube::Error::Api(status))),
-        },
-        error => ObjectError::Failed(Box::new(error)),
+    match Answer::of(&error) {
+        Answer::Gone => ObjectError::Gone,
+        Answer::Conflict => ObjectError::Conflict,
+        Answer::Forbidden(_) => ObjectError::Forbidden { verb, kind },
+        Answer::Refused(said) => ObjectError::Refused(kind, said.to_owned()),
+        _ => ObjectError::Failed(Box::new(error)),
     }
 }

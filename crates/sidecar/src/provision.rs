@@ -13,7 +13,6 @@
 
 mod create;
 mod delete;
-mod metadata;
 mod metrics;
 mod object;
 mod parameters;
@@ -25,13 +24,12 @@ mod templates;
 mod territory;
 mod topology;
 
-pub(crate) use territory::Territory;
-pub(crate) use topology::Topologies;
-
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures::FutureExt as _;
+use stowage_kubernetes::queue::{Key, Queue};
+use stowage_kubernetes::store::{Cached as _, Change};
 use tokio_util::sync::CancellationToken;
 
 use self::create::{Gate, Provisioner};
@@ -42,10 +40,10 @@ use self::selected_node::jitter;
 use crate::args::Settings;
 use crate::cluster::Kinds;
 use crate::cluster::claim::{Claim, Original};
-use crate::cluster::store::{Cached as _, Change};
 use crate::driver::Capabilities;
-use crate::queue::{Key, Queue};
 use crate::role::{Context, Role, sanitised};
+pub(crate) use territory::Territory;
+pub(crate) use topology::Topologies;
 
 /// How many claims per worker may have their intents written ahead. One write of the journal serves all that wait for it, and
 /// takes its turn among the volumes that are being written: few and large ones leave no worker idle.

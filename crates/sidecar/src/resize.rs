@@ -21,17 +21,17 @@ mod worker;
 
 use std::sync::Arc;
 
+use stowage_kubernetes::queue::Queue;
+use stowage_kubernetes::store::Change;
 use tokio_util::sync::CancellationToken;
 
 use self::worker::Worker;
 use crate::args::Settings;
 use crate::cluster::Kinds;
 use crate::cluster::claim::Claim;
-use crate::cluster::store::Change;
 use crate::driver::Capabilities;
 use crate::modify;
 use crate::provision::Territory;
-use crate::queue::Queue;
 use crate::role::{Context, Role, sanitised};
 
 /// What the Go resizer does. It modifies volumes, too, under the same lease.

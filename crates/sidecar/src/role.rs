@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use kube::Client;
+use stowage_kubernetes::events::Events;
+use stowage_kubernetes::queue::Backoff;
 use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Settings;
 use crate::cluster::{Cluster, Kinds, Watcher};
 use crate::driver::{Capabilities, Driver};
-use crate::events::Events;
 use crate::journal::Journal;
-use crate::queue::Backoff;
 use crate::server::Server;
 
 /// All roles.

@@ -23,6 +23,9 @@ mod write;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
+use stowage_kubernetes::queue::Queue;
+use stowage_kubernetes::store::Change;
+use stowage_kubernetes::watch::Watched;
 use tokio_util::sync::CancellationToken;
 
 use self::step::{Step, is_news, next_step};
@@ -31,10 +34,7 @@ use crate::args::Settings;
 use crate::arrival;
 use crate::cluster::Kinds;
 use crate::cluster::content::{Content, Kind, SnapshotClass};
-use crate::cluster::store::Change;
-use crate::cluster::watch::Watched;
 use crate::driver::Capabilities;
-use crate::queue::Queue;
 use crate::role::{Context, Role, sanitised};
 
 /// The snapshotter's part.

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
 use stowage_api::snapshot::names::CLAIM_AS_SOURCE;
-use stowage_sidecar::queue::{Key, Verdict};
+use stowage_kubernetes::queue::{Key, Verdict};
 
 use crate::failure::{Failure, explain};
 use crate::request::{Kind, by};

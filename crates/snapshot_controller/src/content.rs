@@ -7,7 +7,7 @@ use stowage_api::snapshot::{
     DeletionPolicy, VolumeGroupSnapshotContent, VolumeSnapshotContent, VolumeSnapshotError,
     VolumeSnapshotInfo,
 };
-use stowage_sidecar::cluster::store::Cached;
+use stowage_kubernetes::store::Cached;
 
 use crate::request::{Kind, Request};
 

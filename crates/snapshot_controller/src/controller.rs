@@ -7,13 +7,13 @@ use clap::ArgAction;
 use clap::builder::BoolishValueParser;
 use kube::Client;
 use stowage_api::snapshot::names::CONTROLLER_LEASE;
+use stowage_kubernetes::events::Events;
+use stowage_kubernetes::queue::{Backoff, Queue};
+use stowage_kubernetes::store::Change;
+use stowage_service::Process;
 use stowage_service::client::{self, ClientError};
 use stowage_service::lease::LeaseError;
 use stowage_service::{Elections, KubeArgs, LeaseArgs, duration};
-use stowage_sidecar::cluster::store::Change;
-use stowage_sidecar::controller::Process;
-use stowage_sidecar::events::Events;
-use stowage_sidecar::queue::{Backoff, Queue};
 use tokio_util::sync::CancellationToken;
 
 use crate::operations::Operations;

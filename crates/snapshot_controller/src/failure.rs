@@ -1,6 +1,7 @@
 //! What can go wrong with a request, and what is said about it.
 
-use stowage_sidecar::secret_template::{Half, TemplateError};
+use stowage_kubernetes::answer::Answer;
+use stowage_kubernetes::secret_template::{Half, TemplateError};
 
 use crate::request::Kind;
 
@@ -91,23 +92,16 @@ pub(crate) enum SecretNameError {
     Template(#[from] TemplateError),
 }
 
-/// Whether an object is not there. A server that has just started does not serve the kinds of definitions yet: it
-/// answers 404 as well, but names no object.
-pub(crate) fn names_what_is_missing(status: &kube::core::Status) -> bool {
-    let details = status.details.as_ref();
-    status.code == 404 && details.is_some_and(|details| !details.name.is_empty())
-}
-
 /// What an answer of the API server means.
 pub(crate) fn explain(
     verb: &'static str,
     what: &'static str,
 ) -> impl FnOnce(kube::Error) -> Failure {
-    move |error| match error {
-        kube::Error::Api(status) if names_what_is_missing(&status) => Failure::Gone(what),
-        kube::Error::Api(status) if status.code == 403 => Failure::Forbidden { verb, what },
-        kube::Error::Api(status) if matches!(status.code, 409 | 422) => Failure::Stale(what),
-        error => Failure::Server(Box::new(error)),
+    move |error| match Answer::of(&error) {
+        Answer::Gone => Failure::Gone(what),
+        Answer::Forbidden(_) => Failure::Forbidden { verb, what },
+        Answer::Conflict | Answer::Refused(_) => Failure::Stale(what),
+        _ => Failure::Server(Box::new(error)),
     }
 }
 

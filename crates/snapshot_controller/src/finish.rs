@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use stowage_sidecar::events::Events;
-use stowage_sidecar::json_patch;
-use stowage_sidecar::queue::{Key, Verdict};
+use stowage_kubernetes::events::Events;
+use stowage_kubernetes::json_patch::ObjectPatch;
+use stowage_kubernetes::queue::{Key, Verdict};
 
 use crate::content::{Content, Origin};
 use crate::failure::Failure;
@@ -20,12 +19,12 @@ pub(crate) fn is_unfinished(content: &Content) -> bool {
 }
 
 /// The patch that adds the finalizer, where it is missing.
-pub(crate) fn add_finalizer(content: &Content) -> Vec<Value> {
+pub(crate) fn add_finalizer(content: &Content) -> ObjectPatch {
+    let patch = ObjectPatch::new();
     if content.has_finalizer() {
-        return Vec::new();
+        return patch;
     }
-    let finalizer = content.kind.names().finalizer;
-    json_patch::add_finalizer(&content.finalizers, finalizer).to_vec()
+    patch.add_finalizer(&content.finalizers, content.kind.names().finalizer)
 }
 
 /// Keeps a bound content until its snapshot is dealt with. Called twice: the second finds nothing to do.
@@ -49,8 +48,10 @@ pub(crate) async fn finish(
         events.warning(content.reference(), reason, text);
         return Verdict::Done;
     }
-    let operations = add_finalizer(&content);
-    match writer.change_content(&content, operations).await {
+    match writer
+        .change_content(&content, add_finalizer(&content))
+        .await
+    {
         Ok(_) | Err(Failure::Gone(_)) => Verdict::Done,
         Err(failure) => Verdict::Retry(failure.to_string()),
     }

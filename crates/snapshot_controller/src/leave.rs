@@ -2,7 +2,7 @@
 //! request goes last.
 
 use stowage_api::snapshot::names::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, YES};
-use stowage_sidecar::json_patch::{replace_finalizers, set_annotation};
+use stowage_kubernetes::json_patch::ObjectPatch;
 
 use crate::content::Content;
 use crate::failure::Failure;
@@ -46,8 +46,8 @@ impl Worker {
         if rest.len() == request.finalizers.len() {
             return Ok(());
         }
-        let operations = replace_finalizers(&request.finalizers, &rest).to_vec();
-        self.writer.change(request, operations).await?;
+        let patch = ObjectPatch::new().replace_finalizers(&request.finalizers, &rest);
+        self.writer.change(request, patch).await?;
         if !goes_too {
             // Its content is dealt with: nobody need look for it once the request is gone.
             self.known().remove(&request.uid);
@@ -97,8 +97,8 @@ impl Worker {
     pub(crate) async fn leave_content(&self, mut content: Content) -> Result<bool, Failure> {
         if !content.being_deleted {
             let key = self.kind.names().being_deleted;
-            let operations = set_annotation(content.annotated, key, YES);
-            content = self.writer.change_content(&content, operations).await?;
+            let patch = ObjectPatch::new().set_annotation(content.annotated, key, YES);
+            content = self.writer.change_content(&content, patch).await?;
         }
         if content.goes_too() && !content.deleting {
             self.writer.delete_content(&content).await?;

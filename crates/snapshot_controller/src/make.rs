@@ -7,8 +7,8 @@ use kube::{Api, ResourceExt as _};
 use kube_core::Selector;
 use serde_json::{Value, json};
 use stowage_api::snapshot::names::{CLAIM_AS_SOURCE, MANAGED_BY};
-use stowage_sidecar::json_patch::set;
-use stowage_sidecar::secret_template::SecretTemplate;
+use stowage_kubernetes::json_patch::ObjectPatch;
+use stowage_kubernetes::secret_template::SecretTemplate;
 
 use crate::content::Content;
 use crate::failure::{Failure, SecretNameError, explain};
@@ -33,11 +33,11 @@ impl Worker {
         let mut request = request.clone();
         if request.class.is_none() {
             let field = match self.kind {
-                Kind::Single => "/spec/volumeSnapshotClassName",
-                Kind::Group => "/spec/volumeGroupSnapshotClassName",
+                Kind::Single => "volumeSnapshotClassName",
+                Kind::Group => "volumeGroupSnapshotClassName",
             };
-            let operations = vec![set(field, &json!(class.name))];
-            request = self.writer.change(&request, operations).await?;
+            let patch = ObjectPatch::new().set(["spec", field], json!(class.name));
+            request = self.writer.change(&request, patch).await?;
         }
         if self.kind == Kind::Single {
             for volume in &volumes {

@@ -62,7 +62,7 @@ impl Worker {
                     "restoreSize": info.restore_size,
                     "readyToUse": info.ready_to_use,
                 });
-                self.writer.set_content_status(&fresh, &status).await?;
+                self.writer.set_content_status(&fresh, status).await?;
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stowage_api::snapshot::names::CLAIM_AS_SOURCE;
 use stowage_api::snapshot::{DeletionPolicy, VolumeGroupSnapshotClass, VolumeSnapshotClass};
-use stowage_sidecar::cluster::store::Cached;
+use stowage_kubernetes::store::Cached;
 
 use crate::request::{Kind, by};
 

@@ -7,7 +7,7 @@ use stowage_api::snapshot::names::{
     ContentNames, GROUP_BOUND, GROUP_SNAPSHOT, SNAPSHOT, SNAPSHOT_BOUND,
 };
 use stowage_api::snapshot::{VolumeGroupSnapshot, VolumeSnapshot, VolumeSnapshotError};
-use stowage_sidecar::cluster::store::Cached;
+use stowage_kubernetes::store::Cached;
 
 /// Which of the two kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

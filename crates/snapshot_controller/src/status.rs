@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Value, json};
+use stowage_api::quantity;
 
 use crate::content::Content;
 use crate::request::{Kind, Status};
@@ -11,7 +12,7 @@ use crate::request::{Kind, Status};
 pub(crate) fn desired(known: &Status, content: &Content, group: Option<String>) -> Status {
     let state = &content.state;
     let size = known.size.clone().filter(|size| size.0 != "0");
-    let told = state.size.map(|bytes| Quantity(quantity(bytes)));
+    let told = state.size.map(|bytes| Quantity(quantity::text(bytes)));
     Status {
         bound: Some(content.name.clone()),
         created: known.created.clone().or_else(|| state.created.clone()),
@@ -47,35 +48,4 @@ pub(crate) fn written(kind: Kind, status: &Status) -> Value {
         status.group.as_ref().map(|name| json!(name)),
     );
     value
-}
-
-/// Bytes as Kubernetes writes them: with the largest unit that divides them.
-fn quantity(mut bytes: i64) -> String {
-    let units = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let mut unit = 0;
-    while bytes != 0 && bytes % 1024 == 0 && unit + 1 < units.len() {
-        bytes /= 1024;
-        unit += 1;
-    }
-    format!("{bytes}{}", units[unit])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_the_largest_unit_that_divides_them() {
-        for (bytes, text) in [
-            (0, "0"),
-            (1000, "1000"),
-            (1024, "1Ki"),
-            (1 << 30, "1Gi"),
-            (3 << 29, "1536Mi"),
-            ((1 << 30) + 1, "1073741825"),
-            (1 << 62, "4Ei"),
-        ] {
-            assert_eq!(quantity(bytes), text);
-        }
-    }
 }

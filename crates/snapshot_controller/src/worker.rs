@@ -9,9 +9,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use stowage_api::snapshot::VolumeSnapshotError;
 use stowage_api::snapshot::names::SNAPSHOT_AS_SOURCE;
-use stowage_sidecar::events::Events;
-use stowage_sidecar::json_patch::{Operations, replace_finalizers, set};
-use stowage_sidecar::queue::{Key, Verdict};
+use stowage_kubernetes::events::Events;
+use stowage_kubernetes::json_patch::ObjectPatch;
+use stowage_kubernetes::queue::{Key, Verdict};
 
 use crate::content::{Content, Origin};
 use crate::failure::{Audience, Failure};
@@ -176,20 +176,20 @@ impl Worker {
             Kind::Single => ("volumeSnapshotRef", "volumeSnapshotClassName"),
             Kind::Group => ("volumeGroupSnapshotRef", "volumeGroupSnapshotClassName"),
         };
-        let mut operations = Operations::new();
+        let mut patch = ObjectPatch::new();
         if content.owner_uid.is_empty() {
-            operations.push(set(&format!("/spec/{owner}/uid"), &json!(request.uid)));
+            patch = patch.set(["spec", owner, "uid"], json!(request.uid));
         }
         if let (None, Some(name)) = (&content.class, &request.class)
             && content.source == Origin::Existing
         {
-            operations.push(set(&format!("/spec/{class}"), &json!(name)));
+            patch = patch.set(["spec", class], json!(name));
         }
-        if operations.is_empty() {
+        if patch.is_empty() {
             return Ok(content);
         }
-        operations.extend(crate::finish::add_finalizer(&content));
-        self.writer.change_content(&content, operations).await
+        let patch = patch.and(crate::finish::add_finalizer(&content));
+        self.writer.change_content(&content, patch).await
     }
 
     /// Keeps the request until its content is dealt with.
@@ -208,8 +208,8 @@ impl Worker {
         if all.len() == request.finalizers.len() {
             return Ok(request);
         }
-        let operations = replace_finalizers(&request.finalizers, &all).to_vec();
-        self.writer.change(&request, operations).await
+        let patch = ObjectPatch::new().replace_finalizers(&request.finalizers, &all);
+        self.writer.change(&request, patch).await
     }
 
     /// Copies what the content says into the status of the request.
@@ -221,7 +221,7 @@ impl Worker {
             return Ok(());
         }
         let written = status::written(self.kind, &status);
-        self.writer.set_status(request, &written).await?;
+        self.writer.set_status(request, written).await?;
         self.announce(request, known, &status);
         Ok(())
     }
@@ -289,7 +289,7 @@ impl Worker {
             ..request.status.clone()
         };
         let written = status::written(self.kind, &status);
-        if let Err(error) = self.writer.set_status(request, &written).await {
+        if let Err(error) = self.writer.set_status(request, written).await {
             tracing::debug!(snapshot = request.key(), %error, "An error cannot be written down.");
         }
     }

@@ -11,9 +11,9 @@ use stowage_api::snapshot::{
     VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent, VolumeSnapshot,
     VolumeSnapshotClass, VolumeSnapshotContent,
 };
+use stowage_kubernetes::store::Cached;
+use stowage_kubernetes::watch::Watched;
 use stowage_service::{Health, Tasks};
-use stowage_sidecar::cluster::store::Cached;
-use stowage_sidecar::cluster::watch::Watched;
 use tokio_util::sync::CancellationToken;
 
 use crate::content::Content;

@@ -6,7 +6,8 @@ use serde_json::Value;
 use stowage_api::snapshot::{
     VolumeGroupSnapshot, VolumeGroupSnapshotContent, VolumeSnapshot, VolumeSnapshotContent,
 };
-use stowage_sidecar::json_patch::{self, Operations, PARAMS, same_object};
+use stowage_kubernetes::answer::Answer;
+use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 
 use crate::content::Content;
 use crate::failure::{Failure, explain};
@@ -38,14 +39,14 @@ impl Writer {
         Api::all_with(self.client.clone(), &resource)
     }
 
-    /// Changes a request; `operations` come after the test of its uid.
+    /// Changes a request; `changes` come after the test of its uid.
     pub(crate) async fn change(
         &self,
         request: &Request,
-        operations: Operations,
+        changes: ObjectPatch,
     ) -> Result<Request, Failure> {
         let api = self.requests(request.kind, &request.namespace);
-        let patch = json_patch::patch(with_uid(&request.uid, operations));
+        let patch = ObjectPatch::of(&request.uid).and(changes).into_patch();
         let changed = api.patch(&request.name, &PARAMS, &patch).await;
         read_request(request.kind, changed.map_err(explain("patch", REQUEST))?)
     }
@@ -53,11 +54,12 @@ impl Writer {
     pub(crate) async fn set_status(
         &self,
         request: &Request,
-        status: &Value,
+        status: Value,
     ) -> Result<Request, Failure> {
-        let operations = vec![json_patch::set("/status", status)];
         let api = self.requests(request.kind, &request.namespace);
-        let patch = json_patch::patch(with_uid(&request.uid, operations));
+        let patch = ObjectPatch::of(&request.uid)
+            .set(["status"], status)
+            .into_patch();
         let changed = api.patch_status(&request.name, &PARAMS, &patch).await;
         read_request(request.kind, changed.map_err(explain("patch", REQUEST))?)
     }
@@ -89,14 +91,14 @@ impl Writer {
         }
     }
 
-    /// Changes a content; `operations` come after the test of its uid.
+    /// Changes a content; `changes` come after the test of its uid.
     pub(crate) async fn change_content(
         &self,
         content: &Content,
-        operations: Operations,
+        changes: ObjectPatch,
     ) -> Result<Content, Failure> {
         let api = self.contents(content.kind);
-        let patch = json_patch::patch(with_uid(&content.uid, operations));
+        let patch = ObjectPatch::of(&content.uid).and(changes).into_patch();
         let changed = api.patch(&content.name, &PARAMS, &patch).await;
         read_content(content.kind, changed.map_err(explain("patch", CONTENT))?)
     }
@@ -104,11 +106,12 @@ impl Writer {
     pub(crate) async fn set_content_status(
         &self,
         content: &Content,
-        status: &Value,
+        status: Value,
     ) -> Result<(), Failure> {
-        let operations = vec![json_patch::set("/status", status)];
         let api = self.contents(content.kind);
-        let patch = json_patch::patch(with_uid(&content.uid, operations));
+        let patch = ObjectPatch::of(&content.uid)
+            .set(["status"], status)
+            .into_patch();
         let changed = api.patch_status(&content.name, &PARAMS, &patch).await;
         changed.map_err(explain("patch", CONTENT)).map(|_| ())
     }
@@ -130,12 +133,6 @@ impl Writer {
     }
 }
 
-fn with_uid(uid: &str, operations: Operations) -> Operations {
-    let mut all = same_object(uid);
-    all.extend(operations);
-    all
-}
-
 async fn create(
     api: &Api<DynamicObject>,
     object: &Value,
@@ -144,7 +141,7 @@ async fn create(
     let unreadable = |error| Failure::Server(Box::new(kube::Error::SerdeError(error)));
     let object: DynamicObject = serde_json::from_value(object.clone()).map_err(unreadable)?;
     match api.create(&PostParams::default(), &object).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => {
+        Err(error) if Answer::of(&error) == Answer::Conflict => {
             let name = object.metadata.name.unwrap_or_default();
             api.get(&name).await.map_err(explain("get", what))
         }

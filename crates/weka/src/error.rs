@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
+pub(crate) use stowage_api::causes::chain;
 use stowage_csi::locks::VolumeBusy;
 use stowage_host::beneath::BeneathError;
 use stowage_host::exec::ExecError;
@@ -18,8 +19,6 @@ use crate::parameters::ParameterError;
 use crate::procfs::{ClientError, OTHER_NODE};
 use crate::rest::ApiError;
 use crate::rest::error::AccessError;
-
-pub(crate) use stowage_csi::causes::chain;
 
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]

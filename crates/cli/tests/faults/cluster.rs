@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
+use stowage_api::quantity;
 use stowage_api::snapshot::names::{self, CONTROLLER_LEASE};
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use stowage_service::{KubeArgs, client};
@@ -321,10 +322,7 @@ fn content_seen(content: VolumeSnapshotContent) -> (String, ContentSeen) {
 /// How much storage there is of all that is listed.
 fn bytes(of: Option<&BTreeMap<String, Quantity>>) -> i64 {
     let storage = of.and_then(|all| all.get("storage"));
-    storage.map_or(0, |amount| {
-        let bytes: stowage_csi::quantity::Quantity = amount.0.parse().unwrap();
-        i64::try_from(bytes.0).unwrap()
-    })
+    storage.map_or(0, |amount| quantity::size(&amount.0).unwrap())
 }
 
 /// Creates an object. Called twice: it is there.

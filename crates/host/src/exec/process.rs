@@ -8,11 +8,10 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use stowage_csi::waiting::on_machine;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
-
-use stowage_csi::waiting::on_machine;
 
 use super::{Exec, ExecError, Exit, HostFuture, Invocation, Output};
 

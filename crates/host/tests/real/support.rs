@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use devcluster::isolated;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount};
 use stowage_host::exec::HostExec;
 use stowage_host::loopdev::{LoopDevice, LoopOptions, Loops};
 use stowage_host::mount::{Bind, BindSource, FsMount, HostMounter};
 use stowage_host::stat::Stats;
-
-pub use devcluster::isolated;
 
 /// A loop device that is detached when the test is over.
 pub struct Attached {

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use stowage_api::quantity;
 use stowage_csi::proto::csi::{NodePublishVolumeRequest, NodePublishVolumeResponse};
-use stowage_csi::quantity::{Quantity, QuantityError};
 use stowage_csi::sizes::Range;
 use stowage_host::blocking;
 use stowage_host::filesystem::FsKind;
@@ -35,9 +35,9 @@ pub(super) async fn publish(
     request: NodePublishVolumeRequest,
 ) -> Result<NodePublishVolumeResponse, Error> {
     let mut usage = Usage::try_from(&request.volume_capability.unwrap_or_default())?;
-    let size = request.volume_context.get(SIZE).map(|size| size.parse());
-    let size: Option<Result<Quantity, QuantityError>> = size;
-    let size = size.transpose().map_err(Error::EphemeralSize)?;
+    let size = request.volume_context.get(SIZE);
+    let size = size.map(|size| quantity::size(size)).transpose();
+    let size = size.map_err(Error::EphemeralSize)?;
     let place = Driver::place(&request.volume_id);
     if place.area != Area::Inline {
         return Err(Error::EphemeralId(request.volume_id));
@@ -72,12 +72,12 @@ pub(super) async fn publish(
 async fn make(
     driver: &Driver,
     place: Place,
-    size: Option<Quantity>,
+    size: Option<i64>,
     usage: &Usage,
 ) -> Result<(Image, FsKind), Error> {
     let kind = usage.filesystem.unwrap_or(driver.config.default_filesystem);
     let range = Range {
-        required: size.map_or(0, |size| size.0),
+        required: size.map_or(0, i64::unsigned_abs),
         limit: 0,
     };
     let content = Content {

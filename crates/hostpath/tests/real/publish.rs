@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::Path;
 
 use futures::future::join_all;
-
 use rustix::io::Errno;
 use stowage_csi::proto::csi::volume_capability::AccessMode;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;

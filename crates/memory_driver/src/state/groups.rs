@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
+use stowage_csi::proto::csi::{CreateVolumeGroupSnapshotRequest, Snapshot, VolumeGroupSnapshot};
 use tonic::Status;
 
 use super::{Change, KeptGroup, KeptSnapshot, State, missing};
 use crate::fault::{Fault, Faults};
-use stowage_csi::proto::csi::{CreateVolumeGroupSnapshotRequest, Snapshot, VolumeGroupSnapshot};
 
 impl State {
     /// Called twice with the same name: the same group, or `ALREADY_EXISTS` if it is of other volumes.

@@ -1,12 +1,12 @@
 //! Which volume is at which node.
 
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::{ControllerPublishVolumeRequest, VolumeCapability};
 use tonic::Status;
 
 use super::{Change, Publication, State, missing};
 use crate::Profile;
 use crate::fault::{Fault, Faults};
-use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
-use stowage_csi::proto::csi::{ControllerPublishVolumeRequest, VolumeCapability};
 
 impl State {
     pub(crate) fn is_published(&self, id: &str) -> bool {

@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
+use stowage_csi::proto::csi::{CreateSnapshotRequest, ListSnapshotsRequest, Snapshot};
 use tonic::Status;
 
 use super::{Change, KeptSnapshot, State, missing, page};
 use crate::fault::{Fault, Faults};
-use stowage_csi::proto::csi::{CreateSnapshotRequest, ListSnapshotsRequest, Snapshot};
 
 impl State {
     /// Called twice with the same name: the same snapshot, or `ALREADY_EXISTS` if it is of another volume.

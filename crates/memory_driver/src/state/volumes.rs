@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use stowage_csi::proto::csi::volume_content_source::{SnapshotSource, Type as Source};
+use stowage_csi::proto::csi::{
+    CapacityRange, CreateVolumeRequest, Volume, VolumeCapability, VolumeContentSource,
+};
 use tonic::Status;
 
 use super::{Change, KeptVolume, State, missing};
 use crate::fault::{Fault, Faults};
 use crate::room::Rooms;
-use stowage_csi::proto::csi::volume_content_source::{SnapshotSource, Type as Source};
-use stowage_csi::proto::csi::{
-    CapacityRange, CreateVolumeRequest, Volume, VolumeCapability, VolumeContentSource,
-};
 
 const SMALLEST: i64 = 1 << 20;
 const LONG_ID: usize = 10_000;

@@ -1,12 +1,12 @@
 use std::path::Path;
 
+use stowage_csi::proto::csi::Volume;
+use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_memory_driver::{DriverProcess, Fault, Mishap};
 use tempfile::TempDir;
 use tonic::Code;
 
 use crate::scene::{connect, volume};
-use stowage_csi::proto::csi::Volume;
-use stowage_csi::proto::csi::controller_client::ControllerClient;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_stowage-memory-driver");
 

@@ -26,7 +26,6 @@ use clap::builder::BoolishValueParser;
 
 use crate::client::ClientError;
 use crate::duration;
-
 pub use election::Elections;
 
 const HEADING: &str = "Leader election";

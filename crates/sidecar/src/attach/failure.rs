@@ -1,12 +1,12 @@
 //! What can go wrong with an attachment, and what is said about it.
 
+use stowage_kubernetes::secrets::SecretError;
 use tonic::Status;
 
 use super::patch::Shown;
 use super::step::Problem;
 use super::write::WriteError;
 use crate::driver_call;
-use crate::secrets::SecretError;
 
 /// Why an attempt ended. All are tried again: no code of a driver proves that nothing was attached, and the same call
 /// again is always allowed.

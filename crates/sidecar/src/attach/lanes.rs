@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
+use stowage_kubernetes::queue::{Backoff, Key, Queue};
+use stowage_kubernetes::store::Change;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::cluster::attachment::Attachment;
-use crate::cluster::store::Change;
 use crate::cluster::volume::Volume;
-use crate::queue::{Backoff, Key, Queue};
 
 /// Attaching and detaching have workers of their own: detaches that hang keep no pod from starting.
 #[derive(Clone)]

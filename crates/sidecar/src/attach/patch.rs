@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+use stowage_kubernetes::json_patch::ObjectPatch;
 
 use crate::cluster::attachment::{Attachment, NODE_ID};
 use crate::cluster::volume::Volume;
-use crate::json_patch::{
-    Operations, add_finalizer, remove_finalizer, same_object, set, set_annotation,
-};
 
 /// The API server takes no longer messages, and refuses the whole status otherwise.
 const LONGEST_MESSAGE: usize = 1024;
@@ -38,16 +36,12 @@ impl Shown {
 }
 
 /// Adds the finalizer to a volume that lacks it.
-pub(super) fn mark_volume(volume: &Volume, finalizer: &str) -> Operations {
-    let mut operations = same_object(&volume.uid);
-    operations.extend(add_finalizer(&volume.finalizers, finalizer));
-    operations
+pub(super) fn mark_volume(volume: &Volume, finalizer: &str) -> ObjectPatch {
+    ObjectPatch::of(&volume.uid).add_finalizer(&volume.finalizers, finalizer)
 }
 
-pub(super) fn unmark_volume(volume: &Volume, finalizer: &str) -> Operations {
-    let mut operations = same_object(&volume.uid);
-    operations.extend(remove_finalizer(&volume.finalizers, finalizer));
-    operations
+pub(super) fn unmark_volume(volume: &Volume, finalizer: &str) -> ObjectPatch {
+    ObjectPatch::of(&volume.uid).remove_finalizer(&volume.finalizers, finalizer)
 }
 
 /// Adds the finalizer and the node's id in one go.
@@ -55,59 +49,53 @@ pub(super) fn mark_attachment(
     attachment: &Attachment,
     finalizer: &str,
     node_id: &str,
-) -> Operations {
-    let mut operations = same_object(&attachment.uid);
+) -> ObjectPatch {
+    let mut patch = ObjectPatch::of(&attachment.uid);
     if !attachment.has_finalizer(finalizer) {
-        operations.extend(add_finalizer(&attachment.finalizers, finalizer));
+        patch = patch.add_finalizer(&attachment.finalizers, finalizer);
     }
     if attachment.node_id.as_deref() != Some(node_id) {
-        operations.extend(set_annotation(attachment.annotated, NODE_ID, node_id));
+        patch = patch.set_annotation(attachment.annotated, NODE_ID, node_id);
     }
-    operations
+    patch
 }
 
-pub(super) fn unmark_attachment(attachment: &Attachment, finalizer: &str) -> Operations {
-    let mut operations = same_object(&attachment.uid);
-    operations.extend(remove_finalizer(&attachment.finalizers, finalizer));
-    operations
+pub(super) fn unmark_attachment(attachment: &Attachment, finalizer: &str) -> ObjectPatch {
+    ObjectPatch::of(&attachment.uid).remove_finalizer(&attachment.finalizers, finalizer)
 }
 
 /// The status of what is attached. The context replaces one of an earlier attempt as a whole.
-pub(super) fn attached(attachment: &Attachment, context: &BTreeMap<String, String>) -> Operations {
-    let mut operations = same_object(&attachment.uid);
-    operations.extend([
-        set("/status/attached", &json!(true)),
-        set("/status/attachmentMetadata", &json!(context)),
-        set("/status/attachError", &Value::Null),
-    ]);
-    operations
+pub(super) fn attached(attachment: &Attachment, context: &BTreeMap<String, String>) -> ObjectPatch {
+    ObjectPatch::of(&attachment.uid)
+        .set(["status", "attached"], json!(true))
+        .set(["status", "attachmentMetadata"], json!(context))
+        .set(["status", "attachError"], Value::Null)
 }
 
 /// The status of what is detached, and exists only because somebody else still holds it.
-pub(super) fn detached(attachment: &Attachment) -> Operations {
-    let mut operations = same_object(&attachment.uid);
-    operations.extend([
-        set("/status/attached", &json!(false)),
-        set("/status/attachmentMetadata", &Value::Null),
-        set("/status/detachError", &Value::Null),
-    ]);
-    operations
+pub(super) fn detached(attachment: &Attachment) -> ObjectPatch {
+    ObjectPatch::of(&attachment.uid)
+        .set(["status", "attached"], json!(false))
+        .set(["status", "attachmentMetadata"], Value::Null)
+        .set(["status", "detachError"], Value::Null)
 }
 
 /// The status of what failed: to attach, or to detach if it is being deleted.
-pub(super) fn error(attachment: &Attachment, shown: &Shown) -> Operations {
-    let path = if attachment.deleting {
-        "/status/detachError"
+pub(super) fn error(attachment: &Attachment, shown: &Shown) -> ObjectPatch {
+    let field = if attachment.deleting {
+        "detachError"
     } else {
-        "/status/attachError"
+        "attachError"
     };
+    ObjectPatch::of(&attachment.uid).set(["status", field], error_value(shown))
+}
+
+fn error_value(shown: &Shown) -> Value {
     let mut value = json!({ "time": Time(Timestamp::now()), "message": shown.message });
     if let Some(code) = shown.code {
         value["errorCode"] = json!(code);
     }
-    let mut operations = same_object(&attachment.uid);
-    operations.push(set(path, &value));
-    operations
+    value
 }
 
 #[cfg(test)]
@@ -116,21 +104,10 @@ mod tests {
 
     #[test]
     fn an_error_has_its_code_where_there_is_a_field_for_it() {
-        let object = json!({
-            "metadata": { "name": "va", "uid": "1" },
-            "spec": { "attacher": "d", "nodeName": "n", "source": {} },
-        });
-        let wire = serde_json::from_value(object).unwrap();
-        let attachment = Attachment::read(wire, "d").unwrap();
         for code in [Some(8), None] {
-            let operations = error(&attachment, &Shown::new("full".to_owned(), code));
-            let written = &operations[1];
-            assert_eq!(written["path"], "/status/attachError");
-            assert_eq!(written["value"]["message"], "full");
-            assert_eq!(
-                written["value"].get("errorCode"),
-                code.map(Value::from).as_ref()
-            );
+            let value = error_value(&Shown::new("full".to_owned(), code));
+            assert_eq!(value["message"], "full");
+            assert_eq!(value.get("errorCode"), code.map(Value::from).as_ref());
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::queue::{Key, Queue};
+use stowage_kubernetes::queue::{Key, Queue};
 
 /// Who works on what. Clones are the same.
 #[derive(Clone, Default)]
@@ -54,7 +54,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
-    use crate::queue::Backoff;
+    use stowage_kubernetes::queue::Backoff;
 
     #[test]
     fn who_came_too_early_comes_again_when_the_turn_is_over() {

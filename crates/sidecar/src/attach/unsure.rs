@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use stowage_kubernetes::queue::Key;
+
 use super::step::Detach;
-use crate::queue::Key;
 
 /// How to undo each of them, by attachment.
 #[derive(Default)]

@@ -8,6 +8,8 @@ use kube::Client;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::ControllerUnpublishVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_kubernetes::queue::{Key, Verdict};
+use stowage_kubernetes::secrets;
 
 use super::Setup;
 use super::failure::Failure;
@@ -20,8 +22,6 @@ use crate::cluster::Cluster;
 use crate::cluster::attachment::Attachment;
 use crate::cluster::node::DriverNode;
 use crate::cluster::volume::Volume;
-use crate::queue::{Key, Verdict};
-use crate::secrets;
 
 /// How often an object that changes under our hands is read again before it counts as a failure.
 const ROUNDS: u32 = 3;

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use kube::{Api, Client};
+use stowage_kubernetes::answer::{self, Answer};
+use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 
 use super::patch::{self, Shown};
 use crate::cluster::attachment::Attachment;
 use crate::cluster::volume::Volume;
 use crate::cluster::wire::{WireAttachment, WireVolume};
-use crate::json_patch::{self, Operations, PARAMS};
 
 const ATTACHMENTS: &str = "volumeattachments";
 const STATUS: &str = "volumeattachments/status";
@@ -119,13 +120,11 @@ impl Writer {
         self.patch_status(attachment, operations).await
     }
 
-    async fn patch_volume(
-        &self,
-        volume: &Volume,
-        operations: Operations,
-    ) -> Result<(), WriteError> {
-        let patch = json_patch::patch(operations);
-        let done = self.volumes.patch(&volume.name, &PARAMS, &patch).await;
+    async fn patch_volume(&self, volume: &Volume, patch: ObjectPatch) -> Result<(), WriteError> {
+        let done = self
+            .volumes
+            .patch(&volume.name, &PARAMS, &patch.into_patch())
+            .await;
         done.map_err(|error| explain("patch", VOLUMES, error))?;
         Ok(())
     }
@@ -133,35 +132,35 @@ impl Writer {
     async fn patch_attachment(
         &self,
         attachment: &Attachment,
-        operations: Operations,
+        patch: ObjectPatch,
     ) -> Result<WireAttachment, WriteError> {
-        let patch = json_patch::patch(operations);
         let api = &self.attachments;
-        let done = api.patch(&attachment.name, &PARAMS, &patch).await;
+        let done = api
+            .patch(&attachment.name, &PARAMS, &patch.into_patch())
+            .await;
         done.map_err(|error| explain("patch", ATTACHMENTS, error))
     }
 
     async fn patch_status(
         &self,
         attachment: &Attachment,
-        operations: Operations,
+        patch: ObjectPatch,
     ) -> Result<(), WriteError> {
-        let patch = json_patch::patch(operations);
         let api = &self.attachments;
-        let done = api.patch_status(&attachment.name, &PARAMS, &patch).await;
+        let done = api
+            .patch_status(&attachment.name, &PARAMS, &patch.into_patch())
+            .await;
         done.map_err(|error| explain("patch", STATUS, error))?;
         Ok(())
     }
 }
 
 fn explain(verb: &'static str, kind: &'static str, error: kube::Error) -> WriteError {
-    match error {
-        kube::Error::Api(status) if status.code == 404 && kind == VOLUMES => WriteError::VolumeGone,
-        kube::Error::Api(status) if status.code == 404 => WriteError::AttachmentGone,
-        kube::Error::Api(status) if status.code == 403 => WriteError::Forbidden { verb, kind },
-        kube::Error::Api(status) if matches!(status.code, 409 | 422) => {
-            WriteError::Refused(kind, status.message.clone())
-        }
-        error => WriteError::Failed(Box::new(error)),
+    match Answer::of(&error) {
+        Answer::Gone if kind == VOLUMES => WriteError::VolumeGone,
+        Answer::Gone => WriteError::AttachmentGone,
+        Answer::Forbidden(_) => WriteError::Forbidden { verb, kind },
+        Answer::Conflict | Answer::Refused(_) => WriteError::Refused(kind, answer::chain(&error)),
+        _ => WriteError::Failed(Box::new(error)),
     }
 }

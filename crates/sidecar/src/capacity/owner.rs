@@ -4,10 +4,10 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource as _};
+use stowage_kubernetes::queue::Backoff;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{Capacity, Owner};
-use crate::queue::Backoff;
 
 /// Why the owner is not known.
 #[derive(Debug, thiserror::Error)]

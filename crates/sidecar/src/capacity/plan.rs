@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
+use stowage_api::quantity;
 use stowage_csi::proto::csi::GetCapacityResponse;
 
 use crate::intent::Segment;
-use crate::quantity;
 use crate::server::ALPHA;
 
 const DRIVER_NAME: &str = "csi.storage.k8s.io/drivername";
@@ -88,7 +88,7 @@ impl Free {
     }
 
     pub(super) fn read(object: &Value) -> Option<Self> {
-        let bytes = |field: &str| quantity::bytes(object[field].as_str()?).ok();
+        let bytes = |field: &str| quantity::size(object[field].as_str()?).ok();
         Some(Self {
             capacity: bytes("capacity")?,
             largest: bytes("maximumVolumeSize"),

@@ -13,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_csi::proto::csi::{GetCapacityRequest, Topology};
+use stowage_kubernetes::answer;
+use stowage_kubernetes::queue::{Key, Queue, Verdict};
 
 use super::plan::{self, Free, Spot};
 use crate::args::Capacity;
@@ -22,7 +24,6 @@ use crate::cluster::volume::Volume;
 use crate::driver_call;
 use crate::intent::Segment;
 use crate::provision::{Territory, Topologies};
-use crate::queue::{Key, Queue, Verdict};
 use crate::role::Context;
 
 /// The key of all objects together: which there should be, and which are there.
@@ -288,7 +289,7 @@ impl Teller {
                  `csistoragecapacities` to its Role there",
                 self.settings.namespace
             ),
-            error => driver_call::chain(error),
+            error => answer::chain(error),
         }
     }
 

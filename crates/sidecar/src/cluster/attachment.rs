@@ -1,6 +1,7 @@
 //! VolumeAttachments that this driver answers.
 
-use super::store::Cached;
+use stowage_kubernetes::store::Cached;
+
 use super::wire::WireAttachment;
 
 /// The node's name on the storage side, kept on the attachment: it can be detached when the node is long gone.

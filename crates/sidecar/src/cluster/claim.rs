@@ -4,10 +4,10 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use stowage_api::quantity;
+use stowage_kubernetes::store::{Cached, exact};
 
-use super::store::{Cached, exact};
 use super::wire::{ClaimSpec, WireClaim};
-use crate::quantity;
 
 /// Who is to provision a claim: written by kube-controller-manager, servers up to 1.21 know only the second spelling.
 const PROVISIONER: [&str; 2] = [
@@ -111,7 +111,7 @@ impl Claim {
             access_modes: exact(spec.access_modes),
             block: spec.volume_mode.as_deref() == Some("Block"),
             requested: spec.resources.requests.storage,
-            capacity: quantity::bytes(&status.capacity.storage).unwrap_or(0),
+            capacity: quantity::size(&status.capacity.storage).unwrap_or(0),
             node_resize_infeasible: status.allocated_resource_statuses.storage
                 == NODE_RESIZE_INFEASIBLE,
             source,

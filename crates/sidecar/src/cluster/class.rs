@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
+use stowage_kubernetes::store::Cached;
 
-use super::store::Cached;
 use super::wire::WireClass;
 
 /// A StorageClass of this driver.

@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stowage_api::snapshot::names::{
     ContentNames, GROUP_HANDLE, GROUP_SNAPSHOT, MANAGED_BY, SNAPSHOT,
 };
+use stowage_kubernetes::store::Cached;
 
-use super::store::Cached;
 use super::wire::{
     ContentSpec, ContentStatus, WireContent, WireGroupClass, WireGroupContent, WireSnapshotClass,
 };

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::store::Cached;
+use stowage_kubernetes::store::Cached;
+
 use super::wire::{WireCsiNode, WireNode};
 
 /// A node on which this driver is registered.

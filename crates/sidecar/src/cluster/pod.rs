@@ -1,8 +1,8 @@
 //! Pods: which claims they use. Watched only while a driver refuses to resize volumes in use.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use stowage_kubernetes::store::Cached;
 
-use super::store::Cached;
 use super::wire::WirePod;
 
 /// A pod that has not ended and uses claims.

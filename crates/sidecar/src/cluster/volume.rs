@@ -4,15 +4,14 @@ mod places;
 mod source;
 
 use k8s_openapi::api::core::v1::{ObjectReference, SecretReference};
-
 use serde::{Deserialize, Serialize};
+use stowage_api::quantity;
+use stowage_kubernetes::store::{Cached, exact};
 
 pub(crate) use self::places::Places;
 pub(crate) use self::source::CsiSource;
 use super::claim::MIGRATED_TO;
-use super::store::{Cached, exact};
 use super::wire::WireVolume;
-use crate::quantity;
 
 /// Who made a volume, and therefore deletes it.
 pub(crate) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
@@ -144,7 +143,7 @@ impl Volume {
                     uid: claim.uid.unwrap_or_default(),
                 })
             }),
-            size: quantity::bytes(&spec.capacity.storage).unwrap_or(0),
+            size: quantity::size(&spec.capacity.storage).unwrap_or(0),
             grew: annotations.contains_key(PRE_RESIZE_CAPACITY),
             attributes_class: spec
                 .volume_attributes_class_name

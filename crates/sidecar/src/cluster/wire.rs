@@ -1,79 +1,36 @@
 //! What is read of the objects that the API server sends.
-//!
-//! Everything else, `managedFields` above all, is skipped while decoding: it is never allocated. All fields are
-//! optional here, so that one odd object cannot stop a whole watch.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::storage::v1 as storage;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::Resource;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use stowage_api::snapshot as snapshots;
+use stowage_kubernetes::reduced;
 
 use super::content::Source;
 
-/// A kind whose path and names are those of a Kubernetes type, and whose content is only what we read.
-macro_rules! wire {
-    ($(#[$about:meta])* $name:ident as $kind:ty { $($field:ident: $type:ty),* $(,)? }) => {
-        $(#[$about])*
-        #[derive(Clone, Debug, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        pub struct $name {
-            #[serde(default, deserialize_with = "slim")]
-            pub(crate) metadata: ObjectMeta,
-            $(#[serde(default)] pub(crate) $field: $type,)*
-        }
-
-        impl Resource for $name {
-            type DynamicType = ();
-            type Scope = <$kind as Resource>::Scope;
-
-            fn kind(kind: &()) -> Cow<'_, str> {
-                <$kind as Resource>::kind(kind)
-            }
-            fn group(kind: &()) -> Cow<'_, str> {
-                <$kind as Resource>::group(kind)
-            }
-            fn version(kind: &()) -> Cow<'_, str> {
-                <$kind as Resource>::version(kind)
-            }
-            fn plural(kind: &()) -> Cow<'_, str> {
-                <$kind as Resource>::plural(kind)
-            }
-            fn meta(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
-                &mut self.metadata
-            }
-        }
-    };
-}
-
-wire!(
+reduced!(
     /// A PersistentVolumeClaim.
     WireClaim as core::PersistentVolumeClaim { spec: ClaimSpec, status: ClaimStatus }
 );
-wire!(
+reduced!(
     /// A PersistentVolume.
     WireVolume as core::PersistentVolume { spec: VolumeSpec, status: VolumeStatus }
 );
-wire!(
+reduced!(
     /// A Pod: only which claims it uses.
     WirePod as core::Pod { spec: PodSpec, status: PodStatus }
 );
-wire!(
+reduced!(
     /// A Node: only its labels are read.
     WireNode as core::Node {}
 );
-wire!(
+reduced!(
     /// A CSINode.
     WireCsiNode as storage::CSINode { spec: CsiNodeSpec }
 );
-wire!(
+reduced!(
     /// A StorageClass.
     WireClass as storage::StorageClass {
         provisioner: String,
@@ -84,30 +41,30 @@ wire!(
         allowed_topologies: Vec<core::TopologySelectorTerm>,
     }
 );
-wire!(
+reduced!(
     /// A VolumeAttachment.
     WireAttachment as storage::VolumeAttachment { spec: AttachmentSpec, status: AttachmentStatus }
 );
 
-wire!(
+reduced!(
     /// A VolumeSnapshotContent.
     WireContent as snapshots::VolumeSnapshotContent { spec: ContentSpec, status: Option<ContentStatus> }
 );
-wire!(
+reduced!(
     /// A VolumeGroupSnapshotContent.
     WireGroupContent as snapshots::VolumeGroupSnapshotContent {
         spec: ContentSpec,
         status: Option<ContentStatus>,
     }
 );
-wire!(
+reduced!(
     /// A VolumeSnapshotClass.
     WireSnapshotClass as snapshots::VolumeSnapshotClass {
         driver: String,
         parameters: BTreeMap<String, String>,
     }
 );
-wire!(
+reduced!(
     /// A VolumeGroupSnapshotClass.
     WireGroupClass as snapshots::VolumeGroupSnapshotClass {
         driver: String,
@@ -319,32 +276,4 @@ pub(crate) struct ContentStatus {
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Member {
     pub(crate) snapshot_handle: String,
-}
-
-/// Metadata without what nobody here reads.
-fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Slim {
-        name: Option<String>,
-        namespace: Option<String>,
-        uid: Option<String>,
-        resource_version: Option<String>,
-        deletion_timestamp: Option<Time>,
-        annotations: Option<BTreeMap<String, String>>,
-        labels: Option<BTreeMap<String, String>>,
-        finalizers: Option<Vec<String>>,
-    }
-    let slim = Slim::deserialize(deserializer)?;
-    Ok(ObjectMeta {
-        name: slim.name,
-        namespace: slim.namespace,
-        uid: slim.uid,
-        resource_version: slim.resource_version,
-        deletion_timestamp: slim.deletion_timestamp,
-        annotations: slim.annotations,
-        labels: slim.labels,
-        finalizers: slim.finalizers,
-        ..ObjectMeta::default()
-    })
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use stowage_kubernetes::answer;
+use stowage_kubernetes::discovery::ServerError;
 use stowage_service::client;
 
 use super::{Controller, ControllerError};
-use crate::driver_call;
 use crate::journal::{Journal, JournalError, Sharing, journal_name};
-use crate::server::{Server, ServerError};
+use crate::server::Server;
 
 /// Pause before the API server is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -20,7 +21,7 @@ impl Controller {
         loop {
             let error = match Server::discover(&client).await {
                 Ok(server) => {
-                    let version = &server.version;
+                    let version = server.version();
                     tracing::info!(version, "The API server answers.");
                     for feature in server.features_off() {
                         tracing::info!(feature, "A feature is off here.");
@@ -28,7 +29,7 @@ impl Controller {
                     return Ok(Some(server));
                 }
                 Err(error @ ServerError::TooOld(_)) => return Err(error.into()),
-                Err(error) => driver_call::chain(&error),
+                Err(error) => answer::chain(&error),
             };
             if told != error {
                 tracing::warn!(

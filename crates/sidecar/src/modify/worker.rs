@@ -11,6 +11,9 @@ use stowage_csi::client::Connection;
 use stowage_csi::metrics::code_label;
 use stowage_csi::proto::csi::ControllerModifyVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_kubernetes::events::Events;
+use stowage_kubernetes::queue::{Key, Verdict};
+use stowage_kubernetes::secrets::{self, SecretError};
 use tonic::{Code, Status};
 
 use super::patch;
@@ -19,12 +22,9 @@ use crate::attributes_class::{self, ClassError};
 use crate::cluster::claim::Claim;
 use crate::cluster::volume::Volume;
 use crate::driver_call;
-use crate::events::Events;
 use crate::objects::{ObjectError, Objects};
 use crate::provision::Territory;
-use crate::queue::{Key, Verdict};
 use crate::role::Context;
-use crate::secrets::{self, SecretError};
 
 /// How often to look whether a class that is missing has appeared.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);

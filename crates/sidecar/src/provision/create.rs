@@ -8,8 +8,6 @@ mod gate;
 mod save;
 mod undo;
 
-pub(crate) use self::gate::Gate;
-
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +16,14 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ObjectReference;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_kubernetes::answer;
+use stowage_kubernetes::queue::{Key, Verdict};
+use stowage_kubernetes::secrets;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::gate::Gate;
 use super::metrics::ProvisionMetrics;
 use super::plan::{Places, Planner, Refusal, volume_name};
 use super::{object, selected_node};
@@ -29,9 +31,7 @@ use crate::cluster::claim::{Claim, claim_reference};
 use crate::cluster::class::Class;
 use crate::intent::{Intent, Source};
 use crate::journal::JournalError;
-use crate::queue::{Key, Verdict};
 use crate::role::Context;
-use crate::{driver_call, secrets};
 
 /// How long a claim waits for the journal before it says so.
 const PATIENCE_WITH_JOURNAL: Duration = Duration::from_secs(5);
@@ -216,7 +216,7 @@ impl Provisioner {
         };
         match secrets {
             Ok(secrets) => self.carry_out(intent, secrets).await,
-            Err(error) => self.failed(intent, &driver_call::chain(&error)),
+            Err(error) => self.failed(intent, &answer::chain(&error)),
         }
     }
 

@@ -9,6 +9,10 @@ use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
 use stowage_csi::proto::csi::DeleteVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_kubernetes::answer::{self, is_gone_or_replaced};
+use stowage_kubernetes::finalizer::{self, Seen};
+use stowage_kubernetes::queue::Verdict;
+use stowage_kubernetes::secrets;
 
 use super::metrics::ProvisionMetrics;
 use super::parameters::Parameters;
@@ -16,9 +20,8 @@ use super::templates::Filling;
 use super::territory::Territory;
 use crate::cluster::volume::{DELETION_PROTECTION, DeletionSecret, Phase, Reclaim, Volume};
 use crate::cluster::wire::WireVolume;
-use crate::queue::Verdict;
+use crate::driver_call;
 use crate::role::Context;
-use crate::{driver_call, finalizer, secrets};
 
 /// The worker on volumes.
 pub(crate) struct Deleter {
@@ -79,11 +82,11 @@ impl Deleter {
     async fn protect(&self, volume: &Volume, protect: bool) -> Result<(), String> {
         let api = self.api();
         let changed = if protect {
-            finalizer::add(&api, &volume.name, &volume.uid, DELETION_PROTECTION).await
+            finalizer::add(&api, seen(volume), DELETION_PROTECTION).await
         } else {
-            finalizer::remove(&api, &volume.name, &volume.uid, DELETION_PROTECTION).await
+            finalizer::remove(&api, seen(volume), DELETION_PROTECTION).await
         };
-        changed.map_err(|error| driver_call::chain(&error))
+        changed.map_err(|error| answer::chain(&error))
     }
 
     /// First the volume, then its object, then the finalizer: whoever dies in between finds the object again.
@@ -94,7 +97,7 @@ impl Deleter {
         }
         let secret = self.secret(volume)?;
         let secrets = secrets::read_if_there(&self.context.client, secret.as_ref()).await;
-        let secrets = secrets.map_err(|error| driver_call::chain(&error))?;
+        let secrets = secrets.map_err(|error| answer::chain(&error))?;
         let timeout = self.context.settings.provision.timeout;
         let connection = self.context.driver.connection().with_timeout(timeout);
         let request = DeleteVolumeRequest {
@@ -108,7 +111,7 @@ impl Deleter {
         self.delete_object(volume).await.map_err(|error| {
             format!(
                 "the volume is deleted, its object is not: {}",
-                driver_call::chain(&error)
+                answer::chain(&error)
             )
         })?;
         let class = volume.class.as_deref().unwrap_or_default();
@@ -127,7 +130,7 @@ impl Deleter {
         let live = Api::<WireVolume>::all(self.context.client.clone());
         let live = match live.get_opt(&volume.name).await {
             Ok(live) => live,
-            Err(error) => return Err(driver_call::chain(&error)),
+            Err(error) => return Err(answer::chain(&error)),
         };
         let live = live.and_then(|live| Volume::read(live, self.context.driver.name().as_str()));
         Ok(live.is_some_and(|live| live.uid == volume.uid && next_step(&live, 0) == Step::Delete))
@@ -144,12 +147,11 @@ impl Deleter {
                 ..DeleteParams::default()
             };
             match api.delete(&volume.name, &same).await {
-                // Gone, or another object of this name by now.
-                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return Ok(()),
-                result => result.map(|_| ())?,
+                Err(error) if is_gone_or_replaced(&error) => return Ok(()),
+                deleted => deleted.map(|_| ())?,
             }
         }
-        finalizer::remove(&api, &volume.name, &volume.uid, DELETION_PROTECTION).await
+        finalizer::remove(&api, seen(volume), DELETION_PROTECTION).await
     }
 
     /// The secret that the volume was made with.
@@ -177,7 +179,7 @@ impl Deleter {
             namespace,
             annotations: &BTreeMap::new(),
         };
-        let secret = template.resolve(filling);
+        let secret = filling.fill(&template);
         secret.map(Some).map_err(|error| error.to_string())
     }
 
@@ -220,6 +222,14 @@ fn next_step(volume: &Volume, attachments: usize) -> Step {
         Phase::Released => Step::Delete,
         Phase::Bound if !protected => Step::Protect,
         Phase::Bound | Phase::Other => Step::Nothing,
+    }
+}
+
+fn seen(volume: &Volume) -> Seen<'_> {
+    Seen {
+        name: &volume.name,
+        uid: &volume.uid,
+        finalizers: &volume.finalizers,
     }
 }
 

@@ -8,19 +8,20 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use stowage_api::quantity;
 use stowage_csi::proto::csi::{
     CapacityRange, CreateVolumeRequest, Topology, Volume, VolumeContentSource,
     volume_content_source,
 };
 
 use super::topology::requirement;
+use crate::access;
 use crate::cluster::claim::claim_reference;
 use crate::cluster::volume::{
     DELETION_PROTECTION, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, MODIFY_SECRET_NAME,
     MODIFY_SECRET_NAMESPACE, PROVISIONED_BY,
 };
 use crate::intent::{Intent, Source};
-use crate::{access, quantity};
 
 /// Tells volumes of different provisioners apart, as upstream's do.
 const PROVISIONER_IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";

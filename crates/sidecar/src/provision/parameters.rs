@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use stowage_kubernetes::secret_template::{Half, PREFIX, SecretTemplate};
+
 use super::templates::SecretTemplates;
-use crate::secret_template::{Half, PREFIX, SecretTemplate};
 
 const FS_TYPE: &str = "csi.storage.k8s.io/fstype";
 /// The secret for everything that has none of its own.

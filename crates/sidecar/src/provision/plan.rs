@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, ResourceExt as _};
+use stowage_api::quantity::{self, QuantityError};
+use stowage_kubernetes::secret_template::TemplateError;
+use stowage_kubernetes::secrets::SecretError;
 
 use super::parameters::{ParameterError, Parameters};
 use super::source::{self, SourceError};
@@ -19,10 +22,7 @@ use crate::cluster::class::Class;
 use crate::cluster::volume::ClaimKey;
 use crate::intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Segment};
 use crate::journal::JournalError;
-use crate::quantity::{self, QuantityError};
 use crate::role::Context;
-use crate::secret_template::TemplateError;
-use crate::secrets::SecretError;
 
 /// Why a claim cannot be provisioned now. Nothing was sent to the driver.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +91,7 @@ impl Planner {
         if claim.has_selector {
             return Err(Refusal::Selector);
         }
-        let bytes = quantity::bytes(&claim.requested)?;
+        let bytes = quantity::size(&claim.requested)?;
         if bytes == 0 {
             return Err(Refusal::Nothing);
         }

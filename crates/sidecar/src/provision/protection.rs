@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt as _};
 use stowage_api::snapshot::VolumeSnapshot;
+use stowage_kubernetes::answer;
+use stowage_kubernetes::metadata::{self, Which, add_finalizer, remove_finalizer};
+use stowage_kubernetes::queue::{Queue, Verdict};
 
-use super::metadata::{self, Which, add_finalizer, remove_finalizer};
 use crate::cluster::claim::{CLONING_PROTECTION, Claim, DataSource, Original};
-use crate::driver_call;
-use crate::queue::{Queue, Verdict};
 use crate::role::Context;
 
 /// Keeps a snapshot that is being restored, as upstream's provisioner does from 6.0 on.
@@ -94,7 +94,7 @@ pub(crate) async fn release(context: Context, key: &str) -> Verdict {
     match released {
         Ok(()) => Verdict::Done,
         Err(error) => {
-            let reason = driver_call::chain(&error);
+            let reason = answer::chain(&error);
             tracing::warn!(
                 key,
                 reason,
@@ -116,7 +116,7 @@ pub(crate) async fn find_kept_snapshots(context: &Context, originals: &Queue) {
         let listed = match api.list_metadata(&page).await {
             Ok(listed) => listed,
             Err(error) => {
-                let reason = driver_call::chain(&error);
+                let reason = answer::chain(&error);
                 tracing::warn!(
                     reason,
                     "Snapshots cannot be listed: one that was kept while it was copied may stay so."

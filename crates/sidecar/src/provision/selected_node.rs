@@ -6,8 +6,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
+use stowage_kubernetes::metadata::{self, Which};
 
-use super::metadata::{self, Which};
 use crate::cluster::claim::{Claim, SELECTED_NODE};
 
 /// Takes the choice back, if it is still the one that `claim` was planned with: somebody chooses again.

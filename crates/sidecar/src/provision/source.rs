@@ -2,12 +2,12 @@
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, ResourceExt as _};
+use stowage_api::quantity;
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
 use super::protection;
 use crate::cluster::claim::{Claim, DataSource, SNAPSHOT_GROUP};
 use crate::intent::Source;
-use crate::quantity;
 use crate::role::Context;
 
 /// Set by an administrator who knows that the content can be read in the other mode.
@@ -160,7 +160,7 @@ async fn volume(
     let capacity = status
         .capacity
         .and_then(|mut capacity| capacity.remove("storage"));
-    let size = capacity.and_then(|capacity| quantity::bytes(&capacity.0).ok());
+    let size = capacity.and_then(|capacity| quantity::size(&capacity.0).ok());
     check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
     check_mode(claim, spec.volume_mode.as_deref()).map_err(unusable)?;
     let kept = protection::keep_claim(context, claim, source, original.uid().as_deref()).await;

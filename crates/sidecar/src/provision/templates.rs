@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::SecretReference;
+use stowage_kubernetes::secret_template::{SecretTemplate, TemplateError};
 
 use crate::intent::Secrets;
-use crate::secret_template::{SecretTemplate, TemplateError};
 
 /// The secrets of a volume's whole life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl SecretTemplates {
 
     pub(crate) fn resolve(&self, filling: Filling<'_>) -> Result<Secrets, TemplateError> {
         let resolve = |template: &Option<SecretTemplate>| {
-            let resolved = template.as_ref().map(|template| template.resolve(filling));
+            let resolved = template.as_ref().map(|template| filling.fill(template));
             resolved.transpose()
         };
         Ok(Secrets {
@@ -61,23 +61,23 @@ impl SecretTemplates {
     }
 }
 
-impl SecretTemplate {
-    pub(crate) fn resolve(&self, filling: Filling<'_>) -> Result<SecretReference, TemplateError> {
-        self.fill(
+impl Filling<'_> {
+    pub(crate) fn fill(self, template: &SecretTemplate) -> Result<SecretReference, TemplateError> {
+        template.fill(
             |token| match token {
-                "pv.name" => Some(Ok(filling.volume)),
-                "pvc.namespace" => Some(Ok(filling.namespace)),
+                "pv.name" => Some(Ok(self.volume)),
+                "pvc.namespace" => Some(Ok(self.namespace)),
                 _ => None,
             },
             |token| match token {
-                "pv.name" => Some(Ok(filling.volume)),
-                "pvc.namespace" => Some(Ok(filling.namespace)),
-                "pvc.name" => Some(Ok(filling.claim)),
+                "pv.name" => Some(Ok(self.volume)),
+                "pvc.namespace" => Some(Ok(self.namespace)),
+                "pvc.name" => Some(Ok(self.claim)),
                 token => {
                     let key = token
                         .strip_prefix("pvc.annotations['")?
                         .strip_suffix("']")?;
-                    let value = filling.annotations.get(key).map(String::as_str);
+                    let value = self.annotations.get(key).map(String::as_str);
                     Some(value.ok_or_else(|| key.to_owned()))
                 }
             },
@@ -101,7 +101,7 @@ mod tests {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
         };
-        let reference = template.resolve(filling)?;
+        let reference = filling.fill(&template)?;
         Ok((reference.namespace.unwrap(), reference.name.unwrap()))
     }
 

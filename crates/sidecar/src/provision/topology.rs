@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use stowage_csi::proto::csi::{Topology, TopologyRequirement};
+use stowage_kubernetes::store::{Cached, Change};
+use stowage_kubernetes::watch::Watched;
 
 use crate::cluster::Cluster;
-use crate::cluster::store::{Cached, Change};
-use crate::cluster::watch::Watched;
 use crate::intent::{FrozenTopology, Segment};
 
 /// The segments of the cluster, worked out anew only after a node changed.

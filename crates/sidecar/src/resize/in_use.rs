@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use kube::Client;
+use stowage_kubernetes::queue::{Key, Queue};
+use stowage_kubernetes::store::Change;
+use stowage_kubernetes::watch::Watched;
 use stowage_service::Health;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::cluster::claim::Claim;
 use crate::cluster::pod::Pod;
-use crate::cluster::store::Change;
-use crate::cluster::watch::Watched;
-use crate::queue::{Key, Queue};
 
 /// How long the list of pods may take before the driver is simply asked again.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -3,6 +3,8 @@
 //! Patches of claims are strategic: they name the conditions that they set or remove, and leave everybody else's alone.
 
 use serde_json::{Map, Value, json};
+use stowage_api::quantity;
+use stowage_kubernetes::events;
 
 use super::progress::{
     CONTROLLER_RESIZE_ERROR, FILE_SYSTEM_RESIZE_PENDING, NODE_EXPANSION_NOT_REQUIRED, Progress,
@@ -10,7 +12,7 @@ use super::progress::{
 };
 use super::step::Grown;
 use crate::cluster::volume::{PRE_RESIZE_CAPACITY, Volume};
-use crate::{events, objects, quantity};
+use crate::objects;
 
 const NODE_MUST_FOLLOW: &str =
     "Waiting for user to (re-)start a pod to finish file system resize of volume on node.";

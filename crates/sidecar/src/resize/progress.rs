@@ -1,8 +1,9 @@
 //! How far the expansion of a claim has come, as its status says. Pure.
 
+use stowage_api::quantity::{self, QuantityError};
+
 use crate::cluster::claim::NODE_RESIZE_INFEASIBLE;
 use crate::cluster::wire::WireClaim;
-use crate::quantity::{self, QuantityError};
 
 /// Condition types of expansion.
 pub(super) const RESIZING: &str = "Resizing";
@@ -80,7 +81,7 @@ impl Progress {
         let status = &claim.status;
         let some_bytes = |text: &str| match text {
             "" => Ok(None),
-            text => quantity::bytes(text).map(Some),
+            text => quantity::size(text).map(Some),
         };
         let known = |wire: &str| RESIZE_CONDITIONS.into_iter().find(|known| *known == wire);
         let conditions = status
@@ -93,7 +94,7 @@ impl Progress {
         Ok(Self {
             uid: claim.metadata.uid.clone().unwrap_or_default(),
             version: claim.metadata.resource_version.clone().unwrap_or_default(),
-            requested: quantity::bytes(&claim.spec.resources.requests.storage)?,
+            requested: quantity::size(&claim.spec.resources.requests.storage)?,
             capacity: some_bytes(&status.capacity.storage)?.unwrap_or(0),
             capacity_text: status.capacity.storage.clone(),
             allocated: some_bytes(&status.allocated_resources.storage)?,

@@ -10,8 +10,12 @@ use std::time::Duration;
 
 use kube::Client;
 use serde_json::Value;
+use stowage_api::quantity;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_kubernetes::events::Events;
+use stowage_kubernetes::queue::{Key, Queue, Verdict};
+use stowage_kubernetes::secrets;
 
 use super::failure::Failure;
 use super::in_use::InUse;
@@ -21,12 +25,9 @@ use super::step::{self, Fate, Grown, Refusal, Rules, Step, next_step};
 use crate::cluster::Cluster;
 use crate::cluster::claim::Claim;
 use crate::cluster::volume::Volume;
-use crate::events::Events;
 use crate::objects::{ObjectError, Objects};
 use crate::provision::Territory;
-use crate::queue::{Key, Queue, Verdict};
 use crate::role::Context;
-use crate::{quantity, secrets};
 
 /// How often a claim that changes under our hands is read again before it counts as a failure.
 const ROUNDS: u32 = 3;
@@ -76,7 +77,7 @@ impl Worker {
     /// Whether anything is to be done for a claim. Cheap: it is asked for every claim at every change.
     pub(super) fn wants(&self, claim: &Claim) -> bool {
         self.volume_of(claim).is_some_and(|volume| {
-            let asks = quantity::bytes(&claim.requested).unwrap_or(0) > claim.capacity;
+            let asks = quantity::size(&claim.requested).unwrap_or(0) > claim.capacity;
             asks || (volume.grew && claim.capacity >= volume.size)
         })
     }

@@ -1,12 +1,12 @@
 //! What can go wrong with a content, and what is said about it.
 
+use stowage_kubernetes::secrets::SecretError;
 use tonic::{Code, Status};
 
 use super::parameters::ParameterError;
 use super::write::WriteError;
 use crate::cluster::content::Kind;
 use crate::driver_call;
-use crate::secrets::SecretError;
 
 /// Why an attempt ended. All are tried again.
 #[derive(Debug, thiserror::Error)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::SecretReference;
+use stowage_kubernetes::secret_template::{Half, PREFIX, SecretTemplate, TemplateError};
 
 use crate::cluster::content::{Content, Kind};
-use crate::secret_template::{Half, PREFIX, SecretTemplate, TemplateError};
 
 /// Whose secrets there are, in the words of the keys.
 const SECRETS: [&str; 4] = [

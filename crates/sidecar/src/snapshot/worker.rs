@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::Client;
+use stowage_kubernetes::events::Events;
+use stowage_kubernetes::queue::{Key, Verdict};
+use stowage_kubernetes::secret_template::PREFIX;
+use stowage_kubernetes::secrets;
 
 use super::calls::{Calls, Found, Strings};
 use super::failure::{Attempt, Failure};
@@ -13,11 +17,7 @@ use super::write::{WriteError, Writer};
 use crate::args::Naming;
 use crate::cluster::Cluster;
 use crate::cluster::content::{Content, Kind, SnapshotClass};
-use crate::events::Events;
-use crate::queue::{Key, Verdict};
 use crate::role::Context;
-use crate::secret_template::PREFIX;
-use crate::secrets;
 
 /// How many steps one attempt may take. Each brings the content forward, so that more means somebody works against
 /// us.
@@ -205,7 +205,7 @@ impl Worker {
             ready,
             "The driver has the snapshot."
         );
-        Ok(self.writer.set_status(content, &found.status).await?)
+        Ok(self.writer.set_status(content, found.status).await?)
     }
 
     async fn delete(
@@ -223,7 +223,7 @@ impl Worker {
             // Somebody else holds the content: it must not speak of a snapshot that is gone.
             let cleared = self
                 .writer
-                .set_status(content, &serde_json::json!({}))
+                .set_status(content, serde_json::json!({}))
                 .await?;
             return Ok(Progress::Now(Box::new(cleared)));
         }

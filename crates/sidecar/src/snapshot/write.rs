@@ -8,10 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use stowage_api::snapshot::names::{ContentNames, YES};
 use stowage_api::snapshot::{VolumeGroupSnapshotContent, VolumeSnapshotContent};
+use stowage_kubernetes::answer::{self, Answer};
+use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 
 use crate::cluster::content::{Content, Kind};
 use crate::cluster::wire::{ContentSpec, ContentStatus};
-use crate::json_patch::{self, Operations, PARAMS, same_object, set};
 
 /// Why something was not read or written.
 #[derive(Debug, thiserror::Error)]
@@ -62,35 +63,31 @@ impl Writer {
 
     /// Writes down that a call may be under way. Called twice: it stays written down.
     pub(super) async fn mark(&self, content: &Content) -> Result<Content, WriteError> {
-        let mut operations = same_object(&content.uid);
         let key = self.names().being_created;
-        operations.extend(json_patch::set_annotation(content.annotated, key, YES));
-        self.patch(content, operations).await
+        let patch = ObjectPatch::of(&content.uid).set_annotation(content.annotated, key, YES);
+        self.patch(content, patch).await
     }
 
     pub(super) async fn unmark(&self, content: &Content) -> Result<Content, WriteError> {
-        let mut operations = same_object(&content.uid);
-        operations.push(json_patch::remove_annotation(self.names().being_created));
-        self.patch(content, operations).await
+        let patch = ObjectPatch::of(&content.uid).remove_annotation(self.names().being_created);
+        self.patch(content, patch).await
     }
 
     /// Lets the content go. Called twice: the second finds it gone.
     pub(super) async fn release(&self, content: &Content) -> Result<(), WriteError> {
-        let mut operations = same_object(&content.uid);
         let finalizer = self.names().finalizer;
-        operations.extend(json_patch::remove_finalizer(&content.finalizers, finalizer));
-        self.patch(content, operations).await.map(|_| ())
+        let patch = ObjectPatch::of(&content.uid).remove_finalizer(&content.finalizers, finalizer);
+        self.patch(content, patch).await.map(|_| ())
     }
 
     /// Replaces the status.
     pub(super) async fn set_status(
         &self,
         content: &Content,
-        status: &Value,
+        status: Value,
     ) -> Result<Content, WriteError> {
-        let mut operations = same_object(&content.uid);
-        operations.push(set("/status", status));
-        self.patch_status(content, operations).await
+        let patch = ObjectPatch::of(&content.uid).set(["status"], status);
+        self.patch_status(content, patch).await
     }
 
     /// Adds an error to the status. A content that was never looked at has no status yet.
@@ -101,34 +98,34 @@ impl Writer {
     ) -> Result<(), WriteError> {
         let error = json!({ "time": Time(Timestamp::now()), "message": message });
         let known = content.state.handle.is_some() || content.state.error.is_some();
-        let mut operations = same_object(&content.uid);
-        if known {
-            operations.push(set("/status/error", &error));
-            operations.push(set("/status/readyToUse", &json!(false)));
+        let patch = ObjectPatch::of(&content.uid);
+        let patch = if known {
+            patch
+                .set(["status", "error"], error)
+                .set(["status", "readyToUse"], json!(false))
         } else {
-            let status = json!({ "error": error, "readyToUse": false });
-            operations.push(set("/status", &status));
-        }
-        self.patch_status(content, operations).await.map(|_| ())
+            patch.set(["status"], json!({ "error": error, "readyToUse": false }))
+        };
+        self.patch_status(content, patch).await.map(|_| ())
     }
 
-    async fn patch(
-        &self,
-        content: &Content,
-        operations: Operations,
-    ) -> Result<Content, WriteError> {
-        let patch = json_patch::patch(operations);
-        let done = self.api.patch(&content.name, &PARAMS, &patch).await;
+    async fn patch(&self, content: &Content, patch: ObjectPatch) -> Result<Content, WriteError> {
+        let done = self
+            .api
+            .patch(&content.name, &PARAMS, &patch.into_patch())
+            .await;
         self.content(done.map_err(|error| explain("patch", self.plural.clone(), error))?)
     }
 
     async fn patch_status(
         &self,
         content: &Content,
-        operations: Operations,
+        patch: ObjectPatch,
     ) -> Result<Content, WriteError> {
-        let patch = json_patch::patch(operations);
-        let done = self.api.patch_status(&content.name, &PARAMS, &patch).await;
+        let done = self
+            .api
+            .patch_status(&content.name, &PARAMS, &patch.into_patch())
+            .await;
         let status = || format!("{}/status", self.plural);
         self.content(done.map_err(|error| explain("patch", status(), error))?)
     }
@@ -154,21 +151,10 @@ impl Writer {
 }
 
 fn explain(verb: &'static str, kind: String, error: kube::Error) -> WriteError {
-    match error {
-        // A server that has just started does not serve the kind yet: it says 404 too, and names no object.
-        kube::Error::Api(status)
-            if status.code == 404
-                && status
-                    .details
-                    .as_ref()
-                    .is_some_and(|it| !it.name.is_empty()) =>
-        {
-            WriteError::Gone
-        }
-        kube::Error::Api(status) if status.code == 403 => WriteError::Forbidden { verb, kind },
-        kube::Error::Api(status) if matches!(status.code, 409 | 422) => {
-            WriteError::Refused(kind, status.message.clone())
-        }
-        error => WriteError::Failed(Box::new(error)),
+    match Answer::of(&error) {
+        Answer::Gone => WriteError::Gone,
+        Answer::Forbidden(_) => WriteError::Forbidden { verb, kind },
+        Answer::Conflict | Answer::Refused(_) => WriteError::Refused(kind, answer::chain(&error)),
+        _ => WriteError::Failed(Box::new(error)),
     }
 }

@@ -113,7 +113,7 @@ async fn a_volume_that_may_not_be_written_is_made_once_and_written_when_it_may()
     let says = "cannot create resource \"persistentvolumes\"";
     let message = rig.event("data", "ProvisioningFailed", says).await;
     assert!(
-        message.ends_with("add this rule to the role of the sidecar"),
+        message.ends_with("add this rule to the role of this process"),
         "{message}"
     );
     assert_eq!(rig.driver.volumes().len(), 1);

@@ -1,10 +1,10 @@
 //! Whatever ends in the middle, the next one finds from the objects alone what is left to do.
 
+use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::scene::{CLAIM, PRE_RESIZE, Scene, VOLUME};
-use kube::ResourceExt as _;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_after_the_call_and_before_the_volumes_object() {

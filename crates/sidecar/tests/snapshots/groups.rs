@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeGroupSnapshotContent, names};
 use stowage_csi::proto::csi::{CreateVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotRequest};
 use stowage_memory_driver::{Fault, Mishap, Moment, Trouble};
-
 use tonic::Code;
 
 use crate::rig::{Rig, create, eventually};

@@ -21,7 +21,8 @@ use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVo
 use stowage_csi::proto::csi::{CreateVolumeRequest, VolumeCapability};
 use stowage_memory_driver::{MemoryDriver, Profile, Serving};
 use stowage_service::{Health, Metrics, Tasks};
-use stowage_sidecar::controller::{self, ControllerArgs, ControllerError, Process};
+use stowage_service::Process;
+use stowage_sidecar::controller::{self, ControllerArgs, ControllerError};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -4,11 +4,11 @@
 //! Nothing is pretended: a flag that asks for other data, other isolation or a promise that would not be kept stops the
 //! driver with a sentence. One that only allows something is named in the log.
 
+use Meaning::{AlwaysSo, NoEffect, Refused};
 use clap::builder::{BoolishValueParser, ValueParser};
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
-use Meaning::{AlwaysSo, NoEffect, Refused};
 use table::FLAGS;
 
 mod table;

@@ -1,7 +1,7 @@
 //! One call, and what its answer means.
 
 use reqwest::{Method, StatusCode};
-use stowage_csi::causes::chain;
+use stowage_api::causes::chain;
 
 use super::ApiError;
 use super::wire::Envelope;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use reqwest::Certificate;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
-use stowage_csi::causes::chain;
+use stowage_api::causes::chain;
 use stowage_csi::waiting::on_machine;
 use tokio::time::{sleep, timeout};
 

@@ -7,8 +7,9 @@ use clap::Parser;
 use devcluster::isolated;
 use devcluster::testing::ApiServer;
 use serde_json::{Value, json};
+use stowage_service::Process;
 use stowage_service::{Health, Metrics, Tasks};
-use stowage_sidecar::controller::{self, ControllerArgs, Process};
+use stowage_sidecar::controller::{self, ControllerArgs};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;

@@ -6,11 +6,10 @@ use stowage_api::driver_deployment::{
     OWNER_UID_LABEL,
 };
 
-use crate::driver::class::{DEFAULT_CLASS, DEFAULT_SNAPSHOT_CLASS};
-use crate::driver::valid::{ClassBase, SnapshotClass, StorageClass, UpdatePolicy};
-
 use super::field::Errors;
 use super::name::is_subdomain;
+use crate::driver::class::{DEFAULT_CLASS, DEFAULT_SNAPSHOT_CLASS};
+use crate::driver::valid::{ClassBase, SnapshotClass, StorageClass, UpdatePolicy};
 
 const STORAGE: &str = "spec.storageClassTemplates";
 const SNAPSHOT: &str = "spec.volumeSnapshotClassTemplates";

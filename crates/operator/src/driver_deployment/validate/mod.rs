@@ -20,7 +20,6 @@ use crate::driver::valid::{
     Controller, CsiDriver, Names, NodeWorkload, Owner, Ports, Probe, Sidecars, UpdateStrategy,
     ValidDriver,
 };
-
 use field::Errors;
 pub use field::{FieldError, Mistake};
 

@@ -2,10 +2,9 @@
 
 use stowage_api::driver_deployment::CSIDriverDeploymentSpec;
 
+use super::field::Errors;
 use crate::config::OperatorConfig;
 use crate::driver::valid::Paths;
-
-use super::field::Errors;
 
 /// Longest path of a UNIX socket: the kernel has 108 bytes for it, the last of which is zero.
 const SOCKET: usize = 107;

@@ -6,13 +6,12 @@ use stowage_api::driver_deployment::{
     CSIDriverDeploymentSpec, ContainerImages, SidecarContainer, Sidecars as Written,
 };
 
+use super::field::Errors;
 use crate::config::OperatorConfig;
 use crate::driver::valid::{
     Builtin, ControllerRole, SecretAccess, Sidecars, Tuning, Upstream, UpstreamContainer,
 };
 use crate::driver_deployment::image;
-
-use super::field::Errors;
 
 const PATH: &str = "spec.sidecars";
 const ROLES: [(&str, ControllerRole); 4] = [

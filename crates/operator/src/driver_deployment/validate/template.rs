@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
+use super::field::Errors;
 use crate::config::OperatorConfig;
 use crate::driver::valid::{Paths, Ports};
 use crate::driver::{CONTAINER_NAMES, PROBE_PORT_NAME, PodTemplate, VOLUME_NAMES};
-
-use super::field::Errors;
 
 const NODE: &str = "spec.driverPerNodeTemplate";
 const CONTROLLER: &str = "spec.driverControllerTemplate";

@@ -12,6 +12,7 @@ use kube::Client;
 use kube::client::Body;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
+use stowage_kubernetes::queue::{Backoff, Key};
 use stowage_memory_driver::{MemoryDriver, Profile, Serving};
 use stowage_service::{Health, Metrics};
 use tempfile::TempDir;
@@ -29,7 +30,6 @@ use crate::cluster::attachment::Attachment;
 use crate::cluster::node::DriverNode;
 use crate::cluster::volume::Volume;
 use crate::driver::{Driver, DriverOptions, Interest};
-use crate::queue::{Backoff, Key};
 
 /// No test waits longer for anything.
 const SOON: Duration = Duration::from_secs(20);

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt as _;
 use serde_json::json;
+use stowage_kubernetes::queue::Verdict;
 
 use super::scene::{FOREIGN, Scene, node_id};
 use crate::attach::lanes::Lane;
-use crate::queue::Verdict;
 
 async fn asked() -> Scene {
     let scene = Scene::new().await;

@@ -1,6 +1,8 @@
 //! What a failure means for a claim, and who hears of it.
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use stowage_kubernetes::answer;
+use stowage_kubernetes::queue::Verdict;
 use tonic::{Code, Status};
 
 use super::{Provisioner, reference, shown, source_label};
@@ -11,12 +13,11 @@ use crate::provision::plan::Refusal;
 use crate::provision::selected_node;
 use crate::provision::source::SourceError;
 use crate::provision::topology::TopologyError;
-use crate::queue::Verdict;
 
 impl Provisioner {
     /// Nothing was sent to the driver.
     pub(super) async fn refuse(&self, claim: &Claim, refusal: Refusal) -> Verdict {
-        let message = driver_call::chain(&refusal);
+        let message = answer::chain(&refusal);
         match &refusal {
             Refusal::Source(SourceError::Populator(_)) => {
                 let about = claim.reference();
@@ -94,7 +95,7 @@ impl Provisioner {
     /// There is no room where the pod was to run, or no such place any more.
     async fn choose_another_node(&self, claim: &Claim, why: String) -> Verdict {
         if let Err(error) = selected_node::take_back(&self.context.client, claim).await {
-            return Verdict::Retry(format!("{why}; {}", driver_call::chain(&error)));
+            return Verdict::Retry(format!("{why}; {}", answer::chain(&error)));
         }
         // Where every node has a controller, another one shall have its chance: our own turn comes with the change.
         match &self.context.settings.own_node {

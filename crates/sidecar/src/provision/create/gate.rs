@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::queue::{Key, Queue};
+use stowage_kubernetes::queue::{Key, Queue};
 
 /// A gate. An object that finds no room inside leaves its worker to others, and comes back, in order, when somebody
 /// leaves.
@@ -81,7 +81,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
-    use crate::queue::Backoff;
+    use stowage_kubernetes::queue::Backoff;
 
     fn gate(room: usize) -> (Gate, Queue) {
         let backoff = Backoff {

@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec};
 use kube::Api;
 use kube::api::PostParams;
 use stowage_csi::proto::csi::Volume as MadeVolume;
+use stowage_kubernetes::answer;
+use stowage_kubernetes::queue::Verdict;
 
 use super::{Provisioner, reference, shown, source_label};
-use crate::driver_call;
 use crate::intent::Intent;
 use crate::provision::object;
-use crate::queue::Verdict;
 
 impl Provisioner {
     pub(super) async fn save(
@@ -30,7 +30,7 @@ impl Provisioner {
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 self.is_same(&api, intent, &handle).await
             }
-            Err(error) => Err(driver_call::chain(&error)),
+            Err(error) => Err(answer::chain(&error)),
             Ok(_) => Ok(()),
         };
         if let Err(error) = created {
@@ -63,7 +63,7 @@ impl Provisioner {
     ) -> Result<(), String> {
         let existing = match api.get(&intent.volume).await {
             Ok(existing) => existing.spec.unwrap_or_default(),
-            Err(error) => return Err(driver_call::chain(&error)),
+            Err(error) => return Err(answer::chain(&error)),
         };
         let same_handle = self.is_volume(&existing, handle);
         let claim = existing.claim_ref.and_then(|claim| claim.uid);

@@ -3,12 +3,14 @@
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::Api;
 use stowage_csi::proto::csi::DeleteVolumeRequest;
+use stowage_kubernetes::answer;
+use stowage_kubernetes::queue::Verdict;
+use stowage_kubernetes::secrets;
 
 use super::{Provisioner, reference, shown};
+use crate::driver_call;
 use crate::intent::Intent;
 use crate::provision::object::AnswerError;
-use crate::queue::Verdict;
-use crate::{driver_call, secrets};
 
 impl Provisioner {
     /// The driver did not make what it was asked for: what it made goes, and it is asked again later.
@@ -57,7 +59,7 @@ impl Provisioner {
         let client = &self.context.client;
         let api = Api::<PersistentVolume>::all(client.clone());
         let object = api.get_opt(&intent.volume).await;
-        let object = object.map_err(|error| driver_call::chain(&error))?;
+        let object = object.map_err(|error| answer::chain(&error))?;
         let spec = object.and_then(|object| object.spec);
         if spec.is_some_and(|spec| self.is_volume(&spec, id)) {
             return Ok(());
@@ -65,7 +67,7 @@ impl Provisioner {
         let secrets = secrets::read_if_there(client, intent.secrets.provisioner.as_ref()).await;
         let request = DeleteVolumeRequest {
             volume_id: id.to_owned(),
-            secrets: secrets.map_err(|error| driver_call::chain(&error))?,
+            secrets: secrets.map_err(|error| answer::chain(&error))?,
         };
         let answer = self.driver().delete_volume(request).await;
         answer.map_err(|status| driver_call::status(&status))?;

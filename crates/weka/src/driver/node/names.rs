@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::Api;
 use serde::Deserialize;
-use stowage_csi::quantity::Quantity;
+use stowage_api::quantity;
 use stowage_host::blocking;
 use tokio::time::timeout;
 
@@ -68,8 +68,7 @@ impl Names {
         self.claim_uid = claim.uid.unwrap_or_default();
         self.class = spec.storage_class_name.unwrap_or_default();
         let bytes = spec.capacity.unwrap_or_default().remove("storage");
-        let bytes = bytes.and_then(|bytes| bytes.0.parse::<Quantity>().ok());
-        self.bytes = bytes.and_then(|bytes| i64::try_from(bytes.0).ok());
+        self.bytes = bytes.and_then(|bytes| quantity::size(&bytes.0).ok());
         self.complete = true;
     }
 }

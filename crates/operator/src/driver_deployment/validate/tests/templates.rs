@@ -1,10 +1,10 @@
+use serde_json::Value;
 use serde_json::json;
 use stowage_api::driver_deployment::CSIDriverDeployment;
 
 use super::{check, check_with, good, refused, set, with};
 use crate::config::OperatorConfig;
 use crate::driver_deployment::validate::needs_own_ports;
-use serde_json::Value;
 
 #[test]
 fn templates_need_a_container() {

@@ -27,7 +27,7 @@ pub trait Cached: Send + Sync + 'static {
 }
 
 /// The same without the room that decoding left for more: there may be thousands of them.
-pub(crate) fn exact<T>(mut list: Vec<T>) -> Vec<T> {
+pub fn exact<T>(mut list: Vec<T>) -> Vec<T> {
     list.shrink_to_fit();
     list
 }

@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::series::{Job, Outcome, Series, WINDOW};
-use super::{Mood, Note};
+use super::{EventType, Note};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -21,7 +21,7 @@ fn note(message: &str) -> Note {
             ..ObjectReference::default()
         },
         component: "external-provisioner".into(),
-        mood: Mood::Warning,
+        event_type: EventType::Warning,
         reason: "ProvisioningFailed",
         message: message.to_owned(),
         at: Timestamp::now(),
@@ -69,11 +69,11 @@ fn after_a_long_silence_it_is_another_event() {
 fn different_things_are_different_events() {
     let mut series = Series::default();
     let now = Instant::now();
-    let mut other_mood = note("a");
-    other_mood.mood = Mood::Normal;
+    let mut other_event_type = note("a");
+    other_event_type.event_type = EventType::Normal;
     let mut other_object = note("a");
     other_object.object.uid = Some("2".to_owned());
-    for note in [note("a"), note("b"), other_mood, other_object] {
+    for note in [note("a"), note("b"), other_event_type, other_object] {
         assert!(series.add(note, now));
     }
     let names: Vec<_> = std::iter::from_fn(|| series.take_due(now))

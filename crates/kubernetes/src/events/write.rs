@@ -10,7 +10,8 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::series::{Job, Outcome};
-use super::{Mood, Note};
+use super::{EventType, Note};
+use crate::answer::Answer;
 
 /// After this a request is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,30 +49,25 @@ pub(super) async fn send(client: Client, job: &Job) -> Result<Outcome, Forbidden
 
 /// What an error means for the Event.
 fn judge(error: &kube::Error, create: bool) -> Result<Outcome, Forbidden> {
-    let kube::Error::Api(status) = error else {
-        return Ok(Outcome::Failed);
-    };
-    Ok(match status.code {
-        403 if status.message.contains("being terminated") => Outcome::Refused,
-        403 => {
+    Ok(match Answer::of(error) {
+        Answer::Forbidden(said) => {
             return Err(Forbidden {
                 verb: if create { "create" } else { "patch" },
-                said: status.message.clone(),
+                said: said.to_owned(),
             });
         }
-        404 if create => Outcome::Refused,
-        404 => Outcome::Gone,
+        Answer::Gone if !create => Outcome::Gone,
+        Answer::Gone | Answer::Terminating | Answer::Refused(_) => Outcome::Refused,
         // The first answer got lost.
-        409 if create => Outcome::Written,
-        400 | 413 | 422 => Outcome::Refused,
-        _ => Outcome::Failed,
+        Answer::Conflict if create => Outcome::Written,
+        Answer::Conflict | Answer::NotServed | Answer::Unavailable => Outcome::Failed,
     })
 }
 
 fn event(note: &Note, job: &Job) -> Event {
-    let mood = match note.mood {
-        Mood::Normal => "Normal",
-        Mood::Warning => "Warning",
+    let event_type = match note.event_type {
+        EventType::Normal => "Normal",
+        EventType::Warning => "Warning",
     };
     Event {
         metadata: ObjectMeta {
@@ -80,7 +76,7 @@ fn event(note: &Note, job: &Job) -> Event {
             ..ObjectMeta::default()
         },
         involved_object: note.object.clone(),
-        type_: Some(mood.to_owned()),
+        type_: Some(event_type.to_owned()),
         reason: Some(note.reason.to_owned()),
         message: Some(note.message.clone()),
         source: Some(EventSource {
@@ -105,8 +101,10 @@ mod tests {
     use super::*;
 
     fn judged(code: u16, message: &str, create: bool) -> Result<Outcome, Forbidden> {
+        let details = serde_json::from_value(json!({"name": "data"})).unwrap();
         let status = Status::failure(message, "").with_code(code);
-        judge(&kube::Error::Api(Box::new(status)), create)
+        let error = kube::Error::Api(Box::new(status.with_details(details)));
+        judge(&error, create)
     }
 
     #[test]

@@ -8,8 +8,8 @@ use devcluster::testing::ApiServer;
 use k8s_openapi::api::core::v1::{Event, Namespace, ObjectReference};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client};
+use stowage_kubernetes::events::Events;
 use stowage_service::{KubeArgs, Metrics, client};
-use stowage_sidecar::events::Events;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -178,8 +178,8 @@ async fn the_same_thing_again_raises_the_count_of_one_event() {
     let metrics = speaker.stop().await;
     let events = api.list(&ListParams::default()).await.unwrap().items;
     assert_eq!((events.len(), events[0].count), (1, Some(52)));
-    assert_eq!(metric(&metrics, "stowage_sidecar_events_written_total "), 3);
-    assert_eq!(metric(&metrics, "stowage_sidecar_events_dropped_total "), 0);
+    assert_eq!(metric(&metrics, "stowage_events_written_total "), 3);
+    assert_eq!(metric(&metrics, "stowage_events_dropped_total "), 0);
 }
 
 #[tokio::test]
@@ -230,8 +230,8 @@ async fn a_flood_is_dropped_and_counted_and_never_waits() {
     }
     let events = wait_for(&api, |events| events.len() > 500).await;
     let metrics = speaker.stop().await;
-    let dropped = metric(&metrics, "stowage_sidecar_events_dropped_total ");
-    let written = metric(&metrics, "stowage_sidecar_events_written_total ");
+    let dropped = metric(&metrics, "stowage_events_dropped_total ");
+    let written = metric(&metrics, "stowage_events_written_total ");
     assert!(
         dropped > 10_000 && written >= events.len() as u64,
         "{dropped} {written}"
@@ -247,7 +247,7 @@ async fn without_permission_nothing_is_written_and_nothing_hangs() {
         speaker.events.warning(claim, "ProvisioningFailed", "no");
     }
     let metrics = speaker.stop().await;
-    assert_eq!(metric(&metrics, "stowage_sidecar_events_dropped_total "), 3);
+    assert_eq!(metric(&metrics, "stowage_events_dropped_total "), 3);
     let written = api.list(&ListParams::default()).await.unwrap().items;
     assert!(written.is_empty(), "{written:?}");
 }
@@ -262,5 +262,5 @@ async fn an_event_that_nobody_takes_does_not_stop_the_others() {
     speaker.events.warning(here, "ProvisioningFailed", "no");
     wait_for(&api, |events| events.len() == 1).await;
     let metrics = speaker.stop().await;
-    assert_eq!(metric(&metrics, "stowage_sidecar_events_dropped_total "), 1);
+    assert_eq!(metric(&metrics, "stowage_events_dropped_total "), 1);
 }

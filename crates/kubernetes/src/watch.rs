@@ -16,8 +16,8 @@ use stowage_service::health::Check;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::store::{Cached, Change, Store};
-use crate::driver_call;
+use crate::answer::{self, Answer};
+use crate::store::{Cached, Change, Store};
 
 /// The default is half a minute, and a server that was away costs it twice: when it is found again, its first answer
 /// is that what we know is too old. All that time claims would wait.
@@ -192,7 +192,7 @@ fn complain(kind: &str, error: &watcher::Error, check: &Check, last: &mut String
         Some(verb) => format!(
             "the service account may not {verb} {kind}: add `{verb}` on `{kind}` to its ClusterRole"
         ),
-        None => driver_call::chain(error),
+        None => answer::chain(error),
     };
     if *last != told {
         tracing::warn!(kind, reason = told, "A watch does not work; trying again.");
@@ -213,7 +213,7 @@ fn missing_rule(error: &watcher::Error) -> Option<&'static str> {
         }
         watcher::Error::NoResourceVersion => return None,
     };
-    matches!(error, kube::Error::Api(status) if status.code == 403).then_some(verb)
+    matches!(Answer::of(error), Answer::Forbidden(_)).then_some(verb)
 }
 
 #[cfg(test)]

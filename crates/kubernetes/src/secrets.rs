@@ -5,21 +5,27 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Secret, SecretReference};
 use kube::{Api, Client};
 
+use crate::answer::Answer;
+
 /// Why there is no secret for a call.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SecretError {
+pub enum SecretError {
+    /// There is none of this name.
     #[error("secret `{0}` does not exist: create it, or correct its name in the class")]
     Missing(String),
+    /// It may not be read.
     #[error("the service account may not read secret `{0}`: add `get` on `secrets` to its role")]
     Forbidden(String),
+    /// A value is not text.
     #[error("secret `{0}` holds text that is not UTF-8 under `{1}`")]
     NotText(String, String),
+    /// Something else went wrong.
     #[error("secret `{0}` cannot be read")]
     Unreadable(String, #[source] Box<kube::Error>),
 }
 
 /// Reads a secret. No reference: no secrets.
-pub(crate) async fn read(
+pub async fn read(
     client: &Client,
     reference: Option<&SecretReference>,
 ) -> Result<BTreeMap<String, String>, SecretError> {
@@ -30,22 +36,20 @@ pub(crate) async fn read(
     let name = reference.name.as_deref().unwrap_or_default();
     let shown = format!("{namespace}/{name}");
     let api = Api::<Secret>::namespaced(client.clone(), namespace);
-    let secret = match api.get(name).await {
-        Ok(secret) => secret,
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            return Err(SecretError::Missing(shown));
-        }
-        Err(kube::Error::Api(status)) if status.code == 403 => {
-            return Err(SecretError::Forbidden(shown));
-        }
-        Err(error) => return Err(SecretError::Unreadable(shown, Box::new(error))),
+    let error = match api.get(name).await {
+        Ok(secret) => return texts(secret.data.unwrap_or_default(), &shown),
+        Err(error) => error,
     };
-    texts(secret.data.unwrap_or_default(), &shown)
+    Err(match Answer::of(&error) {
+        Answer::Gone => SecretError::Missing(shown),
+        Answer::Forbidden(_) => SecretError::Forbidden(shown),
+        _ => SecretError::Unreadable(shown, Box::new(error)),
+    })
 }
 
 /// The same for calls that a driver may be able to do without: a secret that is gone counts as none. If the driver
 /// needs it, it says so.
-pub(crate) async fn read_if_there(
+pub async fn read_if_there(
     client: &Client,
     reference: Option<&SecretReference>,
 ) -> Result<BTreeMap<String, String>, SecretError> {

@@ -28,14 +28,14 @@ impl Key {
         let Note {
             object,
             component,
-            mood,
+            event_type,
             reason,
             message,
             at: _,
         } = note;
         let mut hasher = DefaultHasher::new();
         (&object.uid, &object.kind, &object.namespace, &object.name).hash(&mut hasher);
-        (component, mood, reason, message).hash(&mut hasher);
+        (component, event_type, reason, message).hash(&mut hasher);
         Self(hasher.finish())
     }
 }

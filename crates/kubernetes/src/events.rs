@@ -38,11 +38,11 @@ const AT_ONCE: usize = 4;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The longest message, in bytes: what client-go's recorder and the newer Events agree on.
-pub(crate) const LONGEST_MESSAGE: usize = 1024;
+pub const LONGEST_MESSAGE: usize = 1024;
 
 /// Whether something is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Mood {
+enum EventType {
     Normal,
     Warning,
 }
@@ -52,7 +52,7 @@ pub(crate) enum Mood {
 pub(crate) struct Note {
     object: ObjectReference,
     component: Arc<str>,
-    mood: Mood,
+    event_type: EventType,
     reason: &'static str,
     message: String,
     at: Timestamp,
@@ -80,12 +80,12 @@ impl Events {
         let (backlog, notes) = mpsc::channel(BACKLOG);
         let (written, dropped) = (Counter::default(), Counter::default());
         metrics.register(
-            "stowage_sidecar_events_written",
+            "stowage_events_written",
             "Writes of Events",
             written.clone(),
         );
         metrics.register(
-            "stowage_sidecar_events_dropped",
+            "stowage_events_dropped",
             "Events that were not written: too many at once, or refused by the API server",
             dropped.clone(),
         );
@@ -118,7 +118,7 @@ impl Events {
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        self.say(object, Mood::Normal, reason, message.into());
+        self.say(object, EventType::Normal, reason, message.into());
     }
 
     /// Something is wrong, and somebody may have to act. The message must not hold secrets.
@@ -128,15 +128,21 @@ impl Events {
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        self.say(object, Mood::Warning, reason, message.into());
+        self.say(object, EventType::Warning, reason, message.into());
     }
 
-    fn say(&self, object: ObjectReference, mood: Mood, reason: &'static str, mut message: String) {
+    fn say(
+        &self,
+        object: ObjectReference,
+        event_type: EventType,
+        reason: &'static str,
+        mut message: String,
+    ) {
         cut(&mut message, LONGEST_MESSAGE);
         let note = Note {
             object,
             component: Arc::clone(&self.component),
-            mood,
+            event_type,
             reason,
             message,
             at: Timestamp::now(),
@@ -162,7 +168,7 @@ impl Events {
 }
 
 /// Shortens a text to at most so many bytes, between two characters.
-pub(crate) fn cut(text: &mut String, most: usize) {
+pub fn cut(text: &mut String, most: usize) {
     let fits = |end: &usize| text.is_char_boundary(*end);
     let end = (0..=most.min(text.len())).rev().find(fits);
     text.truncate(end.unwrap_or(0));

@@ -1,0 +1,31 @@
+//! What every process that talks to an API server needs, whatever it does there.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`reduced`] | kinds of which only a few fields are decoded |
+//! | [`store`] | the objects of one kind, found by key or group |
+//! | [`watch`] | the task that keeps a store current and tells listeners |
+//! | [`queue`] | work that waits, one entry per object, with its back-off |
+//! | [`events`] | what users read with `kubectl describe` |
+//! | [`answer`] | what the server's answers mean, and how errors are told |
+//! | [`json_patch`], [`metadata`], [`finalizer`] | writes that lose nothing of others |
+//! | [`secrets`], [`secret_template`] | the content of secrets, and where a class says that they are |
+//! | [`discovery`] | what the server can do: asked, never guessed |
+//!
+//! Nothing here knows of a driver or of a role.
+
+// So that the macro of this crate can name it the same way everywhere.
+extern crate self as stowage_kubernetes;
+
+pub mod answer;
+pub mod discovery;
+pub mod events;
+pub mod finalizer;
+pub mod json_patch;
+pub mod metadata;
+pub mod queue;
+pub mod reduced;
+pub mod secret_template;
+pub mod secrets;
+pub mod store;
+pub mod watch;
