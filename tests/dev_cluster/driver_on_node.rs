@@ -1,12 +1,12 @@
 //! A CSI driver in pods, known to the kubelet, and reached through its sockets.
 
 use std::path::{Path, PathBuf};
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use devcluster::cluster::Cluster;
 use devcluster::testing::Namespace;
 use nix::unistd::Pid;
+use parking_lot::MutexGuard;
 use stowage_csi::client::{ClientOptions, Connection};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::{ClientMetrics, ServerMetrics};

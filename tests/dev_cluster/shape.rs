@@ -1,8 +1,8 @@
 //! The ways to run the embedded driver. The manifests are those that people copy.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use stowage_tests::STOWAGE_IMAGE;
 
 /// The driver's name in the samples, which say to replace it everywhere.
@@ -13,7 +13,7 @@ const SAMPLE_NAME: &str = "csi-hostpath";
 pub fn turn_of_csi_hostpath() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     // A test that failed has taken away what it made.
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    TURN.lock()
 }
 
 /// Where the driver's parts run, and with which arguments.

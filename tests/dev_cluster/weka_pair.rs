@@ -1,9 +1,9 @@
 //! Two simulated Weka clusters, and one instance of the driver that uses both.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use devcluster::testing::Namespace;
+use parking_lot::{Mutex, MutexGuard};
 use stowage_tests::eventually;
 
 use super::claims::{MIB, ask};
@@ -29,7 +29,7 @@ pub struct Pair {
 
 pub fn pair() -> MutexGuard<'static, Option<Pair>> {
     static PAIR: Mutex<Option<Pair>> = Mutex::new(None);
-    let mut pair = PAIR.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pair = PAIR.lock();
     if pair.is_none() {
         *pair = Some(Pair::start());
     }

@@ -1,7 +1,8 @@
 //! One round: volumes are made, published, unpublished and deleted, each step first by the bare client.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::Args;
 use super::bare::Bare;
@@ -95,7 +96,7 @@ async fn steps(
     let ids = Mutex::new(Vec::new());
     let create = async |name: &String| {
         let id = calls.create(name).await?;
-        ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        ids.lock().push(id);
         Ok(())
     };
     let made = take(
@@ -105,7 +106,7 @@ async fn steps(
         Latency::measure(names, at_once, create),
     )
     .await?;
-    let ids = &ids.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let ids = &ids.into_inner();
     let published = take(
         stage,
         PUBLISHED,

@@ -4,8 +4,9 @@
 //! specification answers the second call with ABORTED: the caller waits and sends it again.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tonic::Status;
 
 /// The volumes that are being worked on. Clones share the same set.
@@ -49,7 +50,7 @@ impl VolumeLocks {
         keys.sort();
         keys.dedup();
 
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         if let Some(busy) = keys.iter().find(|key| held.contains(*key)) {
             return Err(VolumeBusy(busy.clone()));
         }
@@ -64,11 +65,7 @@ impl VolumeLocks {
 
 impl Drop for VolumeGuard {
     fn drop(&mut self) {
-        let mut held = self
-            .locks
-            .held
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.locks.held.lock();
         for key in &self.keys {
             held.remove(key);
         }
@@ -119,7 +116,7 @@ mod tests {
         let all = locks.lock_all(["a", "b", "a"]).unwrap();
         assert!(locks.lock("a").is_err());
         drop(all);
-        assert!(locks.held.lock().unwrap().is_empty());
+        assert!(locks.held.lock().is_empty());
     }
 
     #[test]

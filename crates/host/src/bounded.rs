@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use stowage_csi::waiting::on_machine;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -96,7 +97,7 @@ where
     /// How many calls are under way.
     #[cfg(test)]
     pub(super) fn under_way(&self) -> usize {
-        lock(&self.calls).len()
+        self.calls.lock().len()
     }
 
     fn join_or_begin(
@@ -104,7 +105,7 @@ where
         key: K,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<(Instant, watch::Receiver<Option<T>>), Stuck> {
-        let mut calls = lock(&self.calls);
+        let mut calls = self.calls.lock();
         if let Some(call) = calls.get(&key) {
             return Ok((call.begun, call.result.clone()));
         }
@@ -146,12 +147,8 @@ struct Entry<K: Eq + Hash, T> {
 
 impl<K: Eq + Hash, T> Drop for Entry<K, T> {
     fn drop(&mut self) {
-        lock(&self.calls).remove(&self.key);
+        self.calls.lock().remove(&self.key);
     }
-}
-
-fn lock<K, T>(calls: &Calls<K, T>) -> MutexGuard<'_, HashMap<K, Call<T>>> {
-    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -223,7 +220,7 @@ mod tests {
         for key in 0..2 {
             let gate = Arc::clone(&gate);
             let hung = calls
-                .run(key, SHORT, move || gate.lock().unwrap().recv().is_ok())
+                .run(key, SHORT, move || gate.lock().recv().is_ok())
                 .await;
             assert!(matches!(hung, Err(Stuck::Hung { .. })), "{hung:?}");
         }

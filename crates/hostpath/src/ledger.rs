@@ -5,7 +5,8 @@
 //! is counted at the next start.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::args::Config;
 use crate::error::Error;
@@ -64,7 +65,7 @@ impl Ledger {
             .iter()
             .filter_map(|(_, read)| read.as_ref().ok())
         {
-            let mut sums = ledger.sums();
+            let mut sums = ledger.sums.lock();
             sums.promised += record.bytes;
             for node in record.attached.keys() {
                 *sums.attached.entry(node.clone()).or_default() += 1;
@@ -73,20 +74,16 @@ impl Ledger {
         Ok(ledger)
     }
 
-    fn sums(&self) -> MutexGuard<'_, Sums> {
-        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How much more may be promised; none if there is no limit.
     pub(crate) fn left(&self) -> Option<u64> {
-        let promised = self.sums().promised;
+        let promised = self.sums.lock().promised;
         self.capacity
             .map(|capacity| capacity.saturating_sub(promised))
     }
 
     /// Promises bytes to a volume that is being made or grown.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<Reservation<'_>, Error> {
-        let mut sums = self.sums();
+        let mut sums = self.sums.lock();
         if let Some(capacity) = self.capacity {
             let available = capacity.saturating_sub(sums.promised);
             if bytes > available {
@@ -106,13 +103,13 @@ impl Ledger {
 
     /// A volume of this size was removed.
     pub(crate) fn release(&self, bytes: u64) {
-        let mut sums = self.sums();
+        let mut sums = self.sums.lock();
         sums.promised = sums.promised.saturating_sub(bytes);
     }
 
     /// Counts a volume that is being attached.
     pub(crate) fn attach(&self, node: &NodeId) -> Result<(), Error> {
-        let mut sums = self.sums();
+        let mut sums = self.sums.lock();
         let count = sums.attached.entry(node.clone()).or_default();
         match self.limit {
             Some(limit) if *count >= limit => Err(Error::NodeFull {
@@ -128,7 +125,7 @@ impl Ledger {
 
     /// A volume is no longer attached, or did not become so.
     pub(crate) fn detach(&self, node: &NodeId) {
-        if let Some(count) = self.sums().attached.get_mut(node) {
+        if let Some(count) = self.sums.lock().attached.get_mut(node) {
             *count = count.saturating_sub(1);
         }
     }

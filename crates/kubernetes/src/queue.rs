@@ -10,9 +10,10 @@ mod tests;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -115,20 +116,20 @@ impl Queue {
     pub fn add(&self, key: impl Into<Key>) {
         let key = key.into();
         self.shared.metrics.adds.inc();
-        self.shared.lock().add(key);
+        self.shared.state.lock().add(key);
         self.shared.changed.notify_one();
     }
 
     /// There is something to do for this object after a while, unless it waits already.
     pub fn add_after(&self, key: impl Into<Key>, delay: Duration) {
         let key = key.into();
-        self.shared.lock().add_at(key, Instant::now() + delay);
+        self.shared.state.lock().add_at(key, Instant::now() + delay);
         self.shared.changed.notify_one();
     }
 
     /// How many objects are in the queue, whatever they do there.
     pub fn len(&self) -> usize {
-        self.shared.lock().entries.len()
+        self.shared.state.lock().entries.len()
     }
 
     /// Whether nothing is in the queue.
@@ -145,7 +146,7 @@ impl Queue {
         let mut running = JoinSet::new();
         let mut keys = HashMap::new();
         while !stop.is_cancelled() {
-            let next_timer = self.shared.lock().advance();
+            let next_timer = self.shared.state.lock().advance();
             while running.len() < workers {
                 let Some(key) = self.shared.take_ready() else {
                     break;
@@ -190,12 +191,8 @@ impl Queue {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take_ready(&self) -> Option<Key> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let key = state.ready.pop_front()?;
         let now = Instant::now();
         if let Some(entry) = state.entries.get_mut(&key) {
@@ -211,7 +208,7 @@ impl Shared {
     }
 
     fn settle(&self, key: Key, verdict: Verdict) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(entry) = state.entries.get_mut(&key) else {
             return;
         };

@@ -1,9 +1,10 @@
 //! The objects of one kind, as last heard.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use parking_lot::RwLock;
 
 /// An object that is kept.
 pub trait Cached: Send + Sync + 'static {
@@ -82,12 +83,12 @@ impl<T> Default for Store<T> {
 impl<T: Cached> Store<T> {
     /// The object of this key.
     pub fn get(&self, key: &str) -> Option<Arc<T>> {
-        self.read().objects.get(key).cloned()
+        self.content.read().objects.get(key).cloned()
     }
 
     /// The objects of a group.
     pub fn in_group(&self, group: &str) -> Vec<Arc<T>> {
-        let content = self.read();
+        let content = self.content.read();
         let keys = content.groups.get(group).into_iter().flatten();
         keys.filter_map(|key| content.objects.get(key).cloned())
             .collect()
@@ -95,17 +96,21 @@ impl<T: Cached> Store<T> {
 
     /// How many are in a group.
     pub fn count_in_group(&self, group: &str) -> usize {
-        self.read().groups.get(group).map_or(0, HashSet::len)
+        self.content
+            .read()
+            .groups
+            .get(group)
+            .map_or(0, HashSet::len)
     }
 
     /// All of them; for starts and rare events only.
     pub fn all(&self) -> Vec<Arc<T>> {
-        self.read().objects.values().cloned().collect()
+        self.content.read().objects.values().cloned().collect()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.read().objects.len()
+        self.content.read().objects.len()
     }
 
     /// Whether there are none.
@@ -116,7 +121,7 @@ impl<T: Cached> Store<T> {
     /// Called twice with the same object: it replaces itself.
     pub fn set(&self, object: T) -> Change<T> {
         let new = Arc::new(object);
-        let mut content = self.write();
+        let mut content = self.content.write();
         let key: Box<str> = new.key().into();
         let old = content.objects.insert(key.clone(), Arc::clone(&new));
         if let Some(old) = &old {
@@ -131,7 +136,7 @@ impl<T: Cached> Store<T> {
 
     /// Called twice: the second finds nothing.
     pub fn remove(&self, key: &str) -> Option<Change<T>> {
-        let mut content = self.write();
+        let mut content = self.content.write();
         let last = content.objects.remove(key)?;
         content.leave(&last);
         Some(Change::Gone(last))
@@ -139,17 +144,9 @@ impl<T: Cached> Store<T> {
 
     /// The keys that `seen` does not have: objects that went away while nobody watched.
     pub fn missing_from(&self, seen: &HashSet<Box<str>>) -> Vec<Box<str>> {
-        let content = self.read();
+        let content = self.content.read();
         let keys = content.objects.keys();
         keys.filter(|key| !seen.contains(*key)).cloned().collect()
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Content<T>> {
-        self.content.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Content<T>> {
-        self.content.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -192,7 +189,7 @@ mod tests {
         assert_eq!(store.in_group("south")[0].0, "anna");
         store.set(Ship("anna", ""));
         store.remove("berta");
-        assert!(store.read().groups.is_empty());
+        assert!(store.content.read().groups.is_empty());
         assert_eq!(store.len(), 1);
         assert!(store.remove("berta").is_none());
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
@@ -11,6 +11,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff, watcher};
 use kube::{Api, Client, Resource};
+use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use stowage_service::health::Check;
 use tokio::sync::watch;
@@ -58,10 +59,7 @@ impl<T: Cached> Watched<T> {
     /// Tells `listener` of everything that is there, and from then on of every change. A role may start late, when
     /// its lease becomes free: it misses nothing, but may hear of an object twice.
     pub fn listen(&self, listener: impl Fn(&Change<T>) + Send + Sync + 'static) {
-        let mut listeners = self
-            .listeners
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.listeners.write();
         for new in self.store.all() {
             listener(&Change::Set { old: None, new });
         }
@@ -149,10 +147,7 @@ impl<T: Cached> Watched<T> {
     }
 
     fn tell(&self, change: &Change<T>) {
-        let listeners = self
-            .listeners
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let listeners = self.listeners.read();
         for listener in listeners.iter() {
             listener(change);
         }

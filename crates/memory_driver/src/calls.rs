@@ -2,7 +2,8 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 /// So many requests of each RPC are kept: a benchmark makes thousands of calls.
 const KEPT: usize = 256;
@@ -25,16 +26,12 @@ pub(super) struct UnderWay<'a> {
 }
 
 impl Calls {
-    fn tallies(&self) -> MutexGuard<'_, BTreeMap<&'static str, Tally>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn begin<Q: Clone + Send + 'static>(
         &self,
         rpc: &'static str,
         request: &Q,
     ) -> UnderWay<'_> {
-        let mut tallies = self.tallies();
+        let mut tallies = self.0.lock();
         let tally = tallies.entry(rpc).or_default();
         tally.count += 1;
         tally.under_way += 1;
@@ -47,7 +44,7 @@ impl Calls {
     }
 
     pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
-        let tallies = self.tallies();
+        let tallies = self.0.lock();
         tallies
             .iter()
             .map(|(rpc, tally)| (*rpc, tally.count))
@@ -55,14 +52,12 @@ impl Calls {
     }
 
     pub(super) fn most_at_once(&self, rpc: &str) -> u64 {
-        self.tallies()
-            .get(rpc)
-            .map_or(0, |tally| tally.most_at_once)
+        self.0.lock().get(rpc).map_or(0, |tally| tally.most_at_once)
     }
 
     /// Oldest first. A request type belongs to one RPC.
     pub(super) fn requests<Q: Clone + 'static>(&self) -> Vec<Q> {
-        let tallies = self.tallies();
+        let tallies = self.0.lock();
         let all = tallies.values().flat_map(|tally| &tally.last);
         all.filter_map(|request| request.downcast_ref::<Q>())
             .cloned()
@@ -72,7 +67,7 @@ impl Calls {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if let Some(tally) = self.calls.tallies().get_mut(self.rpc) {
+        if let Some(tally) = self.calls.0.lock().get_mut(self.rpc) {
             tally.under_way -= 1;
         }
     }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use stowage_csi::check::{Check, Rules};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::locks::VolumeLocks;
@@ -178,12 +179,12 @@ impl MemoryDriver {
 impl MemoryDriver {
     /// Breaks a promise until [`mend`](Self::mend).
     pub fn set(&self, fault: Fault) {
-        lock(&self.inner.faults).set(fault);
+        self.inner.faults.lock().set(fault);
     }
 
     /// Keeps all promises from now on, and lets nothing happen to calls that start now.
     pub fn mend(&self) {
-        *lock(&self.inner.faults) = Faults::default();
+        *self.inner.faults.lock() = Faults::default();
         self.inner.mishaps.clear();
     }
 
@@ -201,7 +202,7 @@ impl MemoryDriver {
     pub fn set_room<'a>(&self, segments: impl IntoIterator<Item = (&'a str, &'a str)>, room: Room) {
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
         let segments = segments.into_iter().map(owned).collect();
-        lock(&self.inner.rooms).set(segments, room);
+        self.inner.rooms.lock().set(segments, room);
     }
 
     /// Takes a volume away behind everybody's back.
@@ -218,19 +219,19 @@ impl MemoryDriver {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.inner.state)
+        self.inner.state.lock()
     }
 
     pub(super) fn rooms(&self) -> Rooms {
-        lock(&self.inner.rooms).clone()
+        self.inner.rooms.lock().clone()
     }
 
     pub(super) fn faults(&self) -> Faults {
-        lock(&self.inner.faults).clone()
+        self.inner.faults.lock().clone()
     }
 
     pub(super) fn has(&self, fault: Fault) -> bool {
-        lock(&self.inner.faults).has(fault)
+        self.inner.faults.lock().has(fault)
     }
 
     /// Ends all sockets for good.
@@ -326,10 +327,6 @@ impl MemoryDriver {
         rules.id_bytes = rules.id_bytes.max(self.state().longest_id);
         Ok(request.check(&rules)?)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The name itself, if the specification has such an RPC: a test with a misspelt name must not pass.

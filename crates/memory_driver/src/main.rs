@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if let Some(path) = &args.log {
         let file = File::options().create(true).append(true).open(path)?;
         let lines = tracing_subscriber::fmt().with_ansi(false);
-        lines.with_writer(Mutex::new(file)).init();
+        lines.with_writer(Arc::new(file)).init();
     }
     let driver = MemoryDriver::open(args.profile(), &args.state)?;
     if let Some(delay) = args.delay {

@@ -1,8 +1,8 @@
 //! What can happen to calls: to all of an RPC, or to the next few.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tonic::{Code, Status};
 
 /// Something that happens to calls of an RPC.
@@ -91,21 +91,18 @@ pub(super) struct Mishaps(Mutex<Vec<(Option<&'static str>, Mishap)>>);
 
 impl Mishaps {
     pub(super) fn add(&self, rpc: Option<&'static str>, mishap: Mishap) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.push((rpc, mishap));
     }
 
     pub(super) fn clear(&self) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.0.lock().clear();
     }
 
     /// What happens to the call of `rpc` that starts now.
     pub(super) fn draw(&self, rpc: &str) -> Lot {
         let mut lot = Lot::default();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         for (of, mishap) in all.iter_mut() {
             if of.is_some_and(|of| of != rpc) {
                 continue;

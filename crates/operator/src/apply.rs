@@ -10,7 +10,6 @@ mod ownership;
 mod refusal;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future;
 use kube::api::{
@@ -18,6 +17,7 @@ use kube::api::{
 };
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
+use parking_lot::Mutex;
 use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
 
 use crate::driver::{BudgetVersion, Kind, Object, Owner};
@@ -188,7 +188,7 @@ impl Applier {
         live: Option<&DynamicObject>,
     ) -> Result<(), ApplyError> {
         let key = Key::of_wanted(wanted);
-        let known = self.lock().get(&key).copied();
+        let known = self.memory.lock().get(&key).copied();
         if live.is_some() && known.is_some_and(|known| known.is_for(wanted)) {
             return Ok(());
         }
@@ -257,7 +257,7 @@ impl Applier {
         live: &DynamicObject,
     ) -> Result<(DynamicObject, Change), ApplyError> {
         let now = Fingerprint::of(wanted, live);
-        let known = self.lock().get(key).copied();
+        let known = self.memory.lock().get(key).copied();
         if known == Some(now) {
             return Ok((live.clone(), Change::None));
         }
@@ -273,7 +273,7 @@ impl Applier {
                 let answer = self.api(key).replace(&key.name, &dry_run, &document).await;
                 match answer {
                     Ok(answer) if Fingerprint::of(wanted, &answer) == now => {
-                        self.lock().insert(key.clone(), now);
+                        self.memory.lock().insert(key.clone(), now);
                         return Ok((live.clone(), Change::None));
                     }
                     Ok(_) => Change::Updated,
@@ -301,7 +301,7 @@ impl Applier {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        self.lock().remove(key);
+        self.memory.lock().remove(key);
         match self.api(key).delete(&key.name, &parameters).await {
             Ok(_) => Ok(()),
             // Gone, or already another object of the same name.
@@ -327,7 +327,7 @@ impl Applier {
 
     fn remember(&self, key: &Key, wanted: &Object, stored: &DynamicObject) {
         let fingerprint = Fingerprint::of(wanted, stored);
-        self.lock().insert(key.clone(), fingerprint);
+        self.memory.lock().insert(key.clone(), fingerprint);
     }
 
     fn document(&self, wanted: &Object, live: Option<&DynamicObject>) -> DynamicObject {
@@ -340,10 +340,6 @@ impl Applier {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Fingerprint>> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Metrics of the operator.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt;
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -126,17 +127,13 @@ impl OperatorMetrics {
             self.nodes.get_or_create(&labels).set(count);
             counted.nodes.push(labels);
         }
-        let mut all = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.counted.lock();
         all.insert(uid, counted);
     }
 
     /// Takes back what was counted for an instance.
     pub(crate) fn forget(&self, uid: &str) {
-        let counted = self
-            .counted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(uid);
+        let counted = self.counted.lock().remove(uid);
         let Some(counted) = counted else { return };
         for labels in counted.conditions {
             self.drivers.get_or_create(&labels).dec();

@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The named readiness checks of a process. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -32,12 +34,8 @@ impl Health {
     /// What `/readyz` answers.
     pub fn report(&self) -> Report {
         Report {
-            checks: self.lock().clone(),
+            checks: self.checks.lock().clone(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Standing>> {
-        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,7 +58,10 @@ impl Check {
     }
 
     fn set(&self, standing: Standing) {
-        self.health.lock().insert(self.name.clone(), standing);
+        self.health
+            .checks
+            .lock()
+            .insert(self.name.clone(), standing);
     }
 }
 

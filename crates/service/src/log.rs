@@ -183,7 +183,7 @@ impl LogLevel {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::sync::Mutex;
+    use std::sync::Arc;
 
     use clap::Parser;
     use tracing::subscriber::DefaultGuard;
@@ -265,7 +265,7 @@ pub(crate) mod tests {
     #[test]
     fn a_request_that_fails_is_left_to_who_made_it() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let layer = fmt::layer().with_writer(Mutex::new(file.reopen().unwrap()));
+        let layer = fmt::layer().with_writer(Arc::new(file.reopen().unwrap()));
         let logging = tracing_subscriber::registry().with(layer.with_filter(filter_fn(is_news)));
         tracing::subscriber::with_default(logging, || {
             tracing::error!(target: "kube_client::client::builder", "failed with error");

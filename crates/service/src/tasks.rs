@@ -5,9 +5,10 @@
 //! alive.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -51,17 +52,13 @@ impl Tasks {
         self.tracker.close();
         match timeout_at(deadline, self.tracker.wait()).await {
             Ok(()) => Vec::new(),
-            Err(_) => self.lock().running.values().cloned().collect(),
+            Err(_) => self.names.lock().running.values().cloned().collect(),
         }
     }
 
     /// The name of the first task that panicked.
     pub(crate) fn panicked(&self) -> Option<String> {
-        self.lock().panicked.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock().panicked.clone()
     }
 }
 
@@ -73,7 +70,7 @@ struct Running {
 
 impl Running {
     fn new(tasks: Tasks, name: String) -> Self {
-        let mut names = tasks.lock();
+        let mut names = tasks.names.lock();
         let number = names.next;
         names.next += 1;
         names.running.insert(number, name);
@@ -84,7 +81,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let mut names = self.tasks.lock();
+        let mut names = self.tasks.names.lock();
         let name = names.running.remove(&self.number);
         if thread::panicking() {
             names.panicked = names.panicked.take().or(name);

@@ -4,8 +4,8 @@
 
 use std::future::pending;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Parser;
@@ -14,6 +14,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Config};
+use parking_lot::Mutex;
 use serde_json::json;
 use stowage_service::lease::{LeaseError, Loss};
 use stowage_service::{Elections, KubeArgs, LeaseArgs, Metrics, client};
@@ -481,13 +482,13 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(self.0.lock().clone()).unwrap()
     }
 }
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

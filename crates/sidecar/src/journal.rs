@@ -30,10 +30,11 @@ mod state;
 mod tests;
 mod writer;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use parking_lot::Mutex;
 use stowage_service::Metrics;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -115,7 +116,7 @@ impl Journal {
             lease: lease.to_string(),
             writer: tokio::sync::Mutex::new(Writer::new(lease, sharing)),
         };
-        shared.show(&shared.desk());
+        shared.show(&shared.desk.lock());
         Ok(Self {
             shared: Arc::new(shared),
         })
@@ -138,7 +139,7 @@ impl Journal {
                 "The intent journal could not be written at the end; the next process looks at its entries again.",
             ),
         }
-        self.shared.desk().end(JournalError::Stopped);
+        self.shared.desk.lock().end(JournalError::Stopped);
     }
 
     /// Makes an intent durable; returns when it is.
@@ -149,7 +150,7 @@ impl Journal {
     /// another one for the same claim replaces it.
     pub async fn record(&self, intent: Intent) -> Result<(), JournalError> {
         let entry = Kept::ours(intent).map_err(JournalError::Unwritable)?;
-        let Some(answer) = self.shared.desk().ask(entry)? else {
+        let Some(answer) = self.shared.desk.lock().ask(entry)? else {
             return Ok(());
         };
         // Also wakes the writer when this call is given up: those behind it may fit where this one did not.
@@ -162,7 +163,7 @@ impl Journal {
     ///
     /// Called twice, or for an entry that does not exist: nothing happens.
     pub fn forget(&self, uid: &str) {
-        let mut desk = self.shared.desk();
+        let mut desk = self.shared.desk.lock();
         desk.forget(uid, Instant::now());
         self.shared.show(&desk);
         drop(desk);
@@ -171,7 +172,7 @@ impl Journal {
 
     /// Returns when everything forgotten so far, and everything that waits and has room, is written.
     pub async fn flush(&self) -> Result<(), JournalError> {
-        let answer = self.shared.desk().ask_for_flush()?;
+        let answer = self.shared.desk.lock().ask_for_flush()?;
         self.shared.changed.notify_one();
         answer.await.unwrap_or(Err(JournalError::Stopped))
     }
@@ -179,7 +180,8 @@ impl Journal {
     /// The intent for the claim with this uid, if it is durable.
     pub fn get(&self, uid: &str) -> Option<Intent> {
         self.shared
-            .desk()
+            .desk
+            .lock()
             .book()
             .get(uid)
             .map(|kept| kept.intent.clone())
@@ -187,13 +189,13 @@ impl Journal {
 
     /// All durable intents.
     pub fn all(&self) -> Vec<Intent> {
-        let desk = self.shared.desk();
+        let desk = self.shared.desk.lock();
         desk.book().iter().map(|kept| kept.intent.clone()).collect()
     }
 
     /// Whether nothing is under way.
     pub fn is_empty(&self) -> bool {
-        self.shared.desk().book().len() == 0
+        self.shared.desk.lock().book().len() == 0
     }
 
     /// Cancelled when another process took the journal over: all calls must stop, and this process must end.
@@ -203,16 +205,12 @@ impl Journal {
 
     /// Why the journal is lost, to end the process with.
     pub fn loss(&self) -> Option<JournalError> {
-        let ended = self.shared.desk().ended().cloned();
+        let ended = self.shared.desk.lock().ended().cloned();
         ended.filter(|_| self.shared.lost.is_cancelled())
     }
 }
 
 impl Shared {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Brings the metrics up to date.
     fn show(&self, desk: &Desk) {
         self.metrics.show(desk.book(), desk.is_full());
@@ -225,7 +223,7 @@ impl Shared {
             holder,
         };
         tracing::error!(error = %loss, "The intent journal is lost.");
-        self.desk().end(loss);
+        self.desk.lock().end(loss);
         self.lost.cancel();
     }
 }

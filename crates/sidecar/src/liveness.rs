@@ -5,7 +5,7 @@
 //! that is away, or the end of the process that takes its time, change nothing.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{io, thread};
 
@@ -15,6 +15,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, WeakShared};
+use parking_lot::Mutex;
 use stowage_csi::client::{ClientOptions, Connection};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
@@ -253,7 +254,7 @@ impl Prober {
     }
 
     fn running_probe(&self) -> Shared<BoxFuture<'static, Verdict>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let running = state.running.as_ref().and_then(WeakShared::upgrade);
         // A finished probe whose answer is still on its way to somebody says nothing about now.
         if let Some(running) = running.filter(|probe| probe.peek().is_none()) {
@@ -270,7 +271,7 @@ impl Prober {
 
     fn log_if_new(&self, verdict: &Verdict) {
         let alive = verdict.is_ok();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if state.alive.replace(alive) == Some(alive) {
             return;
         }

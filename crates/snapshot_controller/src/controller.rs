@@ -1,11 +1,12 @@
 //! Start, lease, and the queues between the watches and the work.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgAction;
 use clap::builder::BoolishValueParser;
 use kube::Client;
+use parking_lot::Mutex;
 use stowage_api::snapshot::names::CONTROLLER_LEASE;
 use stowage_kubernetes::events::Events;
 use stowage_kubernetes::queue::{Backoff, Queue};

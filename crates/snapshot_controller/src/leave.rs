@@ -50,7 +50,7 @@ impl Worker {
         self.writer.change(request, patch).await?;
         if !goes_too {
             // Its content is dealt with: nobody need look for it once the request is gone.
-            self.known().remove(&request.uid);
+            self.known.lock().remove(&request.uid);
         }
         Ok(())
     }

@@ -2,9 +2,10 @@
 //! labels and buckets are upstream's.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -113,7 +114,7 @@ impl Operations {
     }
 
     fn begin(&self, request: &Request, operation: Operation, driver: Option<&str>) {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.begun.lock();
         let key = (request.uid.clone(), operation);
         let entry = begun.entry(key).or_insert_with(|| Begun {
             since: Instant::now(),
@@ -132,7 +133,7 @@ impl Operations {
         driver: Option<&str>,
         operation_status: &'static str,
     ) {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.begun.lock();
         let Some(ended) = begun.remove(&(request.uid.clone(), operation)) else {
             return;
         };

@@ -1,11 +1,12 @@
 //! One attempt for one request: finds or makes its content, and tells the user what has become of it.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::json;
 use stowage_api::snapshot::VolumeSnapshotError;
 use stowage_api::snapshot::names::SNAPSHOT_AS_SOURCE;
@@ -42,7 +43,7 @@ impl Worker {
         let Some(request) = self.world.requests.of(self.kind).store().get(&uid) else {
             return self.mourn(&uid).await;
         };
-        self.known().insert(request.uid.clone());
+        self.known.lock().insert(request.uid.clone());
         let done = if request.deleting {
             self.leave(&request).await
         } else {
@@ -64,7 +65,7 @@ impl Worker {
     /// finalizers that it gets meanwhile. Contents of requests that were never seen here are left alone: somebody may have
     /// brought them from another cluster, with data that is needed.
     async fn mourn(&self, uid: &str) -> Verdict {
-        if !self.known().contains(uid) {
+        if !self.known.lock().contains(uid) {
             return Verdict::Done;
         }
         let name = format!("{}{uid}", self.kind.names().prefix);
@@ -77,15 +78,11 @@ impl Worker {
         };
         match left {
             Ok(()) | Err(Failure::Gone(_)) => {
-                self.known().remove(uid);
+                self.known.lock().remove(uid);
                 Verdict::Done
             }
             Err(failure) => Verdict::Retry(failure.to_string()),
         }
-    }
-
-    pub(crate) fn known(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long the content of a request has been waiting for a sidecar of its driver to begin.

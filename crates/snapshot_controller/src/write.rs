@@ -47,8 +47,8 @@ impl Writer {
     ) -> Result<Request, Failure> {
         let api = self.requests(request.kind, &request.namespace);
         let patch = ObjectPatch::of(&request.uid).and(changes).into_patch();
-        let changed = api.patch(&request.name, &PARAMS, &patch).await;
-        read_request(request.kind, changed.map_err(explain("patch", REQUEST))?)
+        let written = api.patch(&request.name, &PARAMS, &patch).await;
+        read_request(request.kind, written.map_err(explain("patch", REQUEST))?)
     }
 
     pub(crate) async fn set_status(
@@ -99,8 +99,8 @@ impl Writer {
     ) -> Result<Content, Failure> {
         let api = self.contents(content.kind);
         let patch = ObjectPatch::of(&content.uid).and(changes).into_patch();
-        let changed = api.patch(&content.name, &PARAMS, &patch).await;
-        read_content(content.kind, changed.map_err(explain("patch", CONTENT))?)
+        let written = api.patch(&content.name, &PARAMS, &patch).await;
+        read_content(content.kind, written.map_err(explain("patch", CONTENT))?)
     }
 
     pub(crate) async fn set_content_status(

@@ -1,10 +1,11 @@
 //! A driver for tests. The id in a call says what the call does.
 
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use stowage_csi::client::{ClientOptions, Connection};
@@ -150,14 +151,14 @@ pub fn log() -> &'static Log {
 
 impl Log {
     pub fn text(&self) -> String {
-        let bytes = self.0.lock().expect("a log").clone();
+        let bytes = self.0.lock().clone();
         String::from_utf8(bytes).expect("text")
     }
 }
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("a log").write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,7 +1,8 @@
 //! [`FakeExec`]: answers for unit tests, and a record of what was asked.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::{Exec, ExecError, HostFuture, Invocation, Output, Tool};
 
@@ -36,7 +37,10 @@ impl FakeExec {
         tool: Tool,
         answer: impl FnMut(&Invocation) -> Result<Output, ExecError> + Send + 'static,
     ) -> Self {
-        self.lock().answers.insert(tool.name, Box::new(answer));
+        self.state
+            .lock()
+            .answers
+            .insert(tool.name, Box::new(answer));
         self
     }
 
@@ -52,23 +56,23 @@ impl FakeExec {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
-        self.lock().calls.iter().map(line).collect()
+        self.state.lock().calls.iter().map(line).collect()
     }
 
     /// What the call with this index (from 0) was given on its standard input.
     pub fn stdin_of(&self, call: usize) -> Option<Vec<u8>> {
-        self.lock().calls.get(call).map(|call| call.stdin.clone())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state
+            .lock()
+            .calls
+            .get(call)
+            .map(|call| call.stdin.clone())
     }
 }
 
 impl Exec for FakeExec {
     fn run(&self, invocation: Invocation) -> HostFuture<'_, Result<Output, ExecError>> {
         let tool = invocation.tool;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.calls.push(invocation.clone());
         let result = match state.answers.get_mut(tool.name) {
             Some(answer) => answer(&invocation),

@@ -6,8 +6,9 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::{Bind, BindSource, FsMount, MountError, Mounter, Propagation, Shown, Unmount, View};
@@ -50,7 +51,7 @@ impl Default for FakeMounter {
         let fake = Self {
             state: Mutex::default(),
         };
-        fake.lock().add(
+        fake.state.lock().add(
             ROOT,
             Path::new("/"),
             Path::new("/"),
@@ -70,21 +71,17 @@ impl FakeMounter {
 
     /// What has been done so far: `bind <target>`, `mount <target>`, `unmount <target>` ...
     pub fn calls(&self) -> Vec<String> {
-        self.lock().calls.clone()
+        self.state.lock().calls.clone()
     }
 
     /// From now on the mount at `target` answers like this; a corrupted one is well again after its unmount.
     pub fn set_health(&self, target: &Path, health: Health) {
-        self.lock().health.insert(target.to_owned(), health);
+        self.state.lock().health.insert(target.to_owned(), health);
     }
 
     /// The next `bind`, `mount`, `unmount` or `remount` is refused once with this error.
     pub fn refuse_next(&self, what: &'static str, errno: Errno) {
-        self.lock().refusals.insert(what, errno);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().refusals.insert(what, errno);
     }
 
     fn change(
@@ -93,7 +90,7 @@ impl FakeMounter {
         target: &Path,
         change: impl FnOnce(&mut State) -> Result<(), Errno>,
     ) -> Result<(), MountError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.calls.push(format!("{what} {}", target.display()));
         let result = state
             .refusals
@@ -187,7 +184,7 @@ impl State {
 
 impl Mounter for FakeMounter {
     fn table(&self) -> HostFuture<'_, Result<Arc<MountTable>, MountError>> {
-        let text = self.lock().text().unwrap_or_default();
+        let text = self.state.lock().text().unwrap_or_default();
         Box::pin(std::future::ready(
             MountTable::parse(text)
                 .map(Arc::new)
@@ -196,7 +193,12 @@ impl Mounter for FakeMounter {
     }
 
     fn is_mounted<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<bool, MountError>> {
-        let mounted = self.lock().mounts.iter().any(|mount| mount.point == target);
+        let mounted = self
+            .state
+            .lock()
+            .mounts
+            .iter()
+            .any(|mount| mount.point == target);
         Box::pin(std::future::ready(Ok(mounted)))
     }
 
@@ -218,12 +220,13 @@ impl Mounter for FakeMounter {
     }
 
     fn identify<'a>(&'a self, source: &'a BindSource) -> HostFuture<'a, Result<Shown, MountError>> {
-        let shown = self.lock().shown(source);
+        let shown = self.state.lock().shown(source);
         Box::pin(std::future::ready(shown.map_err(missing_source)))
     }
 
     fn health<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Health> {
         let health = self
+            .state
             .lock()
             .health
             .get(target)

@@ -8,8 +8,9 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{MountInfoError, MountTable};
@@ -51,7 +52,7 @@ impl Reader {
     /// The table as it is now. Blocks for some milliseconds if there are thousands of mounts and one changed.
     pub fn table(&self) -> Result<Arc<MountTable>, MountInfoError> {
         // Callers queue here: the first reads, the others find that nothing changed since.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let state = match &mut *state {
             Some(state) => state,
             none => none.insert(State::open(&self.path)?),

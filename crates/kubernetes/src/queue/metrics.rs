@@ -79,7 +79,7 @@ impl Snapshot {
         let now = Instant::now();
         let age = |since: Instant| (now - since).as_secs_f64();
         let mut ages = Ages::default();
-        let state = self.0.lock();
+        let state = self.0.state.lock();
         for (key, entry) in &state.entries {
             match entry.stage {
                 Stage::Ready { since } => {

@@ -24,10 +24,9 @@ async fn run_until_empty(
     let tries = Mutex::new(HashMap::<Key, usize>::new());
     let run = queue.run(workers, stop.clone(), |key| {
         log.lock()
-            .unwrap()
             .push((Arc::clone(&key), start.elapsed().as_secs()));
         let nth = {
-            let mut tries = tries.lock().unwrap();
+            let mut tries = tries.lock();
             let nth = tries.entry(Arc::clone(&key)).or_default();
             *nth += 1;
             *nth
@@ -42,7 +41,7 @@ async fn run_until_empty(
         stop.cancel();
     };
     tokio::join!(run, watch);
-    log.into_inner().unwrap()
+    log.into_inner()
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +183,7 @@ async fn a_change_for_later_is_not_forgotten_while_the_object_is_worked_on() {
     let stop = CancellationToken::new();
     let begun = Arc::new(Mutex::new(Vec::new()));
     let run = queue.run(1, stop.clone(), |_| {
-        begun.lock().unwrap().push(start.elapsed().as_secs());
+        begun.lock().push(start.elapsed().as_secs());
         async {
             tokio::time::sleep(Duration::from_secs(2)).await;
             Verdict::Done
@@ -198,5 +197,5 @@ async fn a_change_for_later_is_not_forgotten_while_the_object_is_worked_on() {
         stop.cancel();
     };
     tokio::join!(run, change);
-    assert_eq!(*begun.lock().unwrap(), [0, 10]);
+    assert_eq!(*begun.lock(), [0, 10]);
 }

@@ -9,14 +9,15 @@
 mod facts;
 pub mod usage;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{Stream, StreamExt, future, stream};
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::driver::secret::References;
@@ -106,17 +107,17 @@ impl Cluster {
 
     /// The secrets that sidecars of a driver read, in namespaces that exist.
     pub fn secrets_of(&self, driver: &str) -> References {
-        self.lock().secrets_of(driver)
+        self.state.lock().secrets_of(driver)
     }
 
     /// Whether a namespace is there.
     pub fn has_namespace(&self, name: &str) -> bool {
-        self.lock().has_namespace(name)
+        self.state.lock().has_namespace(name)
     }
 
     /// On how many nodes the kubelet knows a driver.
     pub fn registrations_of(&self, driver: &str) -> usize {
-        self.lock().registrations_of(driver)
+        self.state.lock().registrations_of(driver)
     }
 
     /// Whether the cluster knows VolumeSnapshotClasses.
@@ -134,7 +135,7 @@ impl Cluster {
             let (changed, complete) = match event {
                 Ok(event) => {
                     let news = self.is_news_of_snapshots(source, &event);
-                    let (changed, complete) = self.lock().take_in(source, event);
+                    let (changed, complete) = self.state.lock().take_in(source, event);
                     (changed || news, complete)
                 }
                 // Snapshots are an addition that clusters may lack; the watch goes on trying.
@@ -165,10 +166,6 @@ impl Cluster {
         }
         let appeared = !self.snapshots.swap(true, Ordering::Relaxed);
         appeared || matches!(event, watcher::Event::Apply(_) | watcher::Event::Delete(_))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

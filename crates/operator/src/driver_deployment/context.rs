@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
 use kube::runtime::reflector::Store;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::apply::Applied;
@@ -65,7 +65,7 @@ impl Context {
 
     /// Counts a failure of an instance: how long to wait now.
     pub(super) fn count_failure(&self, uid: &str) -> Duration {
-        let mut failures = lock(&self.failures);
+        let mut failures = self.failures.lock();
         let count = failures.entry(uid.to_owned()).or_default();
         let random = RandomState::new().hash_one(uid) % 1000;
         let wait = pause(
@@ -77,12 +77,12 @@ impl Context {
     }
 
     pub(super) fn forget_failures(&self, uid: &str) {
-        lock(&self.failures).remove(uid);
+        self.failures.lock().remove(uid);
     }
 
     /// Remembers which objects an instance has. After a problem nobody knows for sure.
     pub(super) fn remember_objects(&self, uid: &str, applied: &Applied) {
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         if applied.problems.is_empty() {
             known.insert(uid.to_owned(), applied.objects.keys().cloned().collect());
         } else {
@@ -93,11 +93,7 @@ impl Context {
     /// Forgets an instance that is gone.
     pub(super) fn forget(&self, uid: &str) {
         self.forget_failures(uid);
-        lock(&self.ports).remove(uid);
-        lock(&self.known).remove(uid);
+        self.ports.lock().remove(uid);
+        self.known.lock().remove(uid);
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

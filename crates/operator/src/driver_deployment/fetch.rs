@@ -4,7 +4,7 @@ use kube::ResourceExt;
 use kube::core::Resource;
 use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER};
 
-use super::context::{Context, lock};
+use super::context::Context;
 use super::problem::Problem;
 use super::validate::{needs_own_ports, owner};
 use crate::apply::{Key, Objects, Recorded, is_ours};
@@ -82,7 +82,7 @@ async fn objects(instance: &CSIDriverDeployment, context: &Context) -> Result<Ob
     }
     let failed = |error| Problem::of_apply(&error, instance);
     let owner = owner(instance);
-    let Some(mut keys) = lock(&context.known).get(&owner.uid).cloned() else {
+    let Some(mut keys) = context.known.lock().get(&owner.uid).cloned() else {
         return context.applier.owned(&owner).await.map_err(failed);
     };
     let children = instance
@@ -127,7 +127,7 @@ fn first_port(instance: &CSIDriverDeployment, context: &Context) -> u16 {
         u16::try_from(status.first_port?).ok()
     };
     let uid = instance.uid().unwrap_or_default();
-    let mut given = lock(&context.ports);
+    let mut given = context.ports.lock();
     if let Some(port) = of_status(instance).or_else(|| given.get(&uid).copied()) {
         given.insert(uid, port);
         return port;

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::Request;
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use stowage_operator::driver::Kind;
 use tower::{BoxError, Layer, Service};
@@ -38,7 +39,7 @@ pub(crate) enum Mode {
 
 impl Faults {
     pub(crate) fn start(&self, mode: Mode) {
-        *self.0.lock().unwrap() = State {
+        *self.0.lock() = State {
             mode,
             ..State::default()
         };
@@ -46,12 +47,12 @@ impl Faults {
 
     /// How many different requests have failed.
     fn count(&self) -> usize {
-        self.0.lock().unwrap().seen.len()
+        self.0.lock().seen.len()
     }
 
     /// Writes since the start, as `METHOD path`.
     pub(crate) fn writes(&self) -> Vec<String> {
-        let state = self.0.lock().unwrap();
+        let state = self.0.lock();
         let is_write = |it: &&String| !it.starts_with("GET") && !it.contains("dryRun");
         state.sent.iter().filter(is_write).cloned().collect()
     }
@@ -59,7 +60,7 @@ impl Faults {
     /// What happens to this request.
     fn judge(&self, request: &Request<Body>) -> Mode {
         let title = format!("{} {}", request.method(), request.uri());
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.0.lock();
         state.sent.push(title.clone());
         // Watches are not part of a sync.
         if state.mode == Mode::Off || title.contains("watch=true") || !state.seen.insert(title) {

@@ -6,8 +6,9 @@
 mod process;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
@@ -53,16 +54,13 @@ impl Metrics {
 
     /// Hands the registry to code that adds a family of metrics of its own.
     pub fn with_registry<T>(&self, add: impl FnOnce(&mut Registry) -> T) -> T {
-        let mut registry = self
-            .registry
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut registry = self.registry.write();
         add(&mut registry)
     }
 
     /// Everything, as text.
     pub fn encode(&self) -> Result<String, fmt::Error> {
-        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.read();
         let mut text = String::new();
         text::encode(&mut text, &registry)?;
         Ok(text)

@@ -1,8 +1,9 @@
 //! One worker per attachment, although two queues know it: a volume must not be attached and detached at once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use stowage_kubernetes::queue::{Key, Queue};
 
 /// Who works on what. Clones are the same.
@@ -21,7 +22,7 @@ pub(super) struct Turn {
 impl Turns {
     /// `None`: somebody works on it. Then it is added to `queue` again as soon as that is over.
     pub(super) fn take(&self, key: &Key, queue: &Queue) -> Option<Turn> {
-        let mut busy = self.lock();
+        let mut busy = self.busy.lock();
         if let Some(next) = busy.get_mut(key) {
             *next = Some(queue.clone());
             return None;
@@ -32,15 +33,11 @@ impl Turns {
             key: Arc::clone(key),
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Option<Queue>>> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let next = self.turns.lock().remove(&self.key).flatten();
+        let next = self.turns.busy.lock().remove(&self.key).flatten();
         if let Some(queue) = next {
             queue.add(Arc::clone(&self.key));
         }

@@ -5,8 +5,8 @@
 //! no finalizer and then deletes it although one was added in between.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use stowage_kubernetes::queue::Key;
 
 use super::step::Detach;
@@ -18,20 +18,16 @@ pub(super) struct Unsure(Mutex<HashMap<Key, Detach>>);
 impl Unsure {
     /// The driver is about to be asked. Called twice: the last one counts.
     pub(super) fn begin(&self, attachment: &str, undo: Detach) {
-        self.lock().insert(attachment.into(), undo);
+        self.0.lock().insert(attachment.into(), undo);
     }
 
     /// It is attached and its attachment says so, or it is not attached.
     pub(super) fn end(&self, attachment: &str) {
-        self.lock().remove(attachment);
+        self.0.lock().remove(attachment);
     }
 
     /// What is to be undone if the attachment is gone.
     pub(super) fn undo(&self, attachment: &str) -> Option<Detach> {
-        self.lock().get(attachment).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Detach>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().get(attachment).cloned()
     }
 }

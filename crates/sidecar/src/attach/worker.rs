@@ -1,10 +1,11 @@
 //! Does what was decided: one attempt for one attachment or volume at a time.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use parking_lot::Mutex;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::ControllerUnpublishVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
@@ -55,12 +56,12 @@ struct View {
 
 impl Doubted {
     pub(super) fn add(&self, key: Key) {
-        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.0.lock();
         keys.insert(key);
     }
 
     fn take(&self, key: &Key) -> bool {
-        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.0.lock();
         keys.remove(key)
     }
 }

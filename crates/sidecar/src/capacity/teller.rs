@@ -1,7 +1,7 @@
 //! Asks the driver how much space there is, and writes it down where it has changed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
@@ -9,6 +9,7 @@ use kube::api::{
     PostParams, Preconditions,
 };
 use kube::{Api, ResourceExt as _};
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
@@ -128,7 +129,7 @@ impl Teller {
 
     /// The objects that a volume takes space from.
     pub(super) fn keys_of(&self, volume: &Volume) -> Vec<String> {
-        let known = self.known();
+        let known = self.known.lock();
         let near = known.iter().filter(|(_, known)| {
             let segment = known.spot.segment.clone();
             Territory::Node(Some(segment)).has(volume)
@@ -168,7 +169,7 @@ impl Teller {
         }
         self.metrics.obsolete.set(count(obsolete.len()));
         let keys: Vec<_> = known.keys().cloned().collect();
-        *self.known() = known;
+        *self.known.lock() = known;
         self.count();
         for key in keys {
             self.queue.add(key);
@@ -204,7 +205,7 @@ impl Teller {
     }
 
     async fn tell(&self, key: &str) -> Result<(), String> {
-        let Some(known) = self.known().get(key).cloned() else {
+        let Some(known) = self.known.lock().get(key).cloned() else {
             return Ok(());
         };
         let class = self.cluster.classes.store().get(&known.spot.class);
@@ -217,7 +218,7 @@ impl Teller {
             Some(told) => self.change(told, free).await?,
             None => Some(self.make(&known.spot, free).await?),
         };
-        if let Some(known) = self.known().get_mut(key) {
+        if let Some(known) = self.known.lock().get_mut(key) {
             known.object = told;
         }
         self.count();
@@ -294,14 +295,10 @@ impl Teller {
     }
 
     fn count(&self) {
-        let known = self.known();
+        let known = self.known.lock();
         let there = known.values().filter(|known| known.object.is_some());
         self.metrics.current.set(count(there.count()));
         self.metrics.goal.set(count(known.len()));
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -76,7 +76,7 @@ impl Writer {
     }
 
     fn look(&mut self, shared: &Shared, ending: bool) -> Due {
-        let mut desk = shared.desk();
+        let mut desk = shared.desk.lock();
         let due = desk.due(ending);
         shared.show(&desk);
         let full = desk.is_full();
@@ -124,10 +124,10 @@ impl Writer {
 
     async fn write(&mut self, shared: &Shared) -> Result<(), JournalError> {
         self.rest_until = Instant::now() + PACE;
-        let draft = shared.desk().draft();
+        let draft = shared.desk.lock().draft();
         match self.lease.write(&draft.text).await {
             Ok(Some(())) => {
-                let mut desk = shared.desk();
+                let mut desk = shared.desk.lock();
                 desk.settle(draft);
                 shared.metrics.writes.inc();
                 shared.show(&desk);
@@ -135,11 +135,11 @@ impl Writer {
                 Ok(())
             }
             Ok(None) => {
-                shared.desk().retreat();
+                shared.desk.lock().retreat();
                 self.check(shared).await
             }
             Err(error) => {
-                shared.desk().retreat();
+                shared.desk.lock().retreat();
                 Err(error)
             }
         }
@@ -158,12 +158,12 @@ impl Writer {
             }
             (Sharing::PerNode, _) if self.lease.content().is_some() => {
                 let theirs = self.lease.book()?;
-                shared.desk().merge(theirs);
+                shared.desk.lock().merge(theirs);
             }
             // Somebody edited or deleted it, or it was us and the answer got lost: what is in memory counts.
             (Sharing::Exclusive | Sharing::PerNode, _) => {}
         }
-        let mut desk = shared.desk();
+        let mut desk = shared.desk.lock();
         desk.compare(self.lease.content());
         shared.show(&desk);
         Ok(())
@@ -200,7 +200,7 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use kube::{Client, Config};
     use stowage_service::Metrics;

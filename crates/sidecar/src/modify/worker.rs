@@ -3,9 +3,10 @@
 //! The order: mark the claim with the class to reach, call the driver, write the volume's object, write the claim.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use stowage_csi::client::Connection;
 use stowage_csi::metrics::code_label;
@@ -83,7 +84,7 @@ impl Worker {
 
     /// A claim is gone.
     pub(super) fn forget(&self, uid: &str) {
-        self.refused().remove(uid);
+        self.refused.lock().remove(uid);
     }
 
     /// Brings one claim forward. Called twice: the second finds nothing to do.
@@ -111,7 +112,7 @@ impl Worker {
             .objects
             .claim(&claim.namespace, &claim.name, &claim.uid);
         let live = Progress::read(&live.await?);
-        let refused = self.refused().contains(key);
+        let refused = self.refused.lock().contains(key);
         match next_step(&live, refused) {
             Step::Rest => Ok(Verdict::Done),
             Step::Cancel => {
@@ -142,7 +143,7 @@ impl Worker {
             Err(error) => {
                 if !matches!(error, ClassError::Unreadable(_)) {
                     // Nobody can say what was asked of the driver: what is wanted now is next.
-                    self.refused().insert(Arc::clone(key));
+                    self.refused.lock().insert(Arc::clone(key));
                     if let Some(patch) = patch::pending(&live, target) {
                         self.write(claim, &patch).await?;
                     }
@@ -233,7 +234,7 @@ impl Worker {
         let code = status.code();
         let open = driver_call::may_be_running(code) || code == Code::ResourceExhausted;
         if !open {
-            self.refused().insert(Arc::clone(key));
+            self.refused.lock().insert(Arc::clone(key));
         }
         let infeasible = code == Code::InvalidArgument;
         let message = driver_call::status(&status);
@@ -273,9 +274,5 @@ impl Worker {
             Failure::Class(..) => Verdict::After(LOOK_AGAIN, Some(message)),
             Failure::Driver(_) | Failure::Secret(_) | Failure::Object(_) => Verdict::Retry(message),
         }
-    }
-
-    fn refused(&self) -> MutexGuard<'_, HashSet<Key>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,10 +10,11 @@ mod undo;
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use parking_lot::Mutex;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_kubernetes::answer;
@@ -101,7 +102,7 @@ impl Provisioner {
 
     /// The object of a claim's volume came, changed or went: the cache tells from here on.
     pub(crate) fn seen(&self, uid: &str) {
-        self.written().remove(uid);
+        self.written.lock().remove(uid);
     }
 
     /// Works on one claim. Called twice: the same call to the driver, the same object, no second volume.
@@ -116,7 +117,7 @@ impl Provisioner {
             return Verdict::Done;
         };
         let claim = self.context.cluster.claims.store().get(uid);
-        let waits = |claim: &Arc<Claim>| self.wants(claim) && !self.written().contains(&**uid);
+        let waits = |claim: &Arc<Claim>| self.wants(claim) && !self.written.lock().contains(&**uid);
         let Some(claim) = claim.filter(waits) else {
             return Verdict::Done;
         };
@@ -258,10 +259,6 @@ impl Provisioner {
     fn driver(&self) -> ControllerClient<Connection> {
         let timeout = self.context.settings.provision.timeout;
         ControllerClient::new(self.context.driver.connection().with_timeout(timeout))
-    }
-
-    fn written(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Where a volume may be made: the segments of the cluster as the driver tells them apart.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
+use parking_lot::Mutex;
 use stowage_csi::proto::csi::{Topology, TopologyRequirement};
 use stowage_kubernetes::store::{Cached, Change};
 use stowage_kubernetes::watch::Watched;
@@ -69,7 +70,7 @@ impl Topologies {
     }
 
     pub(crate) fn segments(&self) -> Arc<Segments> {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = self.latest.lock();
         Arc::clone(latest.get_or_insert_with(|| Arc::new(Segments::of(&self.cluster))))
     }
 }
@@ -86,7 +87,7 @@ fn outdate_with<T: Cached + PartialEq>(
             old: Some(old),
             new,
         } if old == new => {}
-        _ => *latest.lock().unwrap_or_else(PoisonError::into_inner) = None,
+        _ => *latest.lock() = None,
     });
 }
 

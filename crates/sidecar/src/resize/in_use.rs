@@ -4,11 +4,12 @@
 //! drivers never need to know of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use kube::Client;
+use parking_lot::Mutex;
 use stowage_kubernetes::queue::{Key, Queue};
 use stowage_kubernetes::store::Change;
 use stowage_kubernetes::watch::Watched;
@@ -51,8 +52,8 @@ impl InUse {
     /// as soon as the last one is gone.
     pub(super) async fn wait(&self, key: Key, claim: &Claim) -> bool {
         let pods = {
-            lock(&self.waiting).insert(name_of(claim), key);
-            let mut watch = lock(&self.watch);
+            self.waiting.lock().insert(name_of(claim), key);
+            let mut watch = self.watch.lock();
             let watch = watch.get_or_insert_with(|| self.follow());
             Arc::clone(&watch.pods)
         };
@@ -63,10 +64,10 @@ impl InUse {
 
     /// Whether the claim waits, and with reason.
     pub(super) fn blocks(&self, claim: &Claim) -> bool {
-        if !lock(&self.waiting).contains_key(&name_of(claim)) {
+        if !self.waiting.lock().contains_key(&name_of(claim)) {
             return false;
         }
-        let watch = lock(&self.watch);
+        let watch = self.watch.lock();
         watch
             .as_ref()
             .is_some_and(|watch| is_used(&watch.pods, claim))
@@ -74,10 +75,10 @@ impl InUse {
 
     /// The claim waits no more. With the last one the watch ends.
     pub(super) fn leave(&self, claim: &Claim) {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         waiting.remove(&name_of(claim));
         if waiting.is_empty() {
-            lock(&self.watch).take();
+            self.watch.lock().take();
         }
     }
 
@@ -90,7 +91,7 @@ impl InUse {
         let (waiting, queue) = (Arc::clone(&self.waiting), self.queue.clone());
         pods.listen(move |change: &Change<Pod>| {
             if let Change::Gone(pod) = change {
-                let waiting = lock(&waiting);
+                let waiting = waiting.lock();
                 for claim in &pod.claims {
                     if let Some(key) = waiting.get(&(pod.namespace.clone(), claim.clone())) {
                         queue.add(Arc::clone(key));
@@ -122,8 +123,4 @@ fn is_used(pods: &Watched<Pod>, claim: &Claim) -> bool {
 
 fn name_of(claim: &Claim) -> (String, String) {
     (claim.namespace.clone(), claim.name.clone())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,11 +4,12 @@
 //! Whoever dies in between leaves a claim that asks for more than it has; the same call is made again.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
+use parking_lot::Mutex;
 use serde_json::Value;
 use stowage_api::quantity;
 use stowage_csi::client::Connection;
@@ -90,7 +91,7 @@ impl Worker {
 
     /// A claim is gone, or has what it asks for.
     pub(super) fn forget(&self, claim: &Claim) {
-        self.fates().remove(claim.uid.as_str());
+        self.fates.lock().remove(claim.uid.as_str());
         self.in_use.leave(claim);
     }
 
@@ -126,7 +127,7 @@ impl Worker {
         volume: &Volume,
     ) -> Result<Verdict, (Failure, Option<Progress>)> {
         let mut live = self.read(claim).await.map_err(|failure| (failure, None))?;
-        let fate = self.fates().get(key).copied();
+        let fate = self.fates.lock().get(key).copied();
         let step = next_step(self.rules.mode, &live, volume.size, volume.grew, fate);
         let done = match step {
             Step::Rest => Ok(Verdict::Done),
@@ -189,7 +190,9 @@ impl Worker {
         let text = format!("External resizer is resizing volume {}", volume.name);
         self.events.normal(claim.reference(), "Resizing", text);
         // Until there is an answer, any next call must be this one again.
-        self.fates().insert(Arc::clone(key), Fate::Open(target));
+        self.fates
+            .lock()
+            .insert(Arc::clone(key), Fate::Open(target));
         let answer = self
             .controller
             .clone()
@@ -287,7 +290,7 @@ impl Worker {
             "A volume cannot be expanded; trying again."
         );
         if refusal != Refusal::Open && matches!(failure, Failure::Driver(_)) {
-            self.fates().insert(Arc::clone(&key), Fate::Refused);
+            self.fates.lock().insert(Arc::clone(&key), Fate::Refused);
         }
         let text = match failure {
             Failure::InUse(_) => format!(
@@ -331,9 +334,5 @@ impl Worker {
         } else {
             Record::ConditionsOnly
         }
-    }
-
-    fn fates(&self) -> MutexGuard<'_, HashMap<Key, Fate>> {
-        self.fates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

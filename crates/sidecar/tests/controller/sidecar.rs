@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use stowage_csi::endpoint::Endpoint;
-use stowage_service::{Health, Metrics, Tasks};
 use stowage_service::Process;
+use stowage_service::{Health, Metrics, Tasks};
 use stowage_sidecar::controller::{self, ControllerArgs};
 use stowage_sidecar::node::{self, NodeArgs};
 use tokio::task::JoinHandle;

@@ -2,8 +2,8 @@
 //! read.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 /// Fields of claims, by namespace and name, and the classes that there are.
@@ -29,26 +29,21 @@ impl Overlay {
             "driverName": driver,
             "parameters": parameters,
         });
-        self.classes.lock().unwrap().insert(name.to_owned(), object);
+        self.classes.lock().insert(name.to_owned(), object);
     }
 
     pub fn class(&self, name: &str) -> Option<Value> {
-        self.classes.lock().unwrap().get(name).cloned()
+        self.classes.lock().get(name).cloned()
     }
 
     /// Changes fields of a claim, as a merge patch.
     pub fn set(&self, key: &str, fields: &Value) {
-        let mut claims = self.claims.lock().unwrap();
+        let mut claims = self.claims.lock();
         merge(claims.entry(key.to_owned()).or_insert(json!({})), fields);
     }
 
     pub fn get(&self, key: &str) -> Value {
-        self.claims
-            .lock()
-            .unwrap()
-            .get(key)
-            .cloned()
-            .unwrap_or_default()
+        self.claims.lock().get(key).cloned().unwrap_or_default()
     }
 
     /// Takes note of what a patch of a claim's status says about fields that the server does not have.

@@ -4,9 +4,10 @@ use std::future::pending;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::proto::csi::controller_server::{Controller, ControllerServer};
@@ -77,7 +78,7 @@ impl TestDriver {
 
     /// Changes how Probe is answered.
     pub fn answer(&self, answer: Answer) {
-        *self.probe.lock().unwrap() = answer;
+        *self.probe.lock() = answer;
     }
 
     pub fn probes(&self) -> usize {
@@ -93,7 +94,7 @@ impl TestDriver {
 impl Identity for TestDriver {
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
         self.probes.fetch_add(1, Ordering::SeqCst);
-        let answer = *self.probe.lock().unwrap();
+        let answer = *self.probe.lock();
         let ready = match answer {
             Answer::Ready => Some(true),
             Answer::Nothing => None,
@@ -250,7 +251,7 @@ pub fn log() -> &'static Log {
 impl Log {
     /// Lines about something in `folder` that contain `words`.
     pub fn lines(&self, folder: &Path, words: &str) -> usize {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(self.0.lock().clone()).unwrap();
         let folder = folder.display().to_string();
         let about = |line: &&str| line.contains(&folder) && line.contains(words);
         text.lines().filter(about).count()
@@ -259,7 +260,7 @@ impl Log {
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

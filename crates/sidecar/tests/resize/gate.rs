@@ -1,7 +1,7 @@
 //! A proxy between a sidecar and the API server: it writes down what is written, and can hold a request up for ever.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -10,6 +10,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use parking_lot::Mutex;
 use serde_json::json;
 use stowage_service::client;
 use tokio::net::TcpListener;
@@ -69,23 +70,23 @@ impl Gate {
 
     /// Writes of claims and volumes since the last look, such as `PATCH persistentvolumeclaims/status`.
     pub fn writes(&self) -> Vec<String> {
-        std::mem::take(&mut self.shared.writes.lock().unwrap())
+        std::mem::take(&mut self.shared.writes.lock())
     }
 
     /// Kinds that were listed.
     pub fn lists(&self) -> Vec<String> {
-        self.shared.lists.lock().unwrap().clone()
+        self.shared.lists.lock().clone()
     }
 
     /// The `nth` next write of this kind, and all after it, never get an answer, nor through.
     pub fn hold(&self, write: &str, nth: usize) {
-        *self.shared.hold.lock().unwrap() = Some((write.to_owned(), nth));
+        *self.shared.hold.lock() = Some((write.to_owned(), nth));
     }
 
     /// Waits until a write is held up.
     pub async fn holds(&self) {
         eventually("a write is held up", async || {
-            self.shared.held.lock().unwrap().then_some(())
+            self.shared.held.lock().then_some(())
         })
         .await;
     }
@@ -100,7 +101,7 @@ impl Drop for Gate {
 impl Shared {
     /// Notes a write; says whether it is to be held up.
     fn note(&self, line: String) -> bool {
-        let mut hold = self.hold.lock().unwrap();
+        let mut hold = self.hold.lock();
         let stops = match hold.as_mut() {
             Some((write, nth)) if *write == line => {
                 *nth = nth.saturating_sub(1);
@@ -109,9 +110,9 @@ impl Shared {
             _ => false,
         };
         if stops {
-            *self.held.lock().unwrap() = true;
+            *self.held.lock() = true;
         } else {
-            self.writes.lock().unwrap().push(line);
+            self.writes.lock().push(line);
         }
         stops
     }
@@ -138,7 +139,7 @@ async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     if parts.method == Method::GET {
         let query = parts.uri.query().unwrap_or_default();
         if !query.contains("watch") {
-            shared.lists.lock().unwrap().push(kind);
+            shared.lists.lock().push(kind);
         }
     } else if kind.starts_with("persistentvolume")
         && shared.note(format!("{} {kind}", parts.method))

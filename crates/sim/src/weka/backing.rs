@@ -16,7 +16,9 @@ use std::io;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::ledger::{Ledgers, charge_of};
 
@@ -177,7 +179,11 @@ impl Backing {
             path.symlink_metadata()
                 .is_ok_and(|m| m.is_dir() && inode_of(&m) == inode)
         };
-        let hint = self.seen().get(&(filesystem.to_owned(), inode)).cloned();
+        let hint = self
+            .seen
+            .lock()
+            .get(&(filesystem.to_owned(), inode))
+            .cloned();
         if let Some(path) = hint.filter(|path| is_it(path)) {
             return Ok(Some(self.found(filesystem, path)));
         }
@@ -216,11 +222,9 @@ impl Backing {
     }
 
     fn remember(&self, filesystem: &str, inode: u64, path: PathBuf) {
-        self.seen().insert((filesystem.to_owned(), inode), path);
-    }
-
-    fn seen(&self) -> std::sync::MutexGuard<'_, HashMap<(String, u64), PathBuf>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen
+            .lock()
+            .insert((filesystem.to_owned(), inode), path);
     }
 }
 

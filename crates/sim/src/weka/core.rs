@@ -6,9 +6,9 @@ mod setup;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use super::Options;
@@ -241,17 +241,17 @@ impl Core {
 
     /// How the knobs are now.
     pub fn knobs(&self) -> Knobs {
-        lock(&self.knobs).clone()
+        self.knobs.lock().clone()
     }
 
     /// Turns them.
     pub fn set_knobs(&self, knobs: Knobs) {
-        *lock(&self.knobs) = knobs;
+        *self.knobs.lock() = knobs;
     }
 
     /// Remembers a request.
     pub fn saw(&self, request: SeenRequest) {
-        let mut requests = lock(&self.requests);
+        let mut requests = self.requests.lock();
         if requests.len() == REMEMBERED {
             requests.pop_front();
         }
@@ -260,11 +260,11 @@ impl Core {
 
     /// The requests since the last call.
     pub fn take_requests(&self) -> Vec<SeenRequest> {
-        lock(&self.requests).drain(..).collect()
+        self.requests.lock().drain(..).collect()
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        lock(&self.kept)
+        self.kept.lock()
     }
 }
 
@@ -320,10 +320,6 @@ pub fn fresh_secret(bytes: usize) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn restarting() -> io::Error {

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -17,14 +17,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-
-use super::core::lock;
 
 /// On a response: close the connection instead of sending it.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +70,8 @@ struct Endpoint {
 
 impl Endpoint {
     fn stop(&self) {
-        drop(lock(&self.listener).take());
-        if let Some(stop) = lock(&self.serving).take() {
+        drop(self.listener.lock().take());
+        if let Some(stop) = self.serving.lock().take() {
             stop.cancel();
         }
     }
@@ -122,7 +121,7 @@ impl Endpoints {
             .iter()
             .map(|endpoint| EndpointStatus {
                 address: endpoint.address,
-                running: lock(&endpoint.serving).is_some(),
+                running: endpoint.serving.lock().is_some(),
             })
             .collect()
     }
@@ -130,10 +129,10 @@ impl Endpoints {
     /// Lets one answer. Called twice: it answers already.
     pub async fn start(&self, number: usize, router: &Router) -> Result<(), EndpointError> {
         let endpoint = self.get(number)?;
-        if lock(&endpoint.serving).is_some() {
+        if endpoint.serving.lock().is_some() {
             return Ok(());
         }
-        let bound = lock(&endpoint.listener).take();
+        let bound = endpoint.listener.lock().take();
         let listener = match bound {
             Some(listener) => listener,
             None => listen_again(endpoint.address).await?,
@@ -141,7 +140,7 @@ impl Endpoints {
         let listener = TcpListener::from_std(listener).map_err(unavailable(endpoint.address))?;
         let stop = CancellationToken::new();
         let tls = self.tls.clone().map(TlsAcceptor::from);
-        *lock(&endpoint.serving) = Some(stop.clone());
+        *endpoint.serving.lock() = Some(stop.clone());
         let router = router.clone().layer(axum::Extension(CameTo(number)));
         tokio::spawn(accept(listener, tls, router, stop));
         Ok(())

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::home::{Home, Managed};
 use super::threads::Threads;
@@ -65,13 +67,13 @@ struct Choice {
 
 impl Chosen {
     fn find(&self, choice: &Choice) -> Option<Through> {
-        let mut chosen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chosen = self.0.lock();
         chosen.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
         chosen.get(choice).map(|(through, _)| through.clone())
     }
 
     fn remember(&self, choice: Choice, through: Through) {
-        let mut chosen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chosen = self.0.lock();
         chosen.insert(choice, (through, Instant::now()));
     }
 }

@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::fs::fstat;
 use secrecy::ExposeSecret;
 use stowage_csi::waiting::on_machine;
@@ -147,7 +148,7 @@ impl Mounts {
     /// What was mounted there last, if a mount is there that answers. Whether it is the same shows when it is opened. The
     /// table is long on a busy node, and changes with every pod: it is not read each time.
     async fn unchanged(&self, user: &User) -> Option<Device> {
-        let device = self.lock().get(&user.point)?.device?;
+        let device = self.slots.lock().get(&user.point)?.device?;
         let mounted = self.mounter.is_mounted(&user.point).await.ok()?;
         let alive = mounted && self.mounter.health(&user.point).await == Health::Alive;
         alive.then_some(device)

@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use stowage_csi::locks::VolumeGuard;
 use stowage_csi::waiting::on_machine;
 use tokio::sync::oneshot;
@@ -80,10 +81,7 @@ impl Threads {
     }
 
     fn enter(&self, filesystem: &str) -> Result<Place, Stuck> {
-        let mut under_way = self
-            .under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = self.under_way.lock();
         let count = under_way.entry(filesystem.to_owned()).or_default();
         if *count >= MOST {
             return Err(Stuck::Crowded);
@@ -105,7 +103,7 @@ struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let under_way = &self.threads.under_way;
-        let mut under_way = under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = under_way.lock();
         if let Some(count) = under_way.get_mut(&self.filesystem) {
             *count -= 1;
             if *count == 0 {
@@ -151,9 +149,7 @@ mod tests {
         for _ in 0..MOST {
             let hang = hang.clone();
             let stuck = threads
-                .run("dead", None, now, move || {
-                    hang.lock().unwrap().recv().is_ok()
-                })
+                .run("dead", None, now, move || hang.lock().recv().is_ok())
                 .await;
             assert!(matches!(stuck, Err(Stuck::Hung(_))));
         }

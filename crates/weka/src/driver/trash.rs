@@ -9,11 +9,12 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
+use parking_lot::Mutex;
 use rustix::fs::Dir;
 use stowage_host::beneath::{Links, Root};
 use tokio::sync::Notify;
@@ -68,7 +69,7 @@ impl Driver {
     /// Looks into the trash of a filesystem that this process has not seen before.
     pub(crate) fn sweep_once(self: &Arc<Self>, home: &Home) {
         let key = key(home);
-        let fresh = self.trash.lock().swept.insert(key);
+        let fresh = self.trash.state.lock().swept.insert(key);
         if fresh {
             self.empty_trash(home);
         }
@@ -82,7 +83,7 @@ impl Driver {
         let key = key(home);
         let again = Arc::new(Notify::new());
         {
-            let mut state = self.trash.lock();
+            let mut state = self.trash.state.lock();
             state.swept.insert(key.clone());
             if let Some(under_way) = state.under_way.get(&key) {
                 under_way.notify_one();
@@ -119,7 +120,7 @@ impl Driver {
                 }
             };
             if pause.is_zero() {
-                let mut state = self.trash.lock();
+                let mut state = self.trash.state.lock();
                 // Whoever asks from now on begins anew; whoever asked before is served by another round.
                 if again.notified().now_or_never().is_none() {
                     state.under_way.remove(key);
@@ -224,11 +225,7 @@ impl Driver {
     }
 }
 
-impl Trash {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Trash {}
 
 fn key(home: &Home) -> Key {
     (home.cluster().to_owned(), home.uid().to_owned())
@@ -275,7 +272,7 @@ impl Remover {
 
     fn remove_in_parallel(&self, root: &Root, paths: Vec<PathBuf>) {
         let queue = Mutex::new(paths);
-        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let next = || queue.lock().pop();
         let work = || {
             while !self.is_over()
                 && let Some(path) = next()

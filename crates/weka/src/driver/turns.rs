@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -66,10 +67,7 @@ impl Turns {
     }
 
     fn semaphore(&self, operation: Operation, cluster: &str, limit: usize) -> Arc<Semaphore> {
-        let mut semaphores = self
-            .semaphores
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut semaphores = self.semaphores.lock();
         // Those that nobody holds are as good as new.
         semaphores.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
         let key = (operation, cluster.to_owned());

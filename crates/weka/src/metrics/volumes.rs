@@ -4,8 +4,9 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -74,7 +75,7 @@ impl Volumes {
 
     /// To be asked before a volume is looked at whose figures are then shown.
     pub(crate) fn now(&self) -> Moment {
-        Moment(self.shown().departures)
+        Moment(self.shown.lock().departures)
     }
 
     /// Shows the figures of the volume at a target, as they were found after a moment. If any volume went since, it may have
@@ -86,7 +87,7 @@ impl Volumes {
         figures: Figures,
         since: Moment,
     ) {
-        let mut shown = self.shown();
+        let mut shown = self.shown.lock();
         let known = shown.by_target.get(target);
         if known.is_none() && shown.departures != since.0 {
             return;
@@ -106,7 +107,7 @@ impl Volumes {
 
     /// A volume is not at this target any more.
     pub(crate) fn forget(&self, target: &Path) {
-        let mut shown = self.shown();
+        let mut shown = self.shown.lock();
         shown.departures += 1;
         let gone = shown.by_target.remove(target);
         self.drop_unused(&shown, gone.as_ref());
@@ -121,10 +122,6 @@ impl Volumes {
                 family.remove(labels);
             }
         }
-    }
-
-    fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

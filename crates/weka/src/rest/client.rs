@@ -1,9 +1,10 @@
 //! One client of one cluster under one secret: sends calls, and repeats them elsewhere when an endpoint fails.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::RwLock;
 use reqwest::Certificate;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -111,10 +112,7 @@ impl Client {
 
     /// What is known of the cluster, if anybody has logged in yet.
     pub(crate) fn known(&self) -> Option<Arc<Facts>> {
-        self.facts
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.facts.read().clone()
     }
 
     pub(super) fn learn(&self, facts: Facts) {
@@ -123,7 +121,7 @@ impl Client {
         {
             tracing::info!(cluster = facts.name, from = %old.release, to = %facts.release, "The Weka cluster has another release now.");
         }
-        *self.facts.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(facts));
+        *self.facts.write() = Some(Arc::new(facts));
     }
 
     /// What is known of the cluster, after a login if need be.

@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use parking_lot::Mutex;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -100,7 +101,7 @@ impl Clusters {
     }
 
     fn api(&self, credentials: Credentials, deadline: Deadline) -> Result<Api, AccessError> {
-        let mut clients = self.lock();
+        let mut clients = self.clients.lock();
         let client = match clients.get(&credentials.fingerprint) {
             Some(client) => client.clone(),
             None => {
@@ -115,13 +116,9 @@ impl Clusters {
         Ok(Api::new(client, deadline))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Fingerprint, Arc<Client>>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Forgets clients that nobody has used for so long.
     pub(super) fn let_go(&self, idle: Duration) {
-        self.lock().retain(|_, client| client.idle() < idle);
+        self.clients.lock().retain(|_, client| client.idle() < idle);
     }
 
     /// Asks all clusters about themselves again and again, so that an upgrade is noticed, and lets go of clients that
@@ -135,7 +132,7 @@ impl Clusters {
                 _ = ticks.tick() => {}
             }
             self.let_go(IDLE);
-            let clients: Vec<_> = self.lock().values().cloned().collect();
+            let clients: Vec<_> = self.clients.lock().values().cloned().collect();
             let refresh = clients.iter().map(|client| refresh(client, every));
             tokio::select! {
                 () = stop.cancelled() => return,

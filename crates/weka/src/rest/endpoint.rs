@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Where the API is unless an address says otherwise.
 const DEFAULT_PORT: u16 = 14000;
@@ -116,24 +117,20 @@ impl Endpoints {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The one in use.
     pub(crate) fn current(&self) -> Option<Endpoint> {
-        let state = self.lock();
+        let state = self.state.lock();
         state.all.get(state.current).cloned()
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.lock().all.len()
+        self.state.lock().all.len()
     }
 
     /// Moves on from one that failed, unless another caller did so before.
     pub(crate) fn leave(&self, failed: &Endpoint) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.all.get(state.current) == Some(failed) {
             state.current = (state.current + 1) % state.all.len();
         }
@@ -141,7 +138,7 @@ impl Endpoints {
 
     /// Takes over what the cluster says its addresses are; nothing is no news.
     pub(crate) fn replace(&self, all: Vec<Endpoint>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if all.is_empty() || all == state.all {
             return;
         }

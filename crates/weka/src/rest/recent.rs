@@ -5,8 +5,9 @@
 //! forgotten as soon as the array says that it is gone.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::wire::Filesystem;
 
@@ -20,14 +21,14 @@ pub(super) struct Recent(Mutex<HashMap<String, (Instant, Filesystem)>>);
 impl Recent {
     /// The filesystem of this name, if it was there a moment ago.
     pub(super) fn get(&self, name: &str, now: Instant) -> Option<Filesystem> {
-        let known = self.lock();
+        let known = self.0.lock();
         let (seen, filesystem) = known.get(name)?;
         (now.saturating_duration_since(*seen) < FRESH).then(|| filesystem.clone())
     }
 
     /// What the array has said at this moment. What is old goes, so that only names in use are kept.
     pub(super) fn learn(&self, name: &str, found: Option<&Filesystem>, now: Instant) {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         known.retain(|_, (seen, _)| now.saturating_duration_since(*seen) < FRESH);
         match found {
             Some(filesystem) => known.insert(name.to_owned(), (now, filesystem.clone())),
@@ -37,11 +38,7 @@ impl Recent {
 
     /// The array does not know it any more.
     pub(super) fn forget(&self, name: &str) {
-        self.lock().remove(name);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, Filesystem)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(name);
     }
 }
 

@@ -38,7 +38,7 @@ fn driver_process() {
         tracing_subscriber::fmt()
             .with_max_level(tracing::Level::TRACE)
             .with_ansi(false)
-            .with_writer(std::sync::Mutex::new(file))
+            .with_writer(std::sync::Arc::new(file))
             .init();
     }
     let flags = flags.split('\n').map(str::to_owned).collect();

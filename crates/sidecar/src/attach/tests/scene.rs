@@ -3,13 +3,14 @@
 mod client;
 mod objects;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use devcluster::testing::ApiServer;
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
 use stowage_kubernetes::queue::{Backoff, Key};
@@ -121,7 +122,7 @@ impl Scene {
                 let calls = driver.calls("ControllerPublishVolume")
                     + driver.calls("ControllerUnpublishVolume");
                 let line = format!("{} {} after {calls} calls", request.method(), kind(request));
-                writes.lock().unwrap().push(line);
+                writes.lock().push(line);
             }
         };
         client(attacher(), see).await
@@ -193,7 +194,7 @@ impl Scene {
 
     /// What the role has written since the last look.
     pub(super) fn writes(&self) -> Vec<String> {
-        std::mem::take(&mut self.writes.lock().unwrap())
+        std::mem::take(&mut self.writes.lock())
     }
 
     pub(super) fn finalizer(&self) -> String {

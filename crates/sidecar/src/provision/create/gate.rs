@@ -1,8 +1,8 @@
 //! Lets some objects of a queue through at a time.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use stowage_kubernetes::queue::{Key, Queue};
 
 /// A gate. An object that finds no room inside leaves its worker to others, and comes back, in order, when somebody
@@ -37,7 +37,7 @@ impl Gate {
     /// `None`: no room. The object is added to the queue again when its turn comes, and has to enter then, or to call
     /// [`Gate::next`].
     pub(crate) fn enter(&self, key: &Key) -> Option<Inside<'_>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.inside < self.room {
             state.inside += 1;
             return Some(Inside(self));
@@ -50,7 +50,7 @@ impl Gate {
 
     /// Lets the next one come, if there is room.
     pub(crate) fn next(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.inside >= self.room {
             return;
         }
@@ -61,15 +61,11 @@ impl Gate {
         drop(state);
         self.queue.add(key);
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.0.state().inside -= 1;
+        self.0.state.lock().inside -= 1;
         self.0.next();
     }
 }
@@ -107,7 +103,7 @@ mod tests {
         drop(gate.enter(&two).unwrap());
         assert_eq!(queue.len(), 2);
         drop(gate.enter(&three).unwrap());
-        assert!(gate.state().outside.is_empty() && gate.state().outside_set.is_empty());
+        assert!(gate.state.lock().outside.is_empty() && gate.state.lock().outside_set.is_empty());
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Provisioner {
         let object = object::persistent_volume(intent, volume, driver, &self.identity);
         let api = Api::<PersistentVolume>::all(self.context.client.clone());
         // Before the write: the watch may be faster than the answer.
-        self.written().insert(intent.claim.uid.clone());
+        self.written.lock().insert(intent.claim.uid.clone());
         let created = match api.create(&PostParams::default(), &object).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 self.is_same(&api, intent, &handle).await
@@ -34,7 +34,7 @@ impl Provisioner {
             Ok(_) => Ok(()),
         };
         if let Err(error) = created {
-            self.written().remove(&intent.claim.uid);
+            self.written.lock().remove(&intent.claim.uid);
             let message = format!("volume `{}` cannot be written: {error}", intent.volume);
             return self.failed(intent, &message);
         }

@@ -1,11 +1,10 @@
 //! What happens to requests of the REST API.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::weka::core::lock;
 use crate::weka::state::Millis;
 
 /// Trouble for requests that fit.
@@ -72,28 +71,28 @@ impl Faults {
     /// Puts a fault into effect; returns its number.
     pub fn add(&self, fault: Fault) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        lock(&self.active).push(ActiveFault { id, fault });
+        self.active.lock().push(ActiveFault { id, fault });
         id
     }
 
     /// Ends one.
     pub fn remove(&self, id: u64) {
-        lock(&self.active).retain(|active| active.id != id);
+        self.active.lock().retain(|active| active.id != id);
     }
 
     /// Ends all.
     pub fn clear(&self) {
-        lock(&self.active).clear();
+        self.active.lock().clear();
     }
 
     /// Those in effect.
     pub fn list(&self) -> Vec<ActiveFault> {
-        lock(&self.active).clone()
+        self.active.lock().clone()
     }
 
     /// The trouble that this request gets: that of the first fault that fits, which then counts it.
     pub fn strike(&self, method: &str, path: &str, endpoint: usize) -> Option<Trouble> {
-        let mut active = lock(&self.active);
+        let mut active = self.active.lock();
         for candidate in active.iter_mut() {
             let fault = &mut candidate.fault;
             if !fits(fault, method, path, endpoint) {

@@ -1,11 +1,10 @@
 //! The frontends of nodes, as the cluster knows them.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::weka::core::lock;
 use crate::weka::state::{Container, Millis};
 
 /// A frontend that was not heard of for so long is DOWN.
@@ -58,7 +57,7 @@ struct Known {
 impl Frontends {
     /// A frontend is there; returns what its files are to say.
     pub fn report(&self, report: Report, now: Millis) -> Stage {
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         let frontend = known.entry(report.container.clone()).or_default();
         let host = report.hostname.clone();
         frontend.reports.insert(host, (report, now));
@@ -67,7 +66,8 @@ impl Frontends {
 
     /// What the files of a frontend are to say from now on.
     pub fn set_stage(&self, container: &str, stage: Stage) {
-        lock(&self.known)
+        self.known
+            .lock()
             .entry(container.to_owned())
             .or_default()
             .stage = stage;
@@ -75,14 +75,16 @@ impl Frontends {
 
     /// Whether a frontend may mount.
     pub fn is_connected(&self, container: &str) -> bool {
-        lock(&self.known)
+        self.known
+            .lock()
             .get(container)
             .is_some_and(|known| known.stage.connected)
     }
 
     /// Those that reported, as the REST API shows them.
     pub fn containers(&self, now: Millis) -> Vec<Container> {
-        lock(&self.known)
+        self.known
+            .lock()
             .values()
             .flat_map(|known| known.reports.values().map(|report| (report, known.stage)))
             .map(|((report, at), stage)| {

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::nodes::{Nodes, View};
-use crate::weka::core::{lock, now};
+use crate::weka::core::now;
 use crate::weka::ledger::{Ledger, Ledgers, Overdrawn, Standstill, read_epoch};
 
 /// The ledgers of a mounted filesystem.
@@ -103,7 +105,7 @@ impl Accounts {
     /// The quotas, read again if there are others by now.
     fn known(&self) -> io::Result<Known> {
         let generation = Some(read_epoch(&self.epoch)?.generation);
-        let mut known = lock(&self.quotas);
+        let mut known = self.quotas.lock();
         if known.generation != generation {
             let mut quotas = HashMap::new();
             for inode in self.ledgers.inodes()? {

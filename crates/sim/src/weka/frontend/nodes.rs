@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use fuser::INodeNo;
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, open};
-
-use crate::weka::core::lock;
 
 /// Which part of a filesystem a file is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +99,8 @@ impl Nodes {
 
     /// One that the kernel was told of.
     pub fn get(&self, id: u64) -> io::Result<Arc<Node>> {
-        lock(&self.known)
+        self.known
+            .lock()
             .get(&id)
             .cloned()
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ESTALE))
@@ -108,7 +108,7 @@ impl Nodes {
 
     /// The kernel is told of a file in `parent`.
     pub fn tell(&self, inode: u64, descriptor: OwnedFd, parent: u64, view: View) -> Arc<Node> {
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         let node = known.entry(inode).or_insert_with(|| {
             Arc::new(Node {
                 id: inode,
@@ -126,7 +126,7 @@ impl Nodes {
 
     /// The kernel forgets a file, as often as it was told of it.
     pub fn forget(&self, id: u64, times: u64) {
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         let Some(node) = known.get(&id) else {
             return;
         };
@@ -138,14 +138,14 @@ impl Nodes {
 
     /// A file is in another directory now.
     pub fn moved(&self, inode: u64, parent: u64) {
-        if let Some(node) = lock(&self.known).get(&inode) {
+        if let Some(node) = self.known.lock().get(&inode) {
             node.parent.store(parent, Ordering::Relaxed);
         }
     }
 
     /// From a directory up to the root.
     pub fn ancestry(&self, id: u64) -> Vec<Arc<Node>> {
-        let known = lock(&self.known);
+        let known = self.known.lock();
         let mut line = Vec::new();
         let mut next = id;
         while let Some(node) = known.get(&next) {

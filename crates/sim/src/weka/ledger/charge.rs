@@ -4,8 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
 
 use super::record::Record;
@@ -55,7 +56,7 @@ impl Ledger {
     }
 
     pub(super) fn lock(&self) -> io::Result<Locked<'_>> {
-        let guard = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.file.lock();
         flock(&*guard, FlockOperation::LockExclusive)?;
         Ok(Locked(guard))
     }

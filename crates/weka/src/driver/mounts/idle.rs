@@ -37,7 +37,7 @@ impl Mounts {
     pub(crate) async fn let_go(&self) {
         for _ in 0..LAST_ATTEMPTS {
             self.unmount_idle(Duration::ZERO).await;
-            if self.lock().is_empty() {
+            if self.slots.lock().is_empty() {
                 return;
             }
             sleep(LAST_PAUSE).await;
@@ -67,13 +67,14 @@ impl Mounts {
             Ok(left) => left.at(point).is_some(),
             Err(_) => true,
         };
-        self.lock()
+        self.slots
+            .lock()
             .retain(|point, slot| slot.users > 0 || stays(point));
     }
 
     async fn unmount(&self, point: &Path, idle: Duration) {
         let gate = {
-            let mut slots = self.lock();
+            let mut slots = self.slots.lock();
             let slot = slots.entry(point.to_owned()).or_insert_with(Slot::unused);
             if slot.users > 0 || slot.idle_since.elapsed() < idle {
                 return;
@@ -84,7 +85,12 @@ impl Mounts {
             return;
         };
         // Somebody may have come before the gate was closed.
-        if self.lock().get(point).is_some_and(|slot| slot.users > 0) {
+        if self
+            .slots
+            .lock()
+            .get(point)
+            .is_some_and(|slot| slot.users > 0)
+        {
             return;
         }
         let unmounted = ensure_unmounted(&*self.mounter, point, Unmount::Normal).await;

@@ -1,8 +1,7 @@
 //! Who uses which mount.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use stowage_host::mountinfo::Device;
@@ -40,7 +39,7 @@ pub(super) struct User {
 
 impl User {
     pub(super) fn remember(&self, device: Option<Device>) {
-        if let Some(slot) = self.mounts.lock().get_mut(&self.point) {
+        if let Some(slot) = self.mounts.slots.lock().get_mut(&self.point) {
             slot.device = device;
         }
     }
@@ -54,7 +53,7 @@ impl Clone for User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        if let Some(slot) = self.mounts.lock().get_mut(&self.point) {
+        if let Some(slot) = self.mounts.slots.lock().get_mut(&self.point) {
             slot.users -= 1;
             slot.idle_since = Instant::now();
         }
@@ -63,7 +62,7 @@ impl Drop for User {
 
 impl Mounts {
     pub(super) fn enter(self: &Arc<Self>, point: &Path) -> User {
-        let mut slots = self.lock();
+        let mut slots = self.slots.lock();
         let slot = slots.entry(point.to_owned()).or_insert_with(Slot::unused);
         slot.users += 1;
         let gate = slot.gate.clone();
@@ -73,9 +72,5 @@ impl Mounts {
             point: point.to_owned(),
             gate,
         }
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

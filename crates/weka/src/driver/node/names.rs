@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::Api;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use stowage_api::quantity;
 use stowage_host::blocking;
@@ -91,12 +91,12 @@ impl NameBook {
     /// A volume was published.
     pub(crate) fn note(&self, target: &Path, context: &BTreeMap<String, String>, cluster: &str) {
         let names = Names::of_context(context, cluster);
-        self.pages().by_target.insert(target.to_owned(), names);
+        self.pages.lock().by_target.insert(target.to_owned(), names);
     }
 
     /// A volume is not published any more.
     pub(crate) fn forget(&self, target: &Path) {
-        let mut pages = self.pages();
+        let mut pages = self.pages.lock();
         pages.by_target.remove(target);
         pages.departures += 1;
     }
@@ -109,7 +109,7 @@ impl NameBook {
         volume_id: &str,
     ) -> Names {
         let (noted, departures) = {
-            let pages = self.pages();
+            let pages = self.pages.lock();
             (pages.by_target.get(target).cloned(), pages.departures)
         };
         let mut names = noted.unwrap_or_default();
@@ -123,7 +123,7 @@ impl NameBook {
             self.ask(kube, &mut names, volume_id).await;
         }
         // It may have been forgotten meanwhile, and nobody would do so again.
-        let mut pages = self.pages();
+        let mut pages = self.pages.lock();
         if pages.by_target.contains_key(target) || pages.departures == departures {
             pages.by_target.insert(target.to_owned(), names.clone());
         }
@@ -131,7 +131,10 @@ impl NameBook {
     }
 
     async fn ask(&self, kube: &kube::Client, names: &mut Names, volume_id: &str) {
-        let tired = self.asked_in_vain().is_some_and(|at| at.elapsed() < PAUSE);
+        let tired = self
+            .asked_in_vain
+            .lock()
+            .is_some_and(|at| at.elapsed() < PAUSE);
         if names.volume.is_empty() || tired {
             return;
         }
@@ -144,7 +147,7 @@ impl NameBook {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "Kubernetes does not answer".to_owned(),
         };
-        let asked_before = self.asked_in_vain().replace(Instant::now());
+        let asked_before = self.asked_in_vain.lock().replace(Instant::now());
         // Many accounts may not, and that is fine: it is said once.
         if asked_before.is_none() {
             tracing::info!(
@@ -152,15 +155,6 @@ impl NameBook {
                 "PersistentVolumes cannot be read: metrics of volumes lack what only these tell."
             );
         }
-    }
-
-    fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn asked_in_vain(&self) -> MutexGuard<'_, Option<Instant>> {
-        let asked = self.asked_in_vain.lock();
-        asked.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use fuser::FileHandle;
-
-use crate::weka::core::lock;
+use parking_lot::Mutex;
 
 /// What the kernel has open.
 #[derive(Debug)]
@@ -29,13 +28,14 @@ impl<T> Handles<T> {
     /// Another one is open.
     pub fn add(&self, value: T) -> FileHandle {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        lock(&self.open).insert(number, Arc::new(value));
+        self.open.lock().insert(number, Arc::new(value));
         FileHandle(number)
     }
 
     /// One that is open.
     pub fn get(&self, handle: FileHandle) -> io::Result<Arc<T>> {
-        lock(&self.open)
+        self.open
+            .lock()
             .get(&handle.0)
             .cloned()
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
@@ -43,6 +43,6 @@ impl<T> Handles<T> {
 
     /// One is closed.
     pub fn remove(&self, handle: FileHandle) {
-        lock(&self.open).remove(&handle.0);
+        self.open.lock().remove(&handle.0);
     }
 }
