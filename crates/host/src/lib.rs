@@ -9,6 +9,7 @@
 //! - [`usage`]: the same in the words of CSI.
 //! - [`beneath`]: files below a root that neither `..` nor a symbolic link can leave.
 //! - [`copy`]: reflink or sparse copies, and small files that are written as a whole or not at all.
+//! - [`workers`]: threads for calls that may never come back.
 //!
 //! Nothing here logs secrets, keeps state that a restart would forget, or knows of a certain driver. Functions that
 //! are `async` may be awaited anywhere. The others block: call them through [`blocking`].
@@ -20,7 +21,6 @@ use std::pin::Pin;
 use stowage_csi::waiting::on_machine;
 
 pub mod beneath;
-mod bounded;
 pub mod copy;
 pub mod exec;
 pub mod filesystem;
@@ -30,6 +30,7 @@ pub mod mount;
 pub mod mountinfo;
 pub mod stat;
 pub mod usage;
+pub mod workers;
 
 /// What the methods of the seams return: they are called through `dyn`, which `async fn` cannot be.
 pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

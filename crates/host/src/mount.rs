@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::HostFuture;
-use super::bounded::Stuck;
 use super::exec::ExecError;
 use super::mountinfo::{Device, Mount, MountInfoError, MountTable};
 use super::stat::Health;
+use super::workers::Stuck;
 
 mod ensure;
 mod kernel;

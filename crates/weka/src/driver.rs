@@ -2,7 +2,7 @@
 //!
 //! - `home`: the filesystem a call is about; `volume`: what is known of a volume in it.
 //! - `mounts`: filesystems mounted for our own use; `client`: the Weka client that mounts them.
-//! - `directory`: a volume's directory, reached by descriptors only; `threads`: where such work may hang.
+//! - `directory`: a volume's directory, reached by descriptors only; work on it runs where it may hang (`Workers`).
 //! - `trash`: removes the data of deleted volumes.
 //! - `turns`: how many calls of a kind are worked on at a time.
 //! - `identity`, `controller`, `node`: the services.
@@ -14,9 +14,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stowage_csi::locks::VolumeLocks;
+use stowage_csi::locks::{VolumeGuard, VolumeLocks};
 use stowage_host::mount::Mounter;
 use stowage_host::stat::Stats;
+use stowage_host::workers::Workers;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,13 +36,18 @@ pub(crate) mod home;
 pub(crate) mod identity;
 pub(crate) mod mounts;
 pub(crate) mod node;
-pub(crate) mod threads;
 pub(crate) mod trash;
 pub(crate) mod turns;
 pub(crate) mod volume;
 
 /// How much earlier than its caller a call gives up, so that the caller hears why.
 const HEAD_START: Duration = Duration::from_millis(250);
+
+/// How many threads may wait for one filesystem.
+pub(crate) const MOST_THREADS: usize = 64;
+
+/// The right to work on a volume, shared with threads that may outlive the call.
+pub(crate) type Guard = Arc<VolumeGuard>;
 
 /// One process of the driver.
 pub(crate) struct Driver {
@@ -51,7 +57,7 @@ pub(crate) struct Driver {
     pub(crate) stats: Arc<Stats>,
     pub(crate) mounts: Arc<mounts::Mounts>,
     pub(crate) client: client::LocalClient,
-    pub(crate) threads: threads::Threads,
+    pub(crate) workers: Workers,
     pub(crate) locks: VolumeLocks,
     pub(crate) turns: turns::Turns,
     pub(crate) trash: trash::Trash,

@@ -9,10 +9,10 @@ use stowage_csi::locks::VolumeBusy;
 use stowage_host::beneath::BeneathError;
 use stowage_host::exec::ExecError;
 use stowage_host::mount::MountError;
+use stowage_host::workers::Stuck;
 use tonic::{Code, Status};
 
 use crate::capacity::SizeError;
-use crate::driver::threads::Stuck;
 use crate::handle::HandleError;
 use crate::options::OptionError;
 use crate::parameters::ParameterError;
@@ -41,9 +41,11 @@ pub(crate) enum Error {
     Mount(#[from] MountError),
     #[error(transparent)]
     Beneath(#[from] BeneathError),
-    #[error("filesystem `{filesystem}` of this machine")]
+    #[error(
+        "{what} does not answer on this node; other filesystems are not affected; check `weka local ps` on the node"
+    )]
     Hung {
-        filesystem: String,
+        what: String,
         #[source]
         source: Stuck,
     },
@@ -143,6 +145,12 @@ impl Error {
             path,
             source: source.into(),
         }
+    }
+
+    /// Work on a filesystem that does not come back.
+    pub(crate) fn hung(filesystem: &str) -> impl FnOnce(Stuck) -> Self {
+        let what = format!("filesystem `{filesystem}`");
+        move |source| Self::Hung { what, source }
     }
 
     /// Whether the same call can never succeed: then nothing half-made should stay.

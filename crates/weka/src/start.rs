@@ -13,6 +13,7 @@ use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use stowage_host::exec::{Exec, HostExec};
 use stowage_host::mount::{HostMounter, Mounter};
 use stowage_host::stat::Stats;
+use stowage_host::workers::Workers;
 use stowage_service::client::{ClientError, connect};
 use stowage_service::{Health, KubeArgs};
 use tokio::time::timeout;
@@ -22,16 +23,15 @@ use tonic::service::Routes;
 
 use crate::args::Args;
 use crate::config::{Config, FlagError};
-use crate::driver::Driver;
 use crate::driver::client::{Chosen, LocalClient};
 use crate::driver::controller::ControllerService;
 use crate::driver::identity::IdentityService;
 use crate::driver::mounts::Mounts;
 use crate::driver::node::names::NameBook;
 use crate::driver::node::{NodeService, labels};
-use crate::driver::threads::Threads;
 use crate::driver::trash::Trash;
 use crate::driver::turns::Turns;
+use crate::driver::{Driver, MOST_THREADS};
 use crate::metrics::Metrics;
 use crate::rest::Clusters;
 use crate::rest::client::ClientOptions;
@@ -112,13 +112,13 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
     let exec: Arc<dyn Exec> = Arc::new(HostExec);
     let stats = Arc::new(Stats::default());
     let mounter: Arc<dyn Mounter> = Arc::new(HostMounter::new(exec, stats.clone()));
-    let threads = Threads::default();
+    let workers = Workers::new(MOST_THREADS);
     let client = LocalClient {
         modules: config.proc_modules.clone(),
         interface: config.proc_interface.clone(),
         configured: config.container.clone(),
         node: config.node.clone(),
-        threads: threads.clone(),
+        workers: workers.clone(),
         chosen: Chosen::default(),
     };
     let legacy = LegacySecret {
@@ -140,7 +140,7 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
         mounter,
         stats,
         client,
-        threads,
+        workers,
         locks: VolumeLocks::default(),
         turns: Turns::new(config.concurrency, metrics.clone()),
         trash: Trash::default(),

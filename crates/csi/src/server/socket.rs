@@ -1,12 +1,10 @@
 //! The listening socket: who may connect, and what happens to a file that is in the way.
 
-use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{fs, io, iter};
 
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -144,12 +142,6 @@ fn bind_temporary(socket: &rustix::fd::OwnedFd, path: &Path) -> io::Result<Socke
 /// Six characters, as many as the shortest name that ends in `.sock` has: a path that fits, fits with this
 /// name too. Random, because process ids repeat across containers that share the directory.
 fn hidden_name() -> OsString {
-    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut random = RandomState::new().build_hasher().finish();
-    let mut name = String::from(".");
-    for _ in 0..5 {
-        name.push(char::from(ALPHABET[(random % 32) as usize]));
-        random /= 32;
-    }
-    name.into()
+    let random = iter::repeat_with(fastrand::alphanumeric).take(5);
+    iter::once('.').chain(random).collect::<String>().into()
 }

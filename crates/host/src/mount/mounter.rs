@@ -13,10 +13,10 @@ use super::{
     Bind, BindSource, FsMount, MountError, Mounter, Propagation, Shown, Unmount, View, kernel,
     secret,
 };
-use crate::bounded::{Bounded, Stuck};
 use crate::exec::{Exec, Invocation, Output, tools};
 use crate::mountinfo::{MountTable, Reader};
 use crate::stat::{Health, Stats};
+use crate::workers::{SharedCalls, Stuck};
 use crate::{Calls, HostFuture, blocking};
 
 /// How long the kernel may take for one call.
@@ -43,10 +43,10 @@ pub struct HostMounter {
     exec: Arc<dyn Exec>,
     stats: Arc<Stats>,
     reader: Arc<Reader>,
-    parents: Bounded<PathBuf, Result<PathBuf, Errno>>,
-    targets: Bounded<PathBuf, Result<Option<bool>, Errno>>,
-    sources: Bounded<u64, Result<Opened, Errno>>,
-    calls: Bounded<Call, Result<(), Errno>>,
+    parents: SharedCalls<PathBuf, Result<PathBuf, Errno>>,
+    targets: SharedCalls<PathBuf, Result<Option<bool>, Errno>>,
+    sources: SharedCalls<u64, Result<Opened, Errno>>,
+    calls: SharedCalls<Call, Result<(), Errno>>,
     next_call: AtomicU64,
     patience: Duration,
     kernel: Calls,
@@ -59,10 +59,10 @@ impl HostMounter {
             exec,
             stats,
             reader: Arc::default(),
-            parents: Bounded::new(MOST_CALLS),
-            targets: Bounded::new(MOST_CALLS),
-            sources: Bounded::new(MOST_CALLS),
-            calls: Bounded::new(MOST_CALLS),
+            parents: SharedCalls::new(MOST_CALLS),
+            targets: SharedCalls::new(MOST_CALLS),
+            sources: SharedCalls::new(MOST_CALLS),
+            calls: SharedCalls::new(MOST_CALLS),
             next_call: AtomicU64::new(0),
             patience: DEFAULT_PATIENCE,
             kernel: Calls::Best,

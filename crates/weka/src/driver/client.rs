@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use stowage_host::workers::Workers;
 
 use super::home::{Home, Managed};
-use super::threads::Threads;
 use crate::error::Error;
 use crate::procfs::{ClientError, Containers, Frontends};
 use crate::rest::wire::Container;
 use crate::rest::{ApiError, Deadline};
 use crate::version::Capability;
 
-/// What threads that read the client's report are counted under.
-const REPORT: &str = "the Weka client's report";
+/// What threads wait for that read the client's report.
+const REPORT: &str = "the Weka client's report (`/proc/wekafs`)";
 
 /// How long a container is known to be of a cluster without asking it again.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ pub(crate) struct LocalClient {
     pub(crate) configured: Option<String>,
     /// This node, as the cluster may know it.
     pub(crate) node: String,
-    pub(crate) threads: Threads,
+    pub(crate) workers: Workers,
     pub(crate) chosen: Chosen,
 }
 
@@ -89,9 +89,9 @@ impl LocalClient {
             let interface = std::fs::read_to_string(&interface).unwrap_or_default();
             Ok(Frontends::parse(&modules, &interface))
         };
-        let report = self.threads.run(REPORT, None, deadline, read).await;
+        let report = self.workers.run(REPORT, deadline.remaining(), read).await;
         report.map_err(|source| Error::Hung {
-            filesystem: REPORT.to_owned(),
+            what: REPORT.to_owned(),
             source,
         })?
     }

@@ -143,22 +143,21 @@ impl Driver {
             .ensure(&home, &Options::default(), deadline)
             .await?;
         let mounted = Arc::new(mounted);
-        let list = {
-            let mounted = mounted.clone();
-            move || entries(&mounted.root()?, Path::new(TRASH))
-        };
         let thread_key = format!("trash of {}/{}", home.cluster(), home.filesystem);
         // A thread that hangs keeps it: no second one begins beside it.
         let guard = Arc::new(self.locks.lock(&thread_key)?);
-        let hung = |source| Error::Hung {
-            filesystem: home.filesystem.clone(),
-            source,
+        let list = {
+            let (mounted, guard) = (mounted.clone(), guard.clone());
+            move || {
+                let _guard = guard;
+                entries(&mounted.root()?, Path::new(TRASH))
+            }
         };
         let found = self
-            .threads
-            .run(&thread_key, Some(guard.clone()), deadline, list)
+            .workers
+            .run(&thread_key, deadline.remaining(), list)
             .await
-            .map_err(hung)??;
+            .map_err(Error::hung(&home.filesystem))??;
         self.metrics.trash(&home.filesystem, found.len());
         if found.is_empty() {
             return Ok(Round::Emptied);
@@ -171,20 +170,15 @@ impl Driver {
                 until: Instant::now() + ROUND,
                 removed: removed.clone(),
             };
-            move || worker.remove_all(&mounted.root()?, found)
+            move || {
+                let _guard = guard;
+                worker.remove_all(&mounted.root()?, found)
+            }
         };
-        let outcome = self
-            .threads
-            .run(
-                &thread_key,
-                Some(guard),
-                Deadline::after(ROUND + GRACE),
-                work,
-            )
-            .await;
+        let outcome = self.workers.run(&thread_key, ROUND + GRACE, work).await;
         let removed = removed.load(Ordering::Relaxed);
         self.metrics.trash_removed(&home.filesystem, removed);
-        let left = outcome.map_err(hung)??;
+        let left = outcome.map_err(Error::hung(&home.filesystem))??;
         self.metrics.trash(&home.filesystem, left);
         tracing::info!(
             filesystem = home.filesystem,

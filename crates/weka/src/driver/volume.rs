@@ -2,10 +2,9 @@
 
 use stowage_host::beneath::Root;
 
-use super::Driver;
 use super::directory::{self, Place};
 use super::home::Home;
-use super::threads::Guard;
+use super::{Driver, Guard};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::options::Options;
@@ -96,15 +95,15 @@ impl Driver {
     {
         let mounted = self.mounts.ensure(home, options, deadline).await?;
         let key = format!("{}/{}", home.cluster(), home.uid());
+        let guard = guard.cloned();
         let work = move || {
+            // Until the work has ended: the caller may give up before.
+            let _guard = guard;
             let root = mounted.root()?;
             work(&root)
         };
-        let done = self.threads.run(&key, guard.cloned(), deadline, work).await;
-        done.map_err(|source| Error::Hung {
-            filesystem: home.filesystem.clone(),
-            source,
-        })?
+        let done = self.workers.run(&key, deadline.remaining(), work).await;
+        done.map_err(Error::hung(&home.filesystem))?
     }
 
     /// The volume with this handle, if it exists. The filesystem is mounted only where the cluster cannot tell.

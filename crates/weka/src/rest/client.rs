@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 use reqwest::Certificate;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+use stowage_api::backoff::Backoff;
 use stowage_api::causes::chain;
 use stowage_csi::waiting::on_machine;
 use tokio::time::{sleep, timeout};
@@ -18,15 +19,21 @@ use super::facts::Facts;
 use super::recent::Recent;
 use super::session::Sessions;
 use super::wire::Envelope;
-use super::{ApiError, Deadline, chance};
+use super::{ApiError, Deadline};
 use crate::metrics::{ApiLabels, Metrics};
 use crate::secret::{Credentials, Scheme};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often all endpoints are tried before a call fails, and how long the first pause between is.
-const ROUNDS: usize = 5;
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// How often all endpoints are tried before a call fails, and the pauses between.
+const ROUNDS: u32 = 5;
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_millis(200),
+    longest: Duration::from_secs(2),
+};
+
+/// Pauses differ by this much, so that many callers do not come back all at once.
+const JITTER_MILLISECONDS: u64 = 100;
 
 /// No endpoint gets less than this, however many there are.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(2);
@@ -201,9 +208,8 @@ impl Client {
         token: Option<&SecretString>,
         deadline: Deadline,
     ) -> Result<Envelope, Failure> {
-        let mut pause = FIRST_PAUSE;
         let mut reason = "the time was over before the first attempt".to_owned();
-        for round in 0..ROUNDS {
+        for round in 1..=ROUNDS {
             let endpoints = self.endpoints.len();
             for attempt in 0..endpoints {
                 let Some(endpoint) = self.endpoints.current() else {
@@ -229,10 +235,10 @@ impl Client {
                 tracing::debug!(%endpoint, reason, "An endpoint is left for the next one.");
                 self.endpoints.leave(&endpoint);
             }
-            if round + 1 < ROUNDS {
-                let jitter = Duration::from_millis(u64::try_from(chance(100)).unwrap_or(0));
-                on_machine(sleep((pause + jitter).min(deadline.remaining()))).await;
-                pause *= 2;
+            if round < ROUNDS {
+                let jitter = Duration::from_millis(fastrand::u64(..JITTER_MILLISECONDS));
+                let pause = PAUSES.after(round) + jitter;
+                on_machine(sleep(pause.min(deadline.remaining()))).await;
             }
         }
         let endpoints = self.endpoints.len();

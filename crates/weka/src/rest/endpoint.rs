@@ -111,7 +111,7 @@ struct State {
 impl Endpoints {
     /// Begins with one by chance, so that many nodes do not all ask the same one.
     pub(crate) fn new(all: Vec<Endpoint>) -> Self {
-        let current = crate::rest::chance(all.len());
+        let current = any_index(&all);
         Self {
             state: Mutex::new(State { all, current }),
         }
@@ -144,9 +144,13 @@ impl Endpoints {
         }
         let used = state.all.get(state.current).cloned();
         let kept = all.iter().position(|one| Some(one) == used.as_ref());
-        state.current = kept.unwrap_or_else(|| crate::rest::chance(all.len()));
+        state.current = kept.unwrap_or_else(|| any_index(&all));
         state.all = all;
     }
+}
+
+fn any_index(all: &[Endpoint]) -> usize {
+    fastrand::usize(..all.len().max(1))
 }
 
 #[cfg(test)]

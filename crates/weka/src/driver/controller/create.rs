@@ -9,11 +9,10 @@ use stowage_csi::sizes::{Range, signed};
 use stowage_host::beneath::Root;
 
 use crate::capacity::{check_fits, choose};
-use crate::driver::Driver;
 use crate::driver::directory;
 use crate::driver::home::{Home, Managed};
-use crate::driver::threads::Guard;
 use crate::driver::volume::Existing;
+use crate::driver::{Driver, Guard};
 use crate::error::{Error, chain};
 use crate::handle::Handle;
 use crate::options::Options;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use super::inspect::missing;
 use crate::driver::home::Home;
-use crate::driver::threads::Guard;
 use crate::driver::volume::Existing;
-use crate::driver::{Driver, existing_handle};
+use crate::driver::{Driver, Guard, existing_handle};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::rest::Deadline;
