@@ -183,3 +183,28 @@ async fn told_by_kubelet(target: &Path, volume_id: &str) -> Option<String> {
     let told = read.await?;
     (told.volume_handle == volume_id).then_some(told.volume)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_persistent_volume_keeps_its_capacity_however_it_is_written() {
+        for (written, bytes) in [
+            ("1Gi", Some(1 << 30)),
+            ("1.5Ti", Some(1536 << 30)),
+            ("1.5T", Some(1_500_000_000_000)),
+            ("1e9", Some(1_000_000_000)),
+            ("1073741824", Some(1 << 30)),
+            ("-1Gi", None),
+            ("large", None),
+        ] {
+            let volume = json!({ "spec": { "capacity": { "storage": written } } });
+            let mut names = Names::default();
+            names.learn(serde_json::from_value(volume).unwrap());
+            assert_eq!(names.bytes, bytes, "{written}");
+        }
+    }
+}
