@@ -83,17 +83,17 @@ pub(crate) enum Error {
     #[error("the paging token is not one of ours")]
     BadToken,
     #[error("volume `{id}` is already at `{}`, but {difference}", path.display())]
-    OtherwiseThere {
+    PublishedDifferently {
         id: String,
         path: PathBuf,
         difference: &'static str,
     },
     #[error("volume `{id}` is not mounted at `{}`", path.display())]
-    NotThere { id: String, path: PathBuf },
+    NotPublished { id: String, path: PathBuf },
     #[error("volume `{id}` allows one writer and is already published at `{}`", path.display())]
     SecondWriter { id: String, path: PathBuf },
     #[error("`{}` does not answer", .0.display())]
-    DeadTarget(PathBuf),
+    MountHung(PathBuf),
     #[error("`{}` holds a mount of type {kind}, which is none of this driver's", path.display())]
     ForeignMount { path: PathBuf, kind: String },
     #[error(
@@ -103,11 +103,11 @@ pub(crate) enum Error {
     #[error(
         "filesystem `{filesystem}` as this node mounts it is not the one of Weka cluster `{cluster}`: the node is a client of another cluster; {OTHER_NODE}"
     )]
-    Elsewhere { filesystem: String, cluster: String },
+    OtherCluster { filesystem: String, cluster: String },
     #[error(
         "Weka cluster `{cluster}` shows no container `{container}` on this node, so the node may be a client of another cluster: {OTHER_NODE}"
     )]
-    Doubtful {
+    UnconfirmedContainer {
         cluster: String,
         container: String,
         #[source]
@@ -116,7 +116,7 @@ pub(crate) enum Error {
     #[error("too many calls of this kind are under way for this cluster; try again")]
     Crowded,
     #[error("the call took longer than it may; what it began is found by the next one")]
-    Late,
+    DeadlineExceeded,
     #[error("the annotations of {what} cannot be read: {reason}")]
     Annotations { what: String, reason: String },
     #[error("{doing} `{}`", path.display())]
@@ -157,7 +157,7 @@ impl Error {
     pub(crate) fn is_final(&self) -> bool {
         let error = match self {
             Self::Access(AccessError::Api(error)) => error,
-            Self::Elsewhere { .. } => return true,
+            Self::OtherCluster { .. } => return true,
             _ => return false,
         };
         match error {
@@ -194,19 +194,19 @@ impl Error {
             | Self::SecondWriter { .. }
             | Self::NoQuota(_)
             | Self::NoCredentials
-            | Self::Elsewhere { .. }
+            | Self::OtherCluster { .. }
             | Self::ForeignMount { .. } => Code::FailedPrecondition,
-            Self::VolumeMissing(_) | Self::PathMissing { .. } | Self::NotThere { .. } => {
+            Self::VolumeMissing(_) | Self::PathMissing { .. } | Self::NotPublished { .. } => {
                 Code::NotFound
             }
-            Self::Incompatible { .. } | Self::OtherwiseThere { .. } => Code::AlreadyExists,
+            Self::Incompatible { .. } | Self::PublishedDifferently { .. } => Code::AlreadyExists,
             Self::Hung { .. }
-            | Self::DeadTarget(_)
+            | Self::MountHung(_)
             | Self::MountLost(_)
             | Self::Crowded
             | Self::Annotations { .. } => Code::Unavailable,
-            Self::Late => Code::DeadlineExceeded,
-            Self::Doubtful { source, .. } => source.code(),
+            Self::DeadlineExceeded => Code::DeadlineExceeded,
+            Self::UnconfirmedContainer { source, .. } => source.code(),
             Self::Mount(error) => mount_code(error),
             Self::Beneath(error) => beneath_code(error),
             Self::Io { source, .. } => io_code(source),

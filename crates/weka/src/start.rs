@@ -23,14 +23,14 @@ use tonic::service::Routes;
 
 use crate::args::Args;
 use crate::config::{Config, FlagError};
-use crate::driver::client::{Chosen, LocalClient};
+use crate::driver::client::{ChosenContainers, LocalClient};
+use crate::driver::concurrency::ConcurrencyLimits;
 use crate::driver::controller::ControllerService;
 use crate::driver::identity::IdentityService;
 use crate::driver::mounts::Mounts;
-use crate::driver::node::names::NameBook;
+use crate::driver::node::names::KubernetesNames;
 use crate::driver::node::{NodeService, labels};
 use crate::driver::trash::Trash;
-use crate::driver::turns::Turns;
 use crate::driver::{Driver, MOST_THREADS};
 use crate::metrics::Metrics;
 use crate::rest::Clusters;
@@ -38,7 +38,7 @@ use crate::rest::client::ClientOptions;
 use crate::rest::clusters::LegacySecret;
 
 /// How long background work may take to end.
-const FAREWELL: Duration = Duration::from_secs(5);
+const BACKGROUND_GRACE: Duration = Duration::from_secs(5);
 
 /// Why the driver does not run.
 #[derive(Debug, thiserror::Error)]
@@ -85,14 +85,17 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
         mode = ?driver.config.serving.mode,
         "The driver serves."
     );
-    begin(&driver, &reports.health);
+    start_background(&driver, &reports.health);
     let served = serve(socket, routes(&driver), reports.server, shutdown).await;
     driver.stop.cancel();
     driver.tasks.close();
-    if timeout(FAREWELL, driver.tasks.wait()).await.is_err() {
+    if timeout(BACKGROUND_GRACE, driver.tasks.wait())
+        .await
+        .is_err()
+    {
         tracing::warn!("Work in the background is cut off; the next start continues it.");
     }
-    driver.mounts.let_go().await;
+    driver.mounts.unmount_all().await;
     Ok(served?)
 }
 
@@ -119,7 +122,7 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
         configured: config.container.clone(),
         node: config.node.clone(),
         workers: workers.clone(),
-        chosen: Chosen::default(),
+        chosen: ChosenContainers::default(),
     };
     let legacy = LegacySecret {
         directory: config.legacy_directory.clone(),
@@ -142,10 +145,10 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
         client,
         workers,
         locks: VolumeLocks::default(),
-        turns: Turns::new(config.concurrency, metrics.clone()),
+        concurrency: ConcurrencyLimits::new(config.concurrency, metrics.clone()),
         trash: Trash::default(),
         metrics,
-        names: NameBook::default(),
+        names: KubernetesNames::default(),
         kube,
         zones,
         tasks: TaskTracker::new(),
@@ -155,7 +158,7 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
 }
 
 /// Starts what runs beside the calls.
-fn begin(driver: &Arc<Driver>, health: &Health) {
+fn start_background(driver: &Arc<Driver>, health: &Health) {
     let (clusters, stop) = (driver.clusters.clone(), driver.stop.clone());
     let every = driver.config.release_refresh;
     driver

@@ -18,7 +18,7 @@ use stowage_csi::proto::csi::{
 };
 use tonic::{Request, Response, Status};
 
-use super::turns::cluster_of;
+use super::concurrency::cluster_of;
 use super::{Driver, answer};
 use crate::handle;
 use crate::metrics::Operation;
@@ -115,8 +115,8 @@ impl Controller for ControllerService {
         // Boxed: it is large, and most calls are small.
         let work = Box::pin(create::create(driver, request, deadline));
         let work = driver
-            .turns
-            .take(Operation::CreateVolume, &cluster, deadline, bytes, work);
+            .concurrency
+            .run(Operation::CreateVolume, &cluster, deadline, bytes, work);
         answer(deadline, work).await
     }
 
@@ -130,9 +130,10 @@ impl Controller for ControllerService {
         let cluster = cluster_of(&request.secrets).to_owned();
         // Boxed: it is large, and most calls are small.
         let work = Box::pin(delete::delete(driver, request, deadline));
-        let work = driver
-            .turns
-            .take(Operation::DeleteVolume, &cluster, deadline, |_| None, work);
+        let work =
+            driver
+                .concurrency
+                .run(Operation::DeleteVolume, &cluster, deadline, |_| None, work);
         answer(deadline, work).await
     }
 
@@ -148,8 +149,8 @@ impl Controller for ControllerService {
         // Boxed: it is large, and most calls are small.
         let work = Box::pin(expand::expand(driver, request, deadline));
         let work = driver
-            .turns
-            .take(Operation::ExpandVolume, &cluster, deadline, bytes, work);
+            .concurrency
+            .run(Operation::ExpandVolume, &cluster, deadline, bytes, work);
         answer(deadline, work).await
     }
 

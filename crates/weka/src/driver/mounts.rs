@@ -21,8 +21,8 @@ use stowage_host::mountinfo::{Device, Mount};
 use stowage_host::stat::Health;
 use tokio::time::timeout;
 
-use super::client::{LocalClient, Through};
-use super::home::Home;
+use super::client::{LocalClient, LocalContainer};
+use super::filesystem::WekaFilesystem;
 use crate::error::Error;
 use crate::name;
 use crate::options::{Options, Vocabulary};
@@ -105,42 +105,42 @@ impl Mounts {
     /// Called twice: both get the same mount.
     pub(crate) async fn ensure(
         self: &Arc<Self>,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         options: &Options,
         deadline: Deadline,
     ) -> Result<Mounted, Error> {
-        let through = self.client.container(home, deadline).await?;
+        let container = self.client.container(filesystem, deadline).await?;
         let mut options = options.clone();
-        let mut directory = name::mount_point(&home.filesystem, &options.to_string());
-        if let Some(Through { name, .. }) = &through {
+        let mut directory = name::mount_point(&filesystem.name, &options.to_string());
+        if let Some(LocalContainer { name, .. }) = &container {
             options.add(&format!("container_name={name}"), &self.vocabulary);
             directory = format!("{directory}-{}", name::plain(name));
         }
         // By its uid: organizations of one cluster may have filesystems of the same name.
-        let of_filesystem = [home.cluster(), home.uid()].map(name::plain);
+        let of_filesystem = [filesystem.cluster(), filesystem.uid()].map(name::plain);
         let point = self.base.join(of_filesystem.join("-")).join(directory);
         let user = self.enter(&point);
         let shared = within(deadline, &point, user.gate.read()).await?;
         let seen = match self.unchanged(&user).await {
             Some(device) => Some(device),
-            None => self.look(&point, &home.filesystem).await?,
+            None => self.look(&point, &filesystem.name).await?,
         };
         drop(shared);
         let device = match seen {
             Some(device) => {
-                home.check_may_mount().await?;
+                filesystem.check_may_mount().await?;
                 device
             }
             None => self
-                .mount_unless_there(home, &options, &point, &user, deadline)
+                .mount_unless_there(filesystem, &options, &point, &user, deadline)
                 .await
-                .map_err(|error| explain(error, home, through.as_ref()))?,
+                .map_err(|error| explain(error, filesystem, container.as_ref()))?,
         };
         user.remember(Some(device));
         Ok(Mounted {
             point,
             device,
-            filesystem: home.filesystem.clone(),
+            filesystem: filesystem.name.clone(),
             user,
         })
     }
@@ -157,20 +157,20 @@ impl Mounts {
     /// Mounts it, if nobody else has since it was looked at.
     async fn mount_unless_there(
         self: &Arc<Self>,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         options: &Options,
         point: &Path,
         user: &User,
         deadline: Deadline,
     ) -> Result<Device, Error> {
         let gate = within(deadline, point, user.gate.clone().write_owned()).await?;
-        if let Some(device) = self.look(point, &home.filesystem).await? {
+        if let Some(device) = self.look(point, &filesystem.name).await? {
             return Ok(device);
         }
-        self.mount(home, options, point, user, gate, deadline)
+        self.mount(filesystem, options, point, user, gate, deadline)
             .await?;
-        let found = self.look(point, &home.filesystem).await?;
-        found.ok_or_else(|| Error::MountLost(home.filesystem.clone()))
+        let found = self.look(point, &filesystem.name).await?;
+        found.ok_or_else(|| Error::MountLost(filesystem.name.clone()))
     }
 
     /// What is mounted there already. A mount whose client is gone for good is taken away.
@@ -187,7 +187,7 @@ impl Mounts {
         }
         match self.mounter.health(&view.point).await {
             Health::Alive => Ok(Some(mount.device())),
-            Health::Hung => Err(Error::DeadTarget(point.to_owned())),
+            Health::Hung => Err(Error::MountHung(point.to_owned())),
             Health::Corrupted(_) | Health::Missing => {
                 ensure_unmounted(&*self.mounter, point, Unmount::Lazy).await?;
                 Ok(None)
@@ -198,20 +198,20 @@ impl Mounts {
     /// Mounts in a task of its own: a caller's deadline must not kill a mount half-way, and the next one joins it.
     async fn mount(
         self: &Arc<Self>,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         options: &Options,
         point: &Path,
         user: &User,
         gate: tokio::sync::OwnedRwLockWriteGuard<()>,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let token = match &home.managed {
+        let token = match &filesystem.managed {
             None => None,
             Some(managed) => managed.api.mount_token(&managed.filesystem).await?,
         };
         let mount = FsMount {
             kind: KIND.to_owned(),
-            source: home.filesystem.clone().into(),
+            source: filesystem.name.clone().into(),
             target: point.to_owned(),
             options: options.to_words(),
             timeout: MOUNT_TIME,
@@ -239,19 +239,19 @@ impl Mounts {
         });
         match on_machine(timeout(deadline.remaining(), task)).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(Error::MountLost(home.filesystem.clone())),
-            Err(_) => Err(Error::Late),
+            Ok(Err(_)) => Err(Error::MountLost(filesystem.name.clone())),
+            Err(_) => Err(Error::DeadlineExceeded),
         }
     }
 }
 
-/// A mount that is refused where nobody is sure whose client this node is.
-fn explain(error: Error, home: &Home, through: Option<&Through>) -> Error {
-    match (error, through, &home.managed) {
-        (error @ Error::Mount(_), Some(through), Some(managed)) if through.is_doubtful => {
-            Error::Doubtful {
+/// A mount that is refused where it is not certain that this node is a client of the cluster.
+fn explain(error: Error, filesystem: &WekaFilesystem, container: Option<&LocalContainer>) -> Error {
+    match (error, container, &filesystem.managed) {
+        (error @ Error::Mount(_), Some(container), Some(managed)) if container.is_unconfirmed => {
+            Error::UnconfirmedContainer {
                 cluster: managed.facts.name.clone(),
-                container: through.name.clone(),
+                container: container.name.clone(),
                 source: Box::new(error),
             }
         }
@@ -266,5 +266,5 @@ async fn within<T>(
     gate: impl Future<Output = T>,
 ) -> Result<T, Error> {
     let gate = on_machine(timeout(deadline.remaining(), gate)).await;
-    gate.map_err(|_| Error::DeadTarget(point.to_owned()))
+    gate.map_err(|_| Error::MountHung(point.to_owned()))
 }

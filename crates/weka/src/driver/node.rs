@@ -15,7 +15,7 @@ use stowage_csi::proto::csi::{
 };
 use tonic::{Request, Response, Status};
 
-use super::turns::cluster_of;
+use super::concurrency::cluster_of;
 use super::{Driver, answer};
 use crate::handle;
 use crate::metrics::Operation;
@@ -88,12 +88,13 @@ impl Node for NodeService {
         let filesystem = filesystem
             .map(|handle| handle.filesystem().to_owned())
             .unwrap_or_default();
-        let turn = format!("{}/{filesystem}", cluster_of(&request.secrets));
+        let limited = format!("{}/{filesystem}", cluster_of(&request.secrets));
         // Boxed: it is large, and most calls are small.
         let work = Box::pin(publish::publish(driver, request, deadline));
-        let work = driver
-            .turns
-            .take(Operation::PublishVolume, &turn, deadline, |_| None, work);
+        let work =
+            driver
+                .concurrency
+                .run(Operation::PublishVolume, &limited, deadline, |_| None, work);
         answer(deadline, work).await
     }
 
@@ -106,8 +107,8 @@ impl Node for NodeService {
         let request = checked(request)?;
         let work = unpublish::unpublish(driver, request);
         let work = driver
-            .turns
-            .take(Operation::UnpublishVolume, "", deadline, |_| None, work);
+            .concurrency
+            .run(Operation::UnpublishVolume, "", deadline, |_| None, work);
         answer(deadline, work).await
     }
 
@@ -120,8 +121,8 @@ impl Node for NodeService {
         let request = checked(request)?;
         let work = stats::stats(driver, request);
         let work = driver
-            .turns
-            .take(Operation::GetVolumeStats, "", deadline, |_| None, work);
+            .concurrency
+            .run(Operation::GetVolumeStats, "", deadline, |_| None, work);
         answer(deadline, work).await
     }
 }

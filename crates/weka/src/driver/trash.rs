@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Driver;
 use super::directory::TRASH;
-use super::home::Home;
+use super::filesystem::WekaFilesystem;
 use crate::error::{Error, chain};
 use crate::options::Options;
 use crate::rest::Deadline;
@@ -67,20 +67,20 @@ struct State {
 
 impl Driver {
     /// Looks into the trash of a filesystem that this process has not seen before.
-    pub(crate) fn sweep_once(self: &Arc<Self>, home: &Home) {
-        let key = key(home);
+    pub(crate) fn sweep_once(self: &Arc<Self>, filesystem: &WekaFilesystem) {
+        let key = key(filesystem);
         let fresh = self.trash.state.lock().swept.insert(key);
         if fresh {
-            self.empty_trash(home);
+            self.empty_trash(filesystem);
         }
     }
 
     /// Empties the trash of a filesystem, once more if that is under way.
-    pub(crate) fn empty_trash(self: &Arc<Self>, home: &Home) {
+    pub(crate) fn empty_trash(self: &Arc<Self>, filesystem: &WekaFilesystem) {
         if self.config.keep_trash || self.stop.is_cancelled() {
             return;
         }
-        let key = key(home);
+        let key = key(filesystem);
         let again = Arc::new(Notify::new());
         {
             let mut state = self.trash.state.lock();
@@ -91,28 +91,28 @@ impl Driver {
             }
             state.under_way.insert(key.clone(), again.clone());
         }
-        let (driver, home) = (self.clone(), home.clone());
+        let (driver, filesystem) = (self.clone(), filesystem.clone());
         self.tasks.spawn(async move {
             tokio::select! {
                 () = driver.stop.cancelled() => {}
-                () = driver.keep_emptying(&key, &home, &again) => {}
+                () = driver.keep_emptying(&key, &filesystem, &again) => {}
             }
         });
     }
 
-    async fn keep_emptying(&self, key: &Key, home: &Home, again: &Notify) {
+    async fn keep_emptying(&self, key: &Key, filesystem: &WekaFilesystem, again: &Notify) {
         loop {
             sleep(GATHERING).await;
-            let pause = match self.empty(home).await {
+            let pause = match self.empty(filesystem).await {
                 Ok(Round::Emptied) => Duration::ZERO,
                 // A large trash takes many rounds.
                 Ok(Round::Progress) => continue,
                 Ok(Round::Stuck) => PAUSE,
                 Err(error) => {
-                    self.metrics.trash_failure(&home.filesystem);
+                    self.metrics.trash_failure(&filesystem.name);
                     let error = chain(&error);
                     tracing::warn!(
-                        filesystem = home.filesystem,
+                        filesystem = filesystem.name,
                         error,
                         "The trash cannot be emptied; it is tried again."
                     );
@@ -134,16 +134,16 @@ impl Driver {
     }
 
     /// Removes what is in the trash now, as much as one round allows.
-    async fn empty(&self, home: &Home) -> Result<Round, Error> {
+    async fn empty(&self, filesystem: &WekaFilesystem) -> Result<Round, Error> {
         let deadline = Deadline::after(PREPARATION);
-        let home = home.until(deadline);
+        let filesystem = filesystem.until(deadline);
         // Not with the options of other mounts: what happens here must not be waited for by them.
         let mounted = self
             .mounts
-            .ensure(&home, &Options::default(), deadline)
+            .ensure(&filesystem, &Options::default(), deadline)
             .await?;
         let mounted = Arc::new(mounted);
-        let thread_key = format!("trash of {}/{}", home.cluster(), home.filesystem);
+        let thread_key = format!("trash of {}/{}", filesystem.cluster(), filesystem.name);
         // A thread that hangs keeps it: no second one begins beside it.
         let guard = Arc::new(self.locks.lock(&thread_key)?);
         let list = {
@@ -157,8 +157,8 @@ impl Driver {
             .workers
             .run(&thread_key, deadline.remaining(), list)
             .await
-            .map_err(Error::hung(&home.filesystem))??;
-        self.metrics.trash(&home.filesystem, found.len());
+            .map_err(Error::hung(&filesystem.name))??;
+        self.metrics.trash(&filesystem.name, found.len());
         if found.is_empty() {
             return Ok(Round::Emptied);
         }
@@ -177,11 +177,11 @@ impl Driver {
         };
         let outcome = self.workers.run(&thread_key, ROUND + GRACE, work).await;
         let removed = removed.load(Ordering::Relaxed);
-        self.metrics.trash_removed(&home.filesystem, removed);
-        let left = outcome.map_err(Error::hung(&home.filesystem))??;
-        self.metrics.trash(&home.filesystem, left);
+        self.metrics.trash_removed(&filesystem.name, removed);
+        let left = outcome.map_err(Error::hung(&filesystem.name))??;
+        self.metrics.trash(&filesystem.name, left);
         tracing::info!(
-            filesystem = home.filesystem,
+            filesystem = filesystem.name,
             volumes = count - left,
             left,
             "Data of deleted volumes was removed."
@@ -196,18 +196,23 @@ impl Driver {
     /// Looks into all trashes that the legacy secret leads to.
     pub(crate) async fn sweep_by_legacy_secret(self: Arc<Self>) {
         let deadline = Deadline::after(PREPARATION);
-        let homes = async {
+        let filesystems = async {
             let Some(api) = self.clusters.of_legacy_secret(deadline)? else {
                 return Ok(Vec::new());
             };
-            let mut homes = Vec::new();
+            let mut filesystems = Vec::new();
             for filesystem in api.filesystems().await? {
-                homes.push(self.home_by(Some(api.clone()), &filesystem.name).await?);
+                filesystems.push(
+                    self.filesystem_of(Some(api.clone()), &filesystem.name)
+                        .await?,
+                );
             }
-            Ok::<_, Error>(homes)
+            Ok::<_, Error>(filesystems)
         };
-        match homes.await {
-            Ok(homes) => homes.iter().for_each(|home| self.sweep_once(home)),
+        match filesystems.await {
+            Ok(filesystems) => filesystems
+                .iter()
+                .for_each(|filesystem| self.sweep_once(filesystem)),
             Err(error) => {
                 let error = chain(&error);
                 tracing::warn!(
@@ -221,8 +226,8 @@ impl Driver {
 
 impl Trash {}
 
-fn key(home: &Home) -> Key {
-    (home.cluster().to_owned(), home.uid().to_owned())
+fn key(filesystem: &WekaFilesystem) -> Key {
+    (filesystem.cluster().to_owned(), filesystem.uid().to_owned())
 }
 
 /// The names in a directory; none if there is no directory.

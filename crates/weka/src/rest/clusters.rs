@@ -117,7 +117,7 @@ impl Clusters {
     }
 
     /// Forgets clients that nobody has used for so long.
-    pub(super) fn let_go(&self, idle: Duration) {
+    pub(super) fn drop_idle(&self, idle: Duration) {
         self.clients.lock().retain(|_, client| client.idle() < idle);
     }
 
@@ -131,7 +131,7 @@ impl Clusters {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            self.let_go(IDLE);
+            self.drop_idle(IDLE);
             let clients: Vec<_> = self.clients.lock().values().cloned().collect();
             let refresh = clients.iter().map(|client| refresh(client, every));
             tokio::select! {

@@ -24,15 +24,17 @@ pub(super) async fn expand(
     let Volume {
         handle,
         guard,
-        mut home,
+        mut filesystem,
         existing,
     } = Volume::open(driver, &request.volume_id, &request.secrets, deadline).await?;
     let bytes = match existing.size() {
         Some(size) => grow(size.bytes, range)?,
         None => choose(range),
     };
-    home.require(|home| home.check_fits(bytes)).await?;
-    match (&existing.recorded, home.quotas()) {
+    filesystem
+        .require(|filesystem| filesystem.check_fits(bytes))
+        .await?;
+    match (&existing.recorded, filesystem.quotas()) {
         (Recorded::Quota(quota), Some(managed)) => {
             let size = Size::from(quota.limits());
             let wanted = Size { bytes, ..size };
@@ -52,7 +54,7 @@ pub(super) async fn expand(
                 Err(error @ ApiError::Refused { .. }) => {
                     tracing::warn!(%error, volume_id = %handle, "The volume gets no quota; its size stays advice.");
                     driver
-                        .record(&home, &handle, bytes, Some(&guard), deadline)
+                        .record(&filesystem, &handle, bytes, Some(&guard), deadline)
                         .await?;
                 }
                 Err(error) => return Err(error.into()),
@@ -60,7 +62,7 @@ pub(super) async fn expand(
         }
         (Recorded::Attribute(_) | Recorded::Quota(_), _) => {
             driver
-                .record(&home, &handle, bytes, Some(&guard), deadline)
+                .record(&filesystem, &handle, bytes, Some(&guard), deadline)
                 .await?;
         }
         (Recorded::Nowhere, _) => {

@@ -41,11 +41,13 @@ pub(super) async fn validate(
     deadline: Deadline,
 ) -> Result<ValidateVolumeCapabilitiesResponse, Error> {
     let handle = existing_handle(&request.volume_id)?;
-    let home = driver
-        .home(&request.secrets, handle.filesystem(), deadline)
+    let filesystem = driver
+        .filesystem(&request.secrets, handle.filesystem(), deadline)
         .await;
-    let home = home.map_err(|error| missing(error, &handle))?;
-    driver.required(&home, &handle, None, deadline).await?;
+    let filesystem = filesystem.map_err(|error| missing(error, &handle))?;
+    driver
+        .required(&filesystem, &handle, None, deadline)
+        .await?;
     Ok(match check_mounts(&request.volume_capabilities) {
         Err(error) => ValidateVolumeCapabilitiesResponse {
             confirmed: None,
@@ -151,9 +153,11 @@ pub(super) async fn get(
 ) -> Result<ControllerGetVolumeResponse, Error> {
     let handle = existing_handle(&request.volume_id)?;
     let api = legacy(driver, deadline)?;
-    let home = driver.home_by(Some(api), handle.filesystem()).await;
-    let home = home.map_err(|error| missing(error, &handle))?;
-    let existing = driver.required(&home, &handle, None, deadline).await?;
+    let filesystem = driver.filesystem_of(Some(api), handle.filesystem()).await;
+    let filesystem = filesystem.map_err(|error| missing(error, &handle))?;
+    let existing = driver
+        .required(&filesystem, &handle, None, deadline)
+        .await?;
     let quota = match &existing.recorded {
         crate::driver::volume::Recorded::Quota(quota) => Some(quota),
         _ => None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::inspect::missing;
-use crate::driver::home::Home;
+use crate::driver::filesystem::WekaFilesystem;
 use crate::driver::volume::Existing;
 use crate::driver::{Driver, Guard, existing_handle};
 use crate::error::Error;
@@ -15,7 +15,7 @@ use crate::rest::Deadline;
 pub(super) struct Volume {
     pub(super) handle: Handle,
     pub(super) guard: Guard,
-    pub(super) home: Home,
+    pub(super) filesystem: WekaFilesystem,
     pub(super) existing: Existing,
 }
 
@@ -28,18 +28,18 @@ impl Volume {
     ) -> Result<Self, Error> {
         let handle = existing_handle(id)?;
         let guard = Arc::new(driver.locks.lock(handle.as_str())?);
-        let home = driver
-            .home(secrets, handle.filesystem(), deadline)
+        let filesystem = driver
+            .filesystem(secrets, handle.filesystem(), deadline)
             .await
             .map_err(|error| missing(error, &handle))?;
-        home.check_may_write("set the quota of a directory")?;
+        filesystem.check_may_write("set the quota of a directory")?;
         let existing = driver
-            .required(&home, &handle, Some(&guard), deadline)
+            .required(&filesystem, &handle, Some(&guard), deadline)
             .await?;
         Ok(Self {
             handle,
             guard,
-            home,
+            filesystem,
             existing,
         })
     }

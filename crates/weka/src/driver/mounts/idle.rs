@@ -34,7 +34,7 @@ impl Mounts {
     }
 
     /// Unmounts everything at the end. Work that was told to stop gets a moment to let go; what hangs stays.
-    pub(crate) async fn let_go(&self) {
+    pub(crate) async fn unmount_all(&self) {
         for _ in 0..LAST_ATTEMPTS {
             self.unmount_idle(Duration::ZERO).await;
             if self.slots.lock().is_empty() {

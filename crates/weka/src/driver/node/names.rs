@@ -82,12 +82,12 @@ struct Pages {
 
 /// What is known of all volumes here, by target.
 #[derive(Debug, Default)]
-pub(crate) struct NameBook {
+pub(crate) struct KubernetesNames {
     pages: Mutex<Pages>,
     asked_in_vain: Mutex<Option<Instant>>,
 }
 
-impl NameBook {
+impl KubernetesNames {
     /// A volume was published.
     pub(crate) fn note(&self, target: &Path, context: &BTreeMap<String, String>, cluster: &str) {
         let names = Names::of_context(context, cluster);

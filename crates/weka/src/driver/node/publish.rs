@@ -16,7 +16,7 @@ use stowage_host::stat::Health;
 
 use super::annotations;
 use crate::driver::directory::{self, Place};
-use crate::driver::home::Home;
+use crate::driver::filesystem::WekaFilesystem;
 use crate::driver::mounts::is_weka;
 use crate::driver::{Driver, directory_handle};
 use crate::error::Error;
@@ -51,22 +51,22 @@ pub(super) async fn publish(
         return Ok(NodePublishVolumeResponse {});
     }
     check_single_writer(driver, &wanted).await?;
-    let home = driver
-        .home(&request.secrets, wanted.handle.filesystem(), deadline)
+    let filesystem = driver
+        .filesystem(&request.secrets, wanted.handle.filesystem(), deadline)
         .await?;
-    let options = for_cluster(&wanted.options, &home);
+    let options = for_cluster(&wanted.options, &filesystem);
     let place = Place::of(&wanted.handle, &driver.config.dynamic_path);
     let work = {
         let place = place.clone();
         move |root: &Root| directory::to_bind(root, &place)
     };
     let found = driver
-        .within_as(&home, &options, Some(&guard), deadline, work)
+        .within_as(&filesystem, &options, Some(&guard), deadline, work)
         .await?;
     let Some(found) = found else {
-        home.confirm_missing(&place.path).await?;
+        filesystem.confirm_missing(&place.path).await?;
         return Err(Error::PathMissing {
-            filesystem: home.filesystem.clone(),
+            filesystem: filesystem.name.clone(),
             path: place.path,
         });
     };
@@ -77,7 +77,10 @@ pub(super) async fn publish(
         read_only: wanted.read_only,
     };
     ensure_bind(&*driver.mounter, &bind).await?;
-    let cluster = home.managed.as_ref().map(|managed| &*managed.facts.guid);
+    let cluster = filesystem
+        .managed
+        .as_ref()
+        .map(|managed| &*managed.facts.guid);
     driver.names.note(
         &bind.target,
         &request.volume_context,
@@ -158,9 +161,9 @@ fn reads_only(capability: &VolumeCapability) -> bool {
 }
 
 /// The options that this cluster understands.
-fn for_cluster(options: &Options, home: &Home) -> Options {
+fn for_cluster(options: &Options, filesystem: &WekaFilesystem) -> Options {
     let mut options = options.clone();
-    let modern = home
+    let modern = filesystem
         .managed
         .as_ref()
         .is_some_and(|managed| managed.facts.has(Capability::SyncOnClose));
@@ -189,9 +192,9 @@ async fn is_published(driver: &Driver, wanted: &Publication) -> Result<bool, Err
     match driver.mounter.health(&view.point).await {
         Health::Alive => {}
         Health::Corrupted(_) | Health::Missing => return Ok(false),
-        Health::Hung => return Err(Error::DeadTarget(wanted.target.clone())),
+        Health::Hung => return Err(Error::MountHung(wanted.target.clone())),
     }
-    let otherwise = |difference| Error::OtherwiseThere {
+    let otherwise = |difference| Error::PublishedDifferently {
         id: wanted.handle.to_string(),
         path: wanted.target.clone(),
         difference,

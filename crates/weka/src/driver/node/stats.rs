@@ -19,7 +19,7 @@ pub(super) async fn stats(
     request: NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, Error> {
     let path = Path::new(&request.volume_path);
-    let not_there = || Error::NotThere {
+    let not_there = || Error::NotPublished {
         id: request.volume_id.clone(),
         path: path.to_owned(),
     };

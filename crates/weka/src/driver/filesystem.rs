@@ -18,8 +18,8 @@ const NO_CLUSTER: &str = "local";
 
 /// A filesystem that holds volumes.
 #[derive(Clone)]
-pub(crate) struct Home {
-    pub(crate) filesystem: String,
+pub(crate) struct WekaFilesystem {
+    pub(crate) name: String,
     pub(crate) managed: Option<Managed>,
 }
 
@@ -47,16 +47,16 @@ impl Managed {
         Ok(())
     }
 
-    /// What is mounted under the filesystem's name is something else.
-    pub(crate) fn elsewhere(&self) -> Error {
-        Error::Elsewhere {
+    /// What this node mounts under the filesystem's name is another cluster's.
+    pub(crate) fn other_cluster(&self) -> Error {
+        Error::OtherCluster {
             filesystem: self.filesystem.name.clone(),
             cluster: self.facts.name.clone(),
         }
     }
 }
 
-impl Home {
+impl WekaFilesystem {
     /// Tells clusters apart.
     pub(crate) fn cluster(&self) -> &str {
         self.managed
@@ -68,7 +68,7 @@ impl Home {
     pub(crate) fn uid(&self) -> &str {
         self.managed
             .as_ref()
-            .map_or(&self.filesystem, |managed| &managed.filesystem.uid)
+            .map_or(&self.name, |managed| &managed.filesystem.uid)
     }
 
     /// The cluster, if it keeps sizes as quotas.
@@ -98,7 +98,7 @@ impl Home {
     /// Refuses a volume that is larger than all of the filesystem, where that is known.
     pub(crate) fn check_fits(&self, bytes: u64) -> Result<(), Error> {
         if let Some(managed) = &self.managed {
-            check_fits(&self.filesystem, bytes, managed.filesystem.total_budget)?;
+            check_fits(&self.name, bytes, managed.filesystem.total_budget)?;
         }
         Ok(())
     }
@@ -109,8 +109,8 @@ impl Home {
         check: impl Fn(&Self) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if let (Err(_), Some(managed)) = (check(self), &mut self.managed) {
-            let found = managed.api.filesystem(&self.filesystem).await?;
-            let missing = || Error::FilesystemMissing(self.filesystem.clone());
+            let found = managed.api.filesystem(&self.name).await?;
+            let missing = || Error::FilesystemMissing(self.name.clone());
             managed.filesystem = found.ok_or_else(missing)?;
         }
         check(self)
@@ -125,40 +125,44 @@ impl Home {
         };
         match managed.api.inode(&managed.filesystem, path).await? {
             None => Ok(()),
-            Some(_) => Err(managed.elsewhere()),
+            Some(_) => Err(managed.other_cluster()),
         }
     }
 
     /// The same filesystem with other time.
     pub(crate) fn until(&self, deadline: Deadline) -> Self {
-        let mut home = self.clone();
-        if let Some(managed) = &mut home.managed {
+        let mut filesystem = self.clone();
+        if let Some(managed) = &mut filesystem.managed {
             managed.api = managed.api.until(deadline);
         }
-        home
+        filesystem
     }
 }
 
 impl Driver {
     /// The filesystem of this name on the cluster of a request, as it is or was a moment ago.
-    pub(crate) async fn home(
+    pub(crate) async fn filesystem(
         &self,
         secrets: &BTreeMap<String, String>,
-        filesystem: &str,
+        name: &str,
         deadline: Deadline,
-    ) -> Result<Home, Error> {
+    ) -> Result<WekaFilesystem, Error> {
         let api = self.clusters.of_request(secrets, deadline)?;
-        self.home_by(api, filesystem).await
+        self.filesystem_of(api, name).await
     }
 
     /// The filesystem of this name on a cluster, as it is or was a moment ago.
-    pub(crate) async fn home_by(&self, api: Option<Api>, filesystem: &str) -> Result<Home, Error> {
+    pub(crate) async fn filesystem_of(
+        &self,
+        api: Option<Api>,
+        name: &str,
+    ) -> Result<WekaFilesystem, Error> {
         let managed = match api {
             None => None,
             Some(api) => {
                 let facts = api.facts().await?;
-                let found = api.recent_filesystem(filesystem).await?;
-                let found = found.ok_or_else(|| Error::FilesystemMissing(filesystem.to_owned()))?;
+                let found = api.recent_filesystem(name).await?;
+                let found = found.ok_or_else(|| Error::FilesystemMissing(name.to_owned()))?;
                 Some(Managed {
                     api,
                     facts,
@@ -166,8 +170,8 @@ impl Driver {
                 })
             }
         };
-        Ok(Home {
-            filesystem: filesystem.to_owned(),
+        Ok(WekaFilesystem {
+            name: name.to_owned(),
             managed,
         })
     }

@@ -1,4 +1,4 @@
-//! How many calls of a kind are worked on at a time, for each cluster by itself: one that is slow takes no turn of another.
+//! How many calls of a kind are worked on at a time, for each cluster separately: a slow one does not delay another.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -14,14 +14,14 @@ use crate::error::Error;
 use crate::metrics::{Metrics, Operation};
 use crate::rest::Deadline;
 
-/// Turns of all kinds.
-pub(crate) struct Turns {
+/// Limits for calls of all kinds.
+pub(crate) struct ConcurrencyLimits {
     limits: Concurrency,
     metrics: Metrics,
     semaphores: Mutex<HashMap<(Operation, String), Arc<Semaphore>>>,
 }
 
-impl Turns {
+impl ConcurrencyLimits {
     pub(crate) fn new(limits: Concurrency, metrics: Metrics) -> Self {
         Self {
             limits,
@@ -30,8 +30,8 @@ impl Turns {
         }
     }
 
-    /// Waits for a turn, does the work and counts it. `bytes` tells the size of the volume from the answer.
-    pub(crate) async fn take<T>(
+    /// Waits until the limit allows it, does the work and counts it. `bytes` reads the size of the volume from the answer.
+    pub(crate) async fn run<T>(
         &self,
         operation: Operation,
         cluster: &str,
@@ -40,17 +40,17 @@ impl Turns {
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let came = Instant::now();
-        let turn = match self.limit(operation) {
+        let permit = match self.limit(operation) {
             None => None,
             Some(limit) => {
                 let semaphore = self.semaphore(operation, cluster, limit);
-                let turn = timeout(deadline.remaining(), semaphore.acquire_owned()).await;
-                Some(turn.map_err(|_| Error::Crowded)?)
+                let permit = timeout(deadline.remaining(), semaphore.acquire_owned()).await;
+                Some(permit.map_err(|_| Error::Crowded)?)
             }
         };
-        let under_way = self.metrics.begin(operation, came.elapsed());
+        let under_way = self.metrics.start(operation, came.elapsed());
         let done = work.await;
-        drop(turn);
+        drop(permit);
         under_way.end(done.is_ok(), done.as_ref().ok().and_then(bytes));
         done
     }
@@ -90,17 +90,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_slow_cluster_takes_no_turn_of_another() {
+    async fn a_slow_cluster_does_not_delay_another() {
         let limits = Concurrency {
             creates: 1,
             deletes: 1,
             expansions: 1,
             publications: 1,
         };
-        let turns = Turns::new(limits, Metrics::default());
+        let limits = ConcurrencyLimits::new(limits, Metrics::default());
         let soon = || Deadline::after(Duration::from_millis(50));
         let create =
-            |cluster, work| turns.take(Operation::CreateVolume, cluster, soon(), |()| None, work);
+            |cluster, work| limits.run(Operation::CreateVolume, cluster, soon(), |()| None, work);
         let slow = create(
             "slow",
             Box::pin(async { std::future::pending().await })
@@ -121,7 +121,7 @@ mod tests {
         }
         assert!(
             create("slow", Box::pin(async { Ok(()) })).await.is_ok(),
-            "its turn was given back"
+            "its permit was given back"
         );
     }
 }
