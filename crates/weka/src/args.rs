@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long = "nodeid", value_name = "NODE", env = "KUBE_NODE_NAME")]
     pub node_id: String,
 
-    /// Directory of each filesystem in which volumes are made
+    /// Directory of each filesystem in which volumes are created
     #[arg(
         long,
         value_name = "PATH",
@@ -36,12 +36,12 @@ pub struct Args {
     )]
     pub dynamic_path: String,
 
-    /// Trust every certificate of Weka clusters: for tests
+    /// Do not verify the certificates of Weka clusters; for tests only
     #[arg(long = "allowinsecurehttps", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
     pub allow_insecure_https: bool,
 
-    /// How long a call may take at most, also where its caller waits longer
+    /// How long a call may take, even if its caller would wait longer
     #[arg(
         long = "grpcrequesttimeoutseconds",
         value_name = "SECONDS",
@@ -57,7 +57,7 @@ pub struct Args {
     )]
     pub weka_api_timeout_seconds: u64,
 
-    /// How long the node's Weka client may take to show that it is there
+    /// How long the node's Weka client may take to answer a health check
     #[arg(
         long = "healthprobewekatimeoutseconds",
         value_name = "SECONDS",
@@ -65,11 +65,11 @@ pub struct Args {
     )]
     pub health_probe_timeout_seconds: u64,
 
-    /// How often clusters are asked for their release, so that an upgrade is noticed
+    /// How often to ask clusters for their release, to notice upgrades
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub release_refresh_seconds: u64,
 
-    /// How many volumes are made at a time on one cluster
+    /// How many volumes to create at a time on one cluster
     #[arg(
         long = "concurrency.createVolume",
         value_name = "NUMBER",
@@ -77,7 +77,7 @@ pub struct Args {
     )]
     pub concurrent_creates: usize,
 
-    /// How many volumes are deleted at a time on one cluster
+    /// How many volumes to delete at a time on one cluster
     #[arg(
         long = "concurrency.deleteVolume",
         value_name = "NUMBER",
@@ -85,7 +85,7 @@ pub struct Args {
     )]
     pub concurrent_deletes: usize,
 
-    /// How many volumes are expanded at a time on one cluster
+    /// How many volumes to expand at a time on one cluster
     #[arg(
         long = "concurrency.expandVolume",
         value_name = "NUMBER",
@@ -93,7 +93,7 @@ pub struct Args {
     )]
     pub concurrent_expansions: usize,
 
-    /// How many volumes are published at a time from one filesystem
+    /// How many volumes to publish at a time from one filesystem
     #[arg(
         long = "concurrency.nodePublishVolume",
         value_name = "NUMBER",
@@ -101,7 +101,7 @@ pub struct Args {
     )]
     pub concurrent_publications: usize,
 
-    /// Container of the Weka client to mount through, where a node has several
+    /// Container of the Weka client to mount through, if a node has several
     #[arg(
         long = "wekafscontainername",
         value_name = "NAME",
@@ -114,12 +114,12 @@ pub struct Args {
         value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
     pub skip_garbage_collection: bool,
 
-    /// Keep the node's topology labels
+    /// Manage the topology labels of the node
     #[arg(long = "managenodetopologylabels", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
     pub manage_node_topology_labels: bool,
 
-    /// How long a node's Weka client must be away before the node loses those labels
+    /// How long the Weka client must be unavailable before those labels are removed
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub node_label_patience_seconds: u64,
 
@@ -132,7 +132,7 @@ pub struct Args {
     #[arg(long = "mutuallyexclusivemountoptions", value_name = "OPTIONS", default_values = DEFAULT_EXCLUSIVE)]
     pub mutually_exclusive_mount_options: Vec<String>,
 
-    /// Mount options to take besides those that wekafs is known to have
+    /// Mount options to accept in addition to those known for wekafs
     #[arg(
         long = "allowedmountoptions",
         value_name = "OPTIONS",
@@ -140,7 +140,7 @@ pub struct Args {
     )]
     pub allowed_mount_options: Vec<String>,
 
-    /// Name of the secret for requests that bring none; without it such requests use no API
+    /// Name of the secret for requests without one; if unset, such requests do not use the API
     #[arg(long = "legacyvolumesecretname", value_name = "NAME")]
     pub legacy_volume_secret_name: Option<String>,
 
@@ -148,7 +148,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "/legacy-volume-access")]
     pub legacy_volume_access: PathBuf,
 
-    /// Where filesystems are mounted for the driver's own use [default: /run/weka-fs-mounts, with the mode]
+    /// Where to mount filesystems for the driver's own use [default: /run/weka-fs-mounts, followed by the mode]
     #[arg(long, value_name = "DIR")]
     pub mount_base: Option<PathBuf>,
 
@@ -161,7 +161,7 @@ pub struct Args {
     )]
     pub proc_modules: PathBuf,
 
-    /// The Weka client's report
+    /// The Weka client's status in /proc
     #[arg(
         long,
         value_name = "FILE",

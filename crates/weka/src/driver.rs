@@ -40,7 +40,7 @@ pub(crate) mod node;
 pub(crate) mod trash;
 pub(crate) mod volume;
 
-/// How much earlier than its caller a call gives up, so that the caller hears why.
+/// How much earlier than its caller a call gives up, so that the caller gets the reason.
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// How many threads may wait for one filesystem.

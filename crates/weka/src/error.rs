@@ -55,7 +55,7 @@ pub(crate) enum Error {
     )]
     Block,
     #[error(
-        "volume `{0}` is {1}, which this driver does not support; it serves directories (`dir/v1/FILESYSTEM/PATH`, `weka/v2/FILESYSTEM/PATH`)"
+        "volume `{0}` is {1}, which this driver does not support: use a directory (`dir/v1/FILESYSTEM/PATH` or `weka/v2/FILESYSTEM/PATH`)"
     )]
     Backing(String, &'static str),
     #[error("volume `{0}` does not exist")]
@@ -66,23 +66,27 @@ pub(crate) enum Error {
         "filesystem `{0}` does not exist on the Weka cluster, or not in the organization of the secret: create it, or correct parameter `filesystemName`"
     )]
     FilesystemMissing(String),
-    #[error("filesystem `{0}` is not encrypted, and parameter `encryptionEnabled` asks for that")]
+    #[error(
+        "filesystem `{0}` is not encrypted, but parameter `encryptionEnabled` requires it: use an encrypted filesystem, or remove the parameter"
+    )]
     NotEncrypted(String),
     #[error(
-        "volume `{0}` was not made by this driver, so it is not deleted: remove its directory by hand and use the reclaim policy Retain"
+        "volume `{0}` was not created by this driver, so the driver does not delete it: remove its directory by hand and use the reclaim policy Retain"
     )]
     NotOurs(String),
-    #[error("`{name}` exists already with {difference}")]
-    Incompatible { name: String, difference: String },
     #[error(
-        "volume `{0}` has no quota, so there is nothing to enforce: its capacity is advice only"
+        "volume `{name}` already exists with {difference}, which is not what the request asks for"
     )]
+    Incompatible { name: String, difference: String },
+    #[error("volume `{0}` has no quota, so its capacity cannot be enforced")]
     NoQuota(String),
-    #[error("the legacy secret is not configured, and without it no cluster is known to this call")]
+    #[error(
+        "this call needs the legacy secret: mount it, and name it with --legacyvolumesecretname"
+    )]
     NoCredentials,
-    #[error("the paging token is not one of ours")]
+    #[error("the starting token is not valid: start again without a token")]
     BadToken,
-    #[error("volume `{id}` is already at `{}`, but {difference}", path.display())]
+    #[error("volume `{id}` cannot be published at `{}`: the mount that is already there {difference}", path.display())]
     PublishedDifferently {
         id: String,
         path: PathBuf,
@@ -90,22 +94,20 @@ pub(crate) enum Error {
     },
     #[error("volume `{id}` is not mounted at `{}`", path.display())]
     NotPublished { id: String, path: PathBuf },
-    #[error("volume `{id}` allows one writer and is already published at `{}`", path.display())]
+    #[error("volume `{id}` allows only one writer and is already published at `{}`", path.display())]
     SecondWriter { id: String, path: PathBuf },
-    #[error("`{}` does not answer", .0.display())]
+    #[error("the mount at `{}` does not answer: check `weka local ps` on the node", .0.display())]
     MountHung(PathBuf),
-    #[error("`{}` holds a mount of type {kind}, which is none of this driver's", path.display())]
+    #[error("`{}` already holds a mount of type {kind}, which does not belong to this driver: unmount it", path.display())]
     ForeignMount { path: PathBuf, kind: String },
-    #[error(
-        "the mount of filesystem `{0}` went away while it was used; the call is to be repeated"
-    )]
+    #[error("filesystem `{0}` was unmounted while it was in use: retry the call")]
     MountLost(String),
     #[error(
-        "filesystem `{filesystem}` as this node mounts it is not the one of Weka cluster `{cluster}`: the node is a client of another cluster; {OTHER_NODE}"
+        "filesystem `{filesystem}` as mounted on this node does not belong to Weka cluster `{cluster}`: the node is a client of another cluster; {OTHER_NODE}"
     )]
     OtherCluster { filesystem: String, cluster: String },
     #[error(
-        "Weka cluster `{cluster}` shows no container `{container}` on this node, so the node may be a client of another cluster: {OTHER_NODE}"
+        "Weka cluster `{cluster}` does not list container `{container}` on this node, so the node may be a client of another cluster: {OTHER_NODE}"
     )]
     UnconfirmedContainer {
         cluster: String,
@@ -113,13 +115,15 @@ pub(crate) enum Error {
         #[source]
         source: Box<Error>,
     },
-    #[error("too many calls of this kind are under way for this cluster; try again")]
+    #[error(
+        "too many calls of this kind are in progress for this cluster: retry later, or raise the driver's --concurrency flags"
+    )]
     Crowded,
-    #[error("the call took longer than it may; what it began is found by the next one")]
+    #[error("the call did not finish in time; a retry continues what it started")]
     DeadlineExceeded,
-    #[error("the annotations of {what} cannot be read: {reason}")]
+    #[error("cannot read the annotations of {what}: {reason}")]
     Annotations { what: String, reason: String },
-    #[error("{doing} `{}`", path.display())]
+    #[error("cannot {doing} `{}`", path.display())]
     Io {
         doing: &'static str,
         path: PathBuf,

@@ -43,11 +43,13 @@ const BACKGROUND_GRACE: Duration = Duration::from_secs(5);
 /// Why the driver does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Flags that make no sense.
+    /// Flags that are not valid.
     #[error(transparent)]
     Flags(#[from] FlagError),
     /// Labels or annotations need Kubernetes.
-    #[error("--managenodetopologylabels and --allowmountoptionoverrides need access to Kubernetes")]
+    #[error(
+        "--managenodetopologylabels and --allowmountoptionoverrides need access to the Kubernetes API"
+    )]
     Kubernetes(#[from] ClientError),
     /// The socket cannot be made.
     #[error(transparent)]
@@ -57,7 +59,7 @@ pub enum StartError {
     Serve(#[from] ServeError),
 }
 
-/// What a process tells of itself.
+/// Where a process reports about itself.
 pub struct Reports {
     /// Calls.
     pub server: ServerMetrics,
@@ -83,7 +85,7 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
         node = driver.config.node,
         endpoint = %driver.config.serving.endpoint,
         mode = ?driver.config.serving.mode,
-        "The driver serves."
+        "The driver is serving."
     );
     start_background(&driver, &reports.health);
     let served = serve(socket, routes(&driver), reports.server, shutdown).await;
@@ -93,7 +95,7 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
         .await
         .is_err()
     {
-        tracing::warn!("Work in the background is cut off; the next start continues it.");
+        tracing::warn!("Background work was cut off; the next start continues it.");
     }
     driver.mounts.unmount_all().await;
     Ok(served?)

@@ -83,9 +83,8 @@ impl LocalClient {
     pub(crate) async fn frontends(&self, deadline: Deadline) -> Result<Frontends, Error> {
         let (modules, interface) = (self.modules.clone(), self.interface.clone());
         let read = move || {
-            let modules =
-                std::fs::read_to_string(&modules).map_err(Error::io("reading", modules))?;
-            // Absent where no client ever ran; the list of modules tells.
+            let modules = std::fs::read_to_string(&modules).map_err(Error::io("read", modules))?;
+            // Absent where no client ever ran; that shows in the list of modules.
             let interface = std::fs::read_to_string(&interface).unwrap_or_default();
             Ok(Frontends::parse(&modules, &interface))
         };
@@ -153,7 +152,7 @@ impl LocalClient {
             },
             Err(error) => return Err(error.into()),
         };
-        // A cluster that names none tells nothing.
+        // An empty list says nothing about this node.
         let known = Some(&known).filter(|known| !known.anywhere.is_empty());
         let name = frontends.choose(configured, known)?;
         Ok(LocalContainer {

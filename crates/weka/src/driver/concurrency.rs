@@ -68,7 +68,7 @@ impl ConcurrencyLimits {
 
     fn semaphore(&self, operation: Operation, cluster: &str, limit: usize) -> Arc<Semaphore> {
         let mut semaphores = self.semaphores.lock();
-        // Those that nobody holds are as good as new.
+        // Those that nobody holds can be replaced by new ones.
         semaphores.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
         let key = (operation, cluster.to_owned());
         semaphores

@@ -77,7 +77,7 @@ impl ControllerService {
             return Ok(());
         }
         Err(Status::unimplemented(
-            "without the legacy secret no cluster is known to this call",
+            "this call needs the legacy secret: mount it, and name it with --legacyvolumesecretname",
         ))
     }
 }

@@ -57,14 +57,14 @@ impl Managed {
 }
 
 impl WekaFilesystem {
-    /// Tells clusters apart.
+    /// Identifies the cluster.
     pub(crate) fn cluster(&self) -> &str {
         self.managed
             .as_ref()
             .map_or(NO_CLUSTER, |managed| &managed.facts.guid)
     }
 
-    /// Tells filesystems of one cluster apart: one that was deleted and made again is another.
+    /// Identifies the filesystem within its cluster: one that was deleted and made again is another.
     pub(crate) fn uid(&self) -> &str {
         self.managed
             .as_ref()
@@ -116,7 +116,7 @@ impl WekaFilesystem {
         check(self)
     }
 
-    /// What the mount does not show must not be on the cluster either, where it can tell: else it is not that cluster's
+    /// What the mount does not show must not be on the cluster either, if it can answer that: otherwise it is not that cluster's
     /// filesystem that is mounted.
     pub(crate) async fn confirm_missing(&self, path: &Path) -> Result<(), Error> {
         let able = |managed: &&Managed| managed.facts.resolves_paths();

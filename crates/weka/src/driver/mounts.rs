@@ -70,7 +70,7 @@ impl Mounted {
     /// Somebody may have unmounted it: then the directory below would be taken for the filesystem.
     pub(crate) fn root(&self) -> Result<Root, Error> {
         let root = Root::open(&self.point)?;
-        let stat = fstat(&root).map_err(Error::io("examining", &self.point))?;
+        let stat = fstat(&root).map_err(Error::io("examine", &self.point))?;
         let device = Device {
             major: rustix::fs::major(stat.st_dev),
             minor: rustix::fs::minor(stat.st_dev),
@@ -226,7 +226,7 @@ impl Mounts {
                     .create(&place)
             })
             .await
-            .map_err(Error::io("making", mount.target.clone()))?;
+            .map_err(Error::io("create", mount.target.clone()))?;
             match token {
                 Some(token) => {
                     let secret = format!("token={}", token.expose_secret());

@@ -114,7 +114,7 @@ impl Driver {
                     tracing::warn!(
                         filesystem = filesystem.name,
                         error,
-                        "The trash cannot be emptied; it is tried again."
+                        "Cannot empty the trash; trying again later."
                     );
                     PAUSE
                 }
@@ -184,7 +184,7 @@ impl Driver {
             filesystem = filesystem.name,
             volumes = count - left,
             left,
-            "Data of deleted volumes was removed."
+            "Removed the data of deleted volumes."
         );
         Ok(match (left, removed) {
             (0, _) => Round::Emptied,
@@ -217,7 +217,7 @@ impl Driver {
                 let error = chain(&error);
                 tracing::warn!(
                     error,
-                    "Trashes are looked into when volumes are made or deleted, not now."
+                    "Cannot empty trashes now; it is done when volumes are created or deleted."
                 );
             }
         }
@@ -238,8 +238,8 @@ fn entries(root: &Root, path: &Path) -> Result<Vec<PathBuf>, Error> {
         Err(error) => return Err(error.into()),
     };
     let mut found = Vec::new();
-    for entry in Dir::read_from(&directory).map_err(Error::io("reading", path))? {
-        let entry = entry.map_err(Error::io("reading", path))?;
+    for entry in Dir::read_from(&directory).map_err(Error::io("read", path))? {
+        let entry = entry.map_err(Error::io("read", path))?;
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {
             found.push(path.join(std::ffi::OsStr::from_bytes(name)));
@@ -256,12 +256,12 @@ struct Remover {
 }
 
 impl Remover {
-    /// Removes all of these and tells how many are left. Volumes are taken apart by their first level, so that a large one
+    /// Removes all of these and returns how many are left. Volumes are taken apart by their first level, so that a large one
     /// occupies all threads.
     fn remove_all(&self, root: &Root, found: Vec<PathBuf>) -> Result<usize, Error> {
         let mut parts = Vec::new();
         for path in &found {
-            // What is no directory has no parts.
+            // Only a directory has parts.
             parts.extend(entries(root, path).unwrap_or_default());
         }
         self.remove_in_parallel(root, parts);
@@ -299,7 +299,7 @@ impl Remover {
         };
         if let Err(error) = root.remove_tree(path, proceed) {
             let error = chain(&error);
-            tracing::debug!(path = %path.display(), error, "Something stays in the trash for now.");
+            tracing::debug!(path = %path.display(), error, "Cannot remove an entry of the trash for now.");
         }
     }
 

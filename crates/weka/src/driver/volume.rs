@@ -106,7 +106,7 @@ impl Driver {
         done.map_err(Error::hung(&filesystem.name))?
     }
 
-    /// The volume with this handle, if it exists. The filesystem is mounted only where the cluster cannot tell.
+    /// The volume with this handle, if it exists. The filesystem is mounted only where the cluster cannot answer that.
     pub(crate) async fn existing(
         &self,
         filesystem: &WekaFilesystem,

@@ -90,7 +90,7 @@ impl Api {
         Ok(all.into_iter().filter(|one| !one.is_removing).collect())
     }
 
-    /// What opens a filesystem to a mount; none where the cluster knows no such thing.
+    /// The token that a mount of the filesystem needs; none where the cluster is too old for tokens.
     pub(crate) async fn mount_token(
         &self,
         filesystem: &Filesystem,
@@ -112,10 +112,10 @@ impl Api {
             reason: reason.to_owned(),
         };
         let token: MountToken =
-            serde_json::from_value(data).map_err(|_| malformed("it holds no token"))?;
+            serde_json::from_value(data).map_err(|_| malformed("it contains no token"))?;
         match token.filesystem_name {
             Some(name) if name != filesystem.name => {
-                Err(malformed("the token is of another filesystem"))
+                Err(malformed("the token belongs to another filesystem"))
             }
             _ => Ok(Some(token.mount_token.into())),
         }

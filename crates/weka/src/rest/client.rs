@@ -82,7 +82,7 @@ impl Client {
             let certificates =
                 certificates.map_err(|error| ApiError::CaCertificate(chain(&error)))?;
             if certificates.is_empty() {
-                return Err(ApiError::CaCertificate("it is empty".to_owned()));
+                return Err(ApiError::CaCertificate("the value is empty".to_owned()));
             }
             builder = builder.tls_certs_merge(certificates);
         } else if credentials.scheme == Scheme::Http {
@@ -126,7 +126,7 @@ impl Client {
         if let Some(old) = self.known()
             && old.release != facts.release
         {
-            tracing::info!(cluster = facts.name, from = %old.release, to = %facts.release, "The Weka cluster has another release now.");
+            tracing::info!(cluster = facts.name, from = %old.release, to = %facts.release, "The release of the Weka cluster has changed.");
         }
         *self.facts.write() = Some(Arc::new(facts));
     }
@@ -136,7 +136,7 @@ impl Client {
         self.sessions.token(self, deadline).await?;
         self.known().ok_or(ApiError::Malformed {
             doing: "learn about the cluster",
-            reason: "the login told nothing".to_owned(),
+            reason: "the login returned nothing".to_owned(),
         })
     }
 
@@ -193,11 +193,11 @@ impl Client {
             }
             match envelope.next_token.filter(|token| !token.is_empty()) {
                 None => return Ok(all),
-                token if token == next => return Err(malformed("its pages have no end")),
+                token if token == next => return Err(malformed("the list has no end")),
                 token => next = token,
             }
         }
-        Err(malformed("its pages have no end"))
+        Err(malformed("the list has no end"))
     }
 
     /// Sends a call to one endpoint after the other until one answers.
@@ -208,7 +208,7 @@ impl Client {
         token: Option<&SecretString>,
         deadline: Deadline,
     ) -> Result<Envelope, Failure> {
-        let mut reason = "the time was over before the first attempt".to_owned();
+        let mut reason = "there was no time for an attempt".to_owned();
         for round in 1..=ROUNDS {
             let endpoints = self.endpoints.len();
             for attempt in 0..endpoints {
@@ -232,7 +232,7 @@ impl Client {
                         reason = format!("{endpoint} has not answered for {} ms", time.as_millis());
                     }
                 }
-                tracing::debug!(%endpoint, reason, "An endpoint is left for the next one.");
+                tracing::debug!(%endpoint, reason, "An endpoint failed; trying the next one.");
                 self.endpoints.leave(&endpoint);
             }
             if round < ROUNDS {

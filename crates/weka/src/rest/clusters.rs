@@ -116,7 +116,7 @@ impl Clusters {
         Ok(Api::new(client, deadline))
     }
 
-    /// Forgets clients that nobody has used for so long.
+    /// Forgets clients that have been idle for this long.
     pub(super) fn drop_idle(&self, idle: Duration) {
         self.clients.lock().retain(|_, client| client.idle() < idle);
     }
@@ -156,6 +156,6 @@ async fn refresh(client: &Client, every: Duration) {
         facts::learn(client, &token, deadline).await
     };
     if let Err(error) = learned.await {
-        tracing::debug!(%error, "A cluster was not asked about its release.");
+        tracing::debug!(%error, "Cannot ask a cluster for its release.");
     }
 }

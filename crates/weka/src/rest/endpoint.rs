@@ -19,11 +19,11 @@ pub(crate) struct Endpoint {
 
 /// Not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no address: write `host`, `host:port`, an IPv4 or an IPv6 address", .0.chars().flat_map(char::escape_debug).take(80).collect::<String>())]
+#[error("`{}` is not a valid address: write `host`, `host:port`, an IPv4 or an IPv6 address", .0.chars().flat_map(char::escape_debug).take(80).collect::<String>())]
 pub(crate) struct EndpointError(String);
 
 impl Endpoint {
-    /// An address that the cluster told.
+    /// An address from the cluster's own list.
     pub(crate) fn of_address(address: IpAddr, port: u16) -> Self {
         let host = match address {
             IpAddr::V4(address) => address.to_string(),
@@ -136,7 +136,7 @@ impl Endpoints {
         }
     }
 
-    /// Takes over what the cluster says its addresses are; nothing is no news.
+    /// Takes over what the cluster says its addresses are; an empty list changes nothing.
     pub(crate) fn replace(&self, all: Vec<Endpoint>) {
         let mut state = self.state.lock();
         if all.is_empty() || all == state.all {

@@ -113,7 +113,7 @@ isolated! {
         let stop = CancellationToken::new();
         sidecar(directory, &server, &stop);
         class_and_claim(&server, "old", None);
-        says(&server, "events", &["ProvisioningFailed", "\"old\"", "legacy secret `weka-legacy`", "goes on when the secret is there"]).await;
+        says(&server, "events", &["ProvisioningFailed", "\"old\"", "legacy secret `weka-legacy`", "correct the secret"]).await;
         assert_eq!(cluster.volumes(), Vec::<String>::new());
 
         let place = directory.join("legacy");

@@ -210,7 +210,7 @@ async fn limit(managed: &Managed, handle: &Handle, seen: u64, size: Size) -> Res
 
 /// What a filesystem without an API has left.
 fn available(root: &Root) -> Result<u64, Error> {
-    let stat = fstatvfs(root).map_err(Error::io("examining", "the filesystem"))?;
+    let stat = fstatvfs(root).map_err(Error::io("read the free space of", "/"))?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
@@ -229,6 +229,6 @@ async fn give_up(
         .await
     {
         let error = chain(&error);
-        tracing::warn!(error, volume_id = %wanted.handle, "A half-made volume stays.");
+        tracing::warn!(error, volume_id = %wanted.handle, "Cannot remove a partly created volume.");
     }
 }

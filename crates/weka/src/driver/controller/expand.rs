@@ -52,7 +52,7 @@ pub(super) async fn expand(
                 Ok(()) => {}
                 // The array gives none to a directory with files in it.
                 Err(error @ ApiError::Refused { .. }) => {
-                    tracing::warn!(%error, volume_id = %handle, "The volume gets no quota; its size stays advice.");
+                    tracing::warn!(%error, volume_id = %handle, "Cannot set a quota for the volume; its size stays advisory.");
                     driver
                         .record(&filesystem, &handle, bytes, Some(&guard), deadline)
                         .await?;

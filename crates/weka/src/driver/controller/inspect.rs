@@ -178,10 +178,10 @@ pub(super) async fn get(
 
 fn condition(quota: Option<&Quota>) -> VolumeCondition {
     let (abnormal, message) = match quota.map(|quota| quota.status) {
-        Some(QuotaStatus::Active) => (false, "the volume is well"),
-        Some(QuotaStatus::Adding | QuotaStatus::Unknown) => (false, "its quota is being added"),
-        Some(QuotaStatus::Error | QuotaStatus::Deleting) => (true, "its quota is not enforced"),
-        None => (false, "it has no quota"),
+        Some(QuotaStatus::Active) => (false, "the volume is healthy"),
+        Some(QuotaStatus::Adding | QuotaStatus::Unknown) => (false, "the quota is being added"),
+        Some(QuotaStatus::Error | QuotaStatus::Deleting) => (true, "the quota is not enforced"),
+        None => (false, "the volume has no quota"),
     };
     VolumeCondition {
         abnormal,

@@ -201,9 +201,9 @@ async fn is_published(driver: &Driver, wanted: &Publication) -> Result<bool, Err
     };
     let root = Path::new("/").join(wanted.handle.path());
     if mount.source() != wanted.handle.filesystem() {
-        return Err(otherwise("it shows another filesystem"));
+        return Err(otherwise("shows another filesystem"));
     }
-    // A static path may have links on it: only the opened directory tells.
+    // A static path may have links on it: only the opened directory shows where it leads.
     let same_root = mount.root() == root;
     let is_static =
         wanted.handle.origin(&driver.config.dynamic_path) == crate::handle::Origin::Static;
@@ -211,11 +211,11 @@ async fn is_published(driver: &Driver, wanted: &Publication) -> Result<bool, Err
         return if is_static {
             Ok(false)
         } else {
-            Err(otherwise("it shows another directory"))
+            Err(otherwise("shows another directory"))
         };
     }
     if mount.has_option("ro") != wanted.read_only {
-        return Err(otherwise("one of the two is read-only"));
+        return Err(otherwise("has a different read-only setting"));
     }
     Ok(!mount.root_deleted())
 }
@@ -232,5 +232,5 @@ async fn make_parent(target: &Path) -> Result<(), Error> {
             .mode(0o750)
             .create(&place)
     });
-    made.await.map_err(Error::io("making", parent))
+    made.await.map_err(Error::io("create", parent))
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, chain};
 use crate::handle::Handle;
 use crate::metrics::volumes::{Figures, VolumeLabels};
 
-/// How full a volume is. A mount that hangs is told as its condition, after a moment.
+/// How full a volume is. A mount that hangs is reported as an abnormal condition, after a moment.
 pub(super) async fn stats(
     driver: &Driver,
     request: NodeGetVolumeStatsRequest,
