@@ -106,7 +106,7 @@ impl Places {
         };
         let made = made.map_err(|reason| {
             Failure::new(
-                format!("making the directory `{path}`"),
+                format!("creating the directory `{path}`"),
                 "a new directory",
                 reason,
             )
@@ -180,7 +180,7 @@ impl Places {
         let output = timeout(self.options.timeout, output)
             .await
             .map_err(|_| format!("`{shown}` took longer than {:?}", self.options.timeout))?
-            .map_err(|error| format!("`{shown}` cannot be run: {error}"))?;
+            .map_err(|error| format!("cannot run `{shown}`: {error}"))?;
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         } else {

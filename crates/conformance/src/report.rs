@@ -54,7 +54,7 @@ pub enum Outcome {
     Passed,
     /// The driver does not do it.
     Failed {
-        /// What was expected and what came; the clean-up's troubles last.
+        /// What was expected and what got; the clean-up's troubles last.
         failures: Vec<Failure>,
     },
     /// The driver does not promise it.
@@ -95,7 +95,7 @@ impl Outcome {
             Self::Skipped { reason } => *reason = change(reason),
             Self::Failed { failures } => {
                 for failure in failures {
-                    for text in [&mut failure.check, &mut failure.expected, &mut failure.came] {
+                    for text in [&mut failure.check, &mut failure.expected, &mut failure.got] {
                         *text = change(text);
                     }
                 }

@@ -2,7 +2,7 @@
 //! `request.get_ref().check(&RULES)?`.
 //!
 //! `requests.rs` is the table: one block per request, one line per rule. The codes are the specification's, so that
-//! callers and the conformance suite hear the same from every driver. What only a driver can know (does the volume
+//! callers and the conformance suite get the same from every driver. What only a driver can know (does the volume
 //! exist, is that mode supported) is not in here.
 
 mod requests;
@@ -54,7 +54,7 @@ pub enum Violation {
     #[error("{0} is missing")]
     Missing(&'static str),
     /// More bytes than the limit.
-    #[error("{field} has {length} bytes, {limit} are allowed")]
+    #[error("{field} is {length} bytes long: at most {limit} are allowed")]
     TooLong {
         /// The field.
         field: &'static str,

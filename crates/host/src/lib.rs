@@ -38,7 +38,7 @@ pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Which kernel calls to make.
 ///
 /// Old kernels are met in the field and not on the machines where tests run, so each module that has an older way
-/// can be told to take it.
+/// can be made to take it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Calls {
     /// The best the kernel has, found out by trying: the older way is taken where a call is unknown.
@@ -59,7 +59,7 @@ pub enum Outcome {
 
 /// Runs work that blocks on a thread where it may.
 ///
-/// Dropping the future does not stop work that has begun. A panic in the work is a panic of the caller.
+/// Dropping the future does not stop work that has started. A panic in the work is a panic of the caller.
 pub async fn blocking<T, W>(work: W) -> T
 where
     T: Send + 'static,

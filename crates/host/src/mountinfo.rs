@@ -40,7 +40,7 @@ impl fmt::Display for Device {
 #[derive(Debug, thiserror::Error)]
 pub enum MountInfoError {
     /// The file cannot be read.
-    #[error("the table of mounts cannot be read")]
+    #[error("cannot read the table of mounts")]
     Unreadable(#[source] io::Error),
     /// A line does not have the kernel's form.
     #[error("line {line} of the table of mounts is malformed: {text}")]
@@ -51,7 +51,7 @@ pub enum MountInfoError {
         text: String,
     },
     /// It changed during every one of the attempts, on a kernel whose table may then lack lines.
-    #[error("the table of mounts changed during each of {attempts} readings")]
+    #[error("the table of mounts changed each of the {attempts} times it was read")]
     Unstable {
         /// How often it was read.
         attempts: usize,

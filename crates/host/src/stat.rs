@@ -62,7 +62,7 @@ pub enum StatError {
         source: Stuck,
     },
     /// The kernel refused.
-    #[error("{} cannot be examined", path.display())]
+    #[error("cannot examine {}", path.display())]
     Refusal {
         /// What was asked.
         path: PathBuf,
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_filesystem_tells_bytes_and_inodes() {
+    async fn a_filesystem_reports_bytes_and_inodes() {
         let directory = tempfile::tempdir().unwrap();
         let usage = Stats::default().usage(directory.path()).await.unwrap();
         for amount in [usage.bytes, usage.inodes] {
@@ -209,7 +209,7 @@ mod tests {
     async fn a_path_that_is_not_there_is_missing_and_named() {
         let stats = Stats::default();
         let error = stats.usage(Path::new("/no/such/path")).await.unwrap_err();
-        assert_eq!(error.to_string(), "/no/such/path cannot be examined");
+        assert_eq!(error.to_string(), "cannot examine /no/such/path");
         assert_eq!(
             stats.health(Path::new("/no/such/path")).await,
             Health::Missing

@@ -150,7 +150,7 @@ async fn flush(devices: &[LoopDevice]) -> Result<(), Error> {
     for device in devices {
         let path = device.path().to_owned();
         let synced = blocking(move || File::open(&path).and_then(|node| node.sync_all()));
-        let failed = Error::io("syncing", device.path());
+        let failed = Error::io("sync", device.path());
         synced.await.map_err(failed)?;
     }
     Ok(())
@@ -269,7 +269,7 @@ impl Scratch {
         ensure_unmounted(&*host.mounter, &self.point, Unmount::Normal).await?;
         if let Err(error) = std::fs::remove_dir(&self.point) {
             let error = chain(&error);
-            tracing::warn!(point = %self.point.display(), error, "A scratch directory stays behind.");
+            tracing::warn!(point = %self.point.display(), error, "Cannot remove a scratch directory.");
         }
         Ok(())
     }

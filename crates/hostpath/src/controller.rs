@@ -239,7 +239,7 @@ impl ControllerService {
             return Ok(());
         }
         Err(Status::unimplemented(
-            "volumes of this driver need no attaching; --enable-attach makes it do so",
+            "volumes of this driver are not attached unless it is started with --enable-attach",
         ))
     }
 }

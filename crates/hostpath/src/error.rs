@@ -39,7 +39,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Mutable(#[from] MutableError),
     #[error(
-        "direct I/O is not possible: the filesystem of the state directory, or its block size, does not allow it for a loop device"
+        "the filesystem of the state directory, or its block size, does not allow direct I/O for loop devices"
     )]
     NoDirectIo(#[source] LoopError),
 
@@ -49,30 +49,34 @@ pub(crate) enum Error {
     SnapshotMissing(String),
     #[error("group snapshot `{0}` does not exist")]
     GroupMissing(String),
-    #[error("snapshot `{id}` is a member of group snapshot `{group}` and goes with it")]
+    #[error("snapshot `{id}` is a member of group snapshot `{group}`: delete the group snapshot")]
     GroupMember { id: String, group: String },
-    #[error("group snapshot `{id}` has other members: {}", members.join(", "))]
+    #[error("group snapshot `{id}` has different members: {}", members.join(", "))]
     OtherMembers { id: String, members: Vec<String> },
     #[error("node `{0}` is not known to this driver")]
     NodeUnknown(String),
-    #[error("`{id}` lives on node `{node}`; this is node `{here}`, and data is local to its node")]
+    #[error(
+        "`{id}` is on node `{node}`, but this is node `{here}`: data is only available on its own node"
+    )]
     OtherNode {
         id: String,
         node: NodeId,
         here: NodeId,
     },
     #[error(
-        "the source `{id}` lives on node `{node}`, so its copy can only be made there; this is node `{here}`"
+        "the source `{id}` is on node `{node}`, but this is node `{here}`: a copy can only be made on the node of its source"
     )]
     SourceElsewhere {
         id: String,
         node: NodeId,
         here: NodeId,
     },
-    #[error("no topology that was asked for includes node `{0}`, where the volume would be")]
+    #[error(
+        "none of the requested topologies includes node `{0}`, where the volume would be created"
+    )]
     Unreachable(NodeId),
 
-    #[error("`{name}` exists already with {difference}")]
+    #[error("`{name}` already exists with {difference}, which is not what the request asks for")]
     Incompatible { name: String, difference: String },
     #[error("the source holds {is}, and a copy of it cannot be {asked}")]
     OtherFilesystem { is: FsKind, asked: FsKind },
@@ -80,18 +84,18 @@ pub(crate) enum Error {
     InUse { id: String, by: String },
     #[error("volume `{id}` is attached to node `{node}`")]
     AttachedElsewhere { id: String, node: String },
-    #[error("node `{node}` has {limit} volumes, which is its limit")]
+    #[error("node `{node}` already has {limit} volumes, which is its limit")]
     NodeFull { node: String, limit: u32 },
-    #[error("{wanted} bytes are more than the {available} that are left")]
+    #[error("{wanted} bytes are needed, but only {available} are left")]
     NoCapacity { wanted: u64, available: u64 },
-    #[error("the paging token is not one of ours")]
+    #[error("the starting token is not valid: start again without a token")]
     BadToken,
     #[error(
-        "volume `{id}` is a raw block volume in use, and the filesystem of the state directory cannot copy it in one moment (no reflink): unpublish it first"
+        "volume `{id}` is a raw block volume in use, and the filesystem of the state directory cannot copy it at one point in time (no reflink): unpublish it first"
     )]
     LiveBlock { id: String },
     #[error(
-        "`{first}` and `{second}` are raw block volumes in use, and there is no moment at which both stand still: unpublish all of them but one"
+        "`{first}` and `{second}` are raw block volumes in use, which cannot be copied at the same point in time: unpublish all of them but one"
     )]
     LiveBlocks { first: String, second: String },
     #[error(
@@ -103,21 +107,21 @@ pub(crate) enum Error {
     #[error("volume `{id}` is not staged at `{}`", path.display())]
     NotStaged { id: String, path: PathBuf },
     #[error("volume `{id}` is not mounted at `{}`", path.display())]
-    NotThere { id: String, path: PathBuf },
-    #[error("volume `{id}` is already at `{}`, but {difference}", path.display())]
-    OtherwiseThere {
+    NotMounted { id: String, path: PathBuf },
+    #[error("volume `{id}` is already mounted at `{}`, but {difference}", path.display())]
+    MountedDifferently {
         id: String,
         path: PathBuf,
         difference: &'static str,
     },
-    #[error("volume `{id}` allows one writer and is already published at `{}`", path.display())]
+    #[error("volume `{id}` allows only one writer and is already published at `{}`", path.display())]
     SecondWriter { id: String, path: PathBuf },
-    #[error("`{0}` cannot be the id of an inline volume")]
+    #[error("`{0}` is not a valid id of an inline volume")]
     EphemeralId(String),
-    #[error("the volume attribute `size` of an inline volume")]
+    #[error("the volume attribute `size` of the inline volume is not valid")]
     EphemeralSize(#[source] QuantityError),
     #[error(
-        "the volume has {actual} bytes and should have {wanted}: call ControllerExpandVolume first"
+        "the volume has {actual} bytes, but {wanted} are requested: call ControllerExpandVolume first"
     )]
     NotExpanded { actual: u64, wanted: u64 },
 
@@ -131,7 +135,7 @@ pub(crate) enum Error {
     Copy(#[from] CopyError),
     #[error(transparent)]
     Stat(#[from] StatError),
-    #[error("{doing} `{}`", path.display())]
+    #[error("cannot {doing} `{}`", path.display())]
     Io {
         doing: &'static str,
         path: PathBuf,
@@ -139,7 +143,7 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// The filesystem cannot hold what was asked for.
-    #[error("a btrfs cannot be grown to {bytes} bytes: the kernel grows it to {} or more only", FsKind::Btrfs.growth_minimum_bytes())]
+    #[error("a btrfs cannot be grown to {bytes} bytes: the kernel can only grow it to {} or more", FsKind::Btrfs.growth_minimum_bytes())]
     GrowthTooSmall { bytes: u64 },
 }
 
@@ -173,7 +177,7 @@ impl Error {
             | Self::SnapshotMissing(_)
             | Self::GroupMissing(_)
             | Self::NodeUnknown(_)
-            | Self::NotThere { .. } => Code::NotFound,
+            | Self::NotMounted { .. } => Code::NotFound,
             Self::OtherNode { .. }
             | Self::InUse { .. }
             | Self::AttachedElsewhere { .. }
@@ -186,7 +190,7 @@ impl Error {
             | Self::Unreachable(_)
             | Self::NodeFull { .. }
             | Self::NoCapacity { .. } => Code::ResourceExhausted,
-            Self::Incompatible { .. } | Self::OtherwiseThere { .. } => Code::AlreadyExists,
+            Self::Incompatible { .. } | Self::MountedDifferently { .. } => Code::AlreadyExists,
             Self::Size(_) | Self::NotExpanded { .. } | Self::GrowthTooSmall { .. } => {
                 Code::OutOfRange
             }
@@ -300,7 +304,7 @@ mod tests {
     #[test]
     fn a_status_names_every_cause() {
         let error = Error::Io {
-            doing: "writing",
+            doing: "write",
             path: PathBuf::from("/state/x.img"),
             source: Errno::NOSPC.into(),
         };
@@ -309,7 +313,7 @@ mod tests {
         assert!(
             status
                 .message()
-                .starts_with("writing `/state/x.img`: No space left"),
+                .starts_with("cannot write `/state/x.img`: No space left"),
             "{status}"
         );
     }

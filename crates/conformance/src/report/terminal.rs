@@ -68,7 +68,7 @@ impl<W: Write> Terminal<W> {
         for failure in failures {
             writeln!(self.to, "           {}", failure.check)?;
             writeln!(self.to, "             expected  {}", failure.expected)?;
-            writeln!(self.to, "             came      {}", failure.came)?;
+            writeln!(self.to, "             got       {}", failure.got)?;
         }
         Ok(())
     }

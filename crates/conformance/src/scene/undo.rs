@@ -47,8 +47,8 @@ impl Scene {
         match made {
             Made::Volume { id } => self.remove_volume(id).await,
             Made::Snapshot { id } => self.remove_snapshot(id).await,
-            // The same call again tells the id, and the ledger gets an entry under it. A driver that does not answer
-            // this time either is not asked for ever.
+            // The same call again returns the id, and the ledger gets an entry under it. A driver that does not answer
+            // this time either is not asked again.
             Made::VolumeWithoutId(request) => {
                 self.create_volume(*request.clone()).await;
                 self.ledger.forget(&Made::VolumeWithoutId(request));

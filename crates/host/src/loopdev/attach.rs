@@ -47,7 +47,7 @@ impl Loops {
             match configure(&device.node, backing, options, self.calls) {
                 Ok(()) => return Ok(device),
                 Err(error) if is(&error, &[Errno::BUSY]) => thread::sleep(pause(attempt)),
-                Err(source) => return Err(device.refusal("attachment", source)),
+                Err(source) => return Err(device.refusal("attach", source)),
             }
         }
         Err(LoopError::Contention { attempts: ATTEMPTS })

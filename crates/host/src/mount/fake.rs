@@ -74,7 +74,7 @@ impl FakeMounter {
         self.state.lock().calls.clone()
     }
 
-    /// From now on the mount at `target` answers like this; a corrupted one is well again after its unmount.
+    /// From now on the mount at `target` answers like this; a corrupted one works again after its unmount.
     pub fn set_health(&self, target: &Path, health: Health) {
         self.state.lock().health.insert(target.to_owned(), health);
     }
@@ -351,7 +351,7 @@ fn real_path(source: &BindSource) -> Result<PathBuf, Errno> {
 
 fn missing_source(errno: Errno) -> MountError {
     MountError::Refusal {
-        doing: "look-up",
+        doing: "look up",
         target: PathBuf::from("the source"),
         source: errno.into(),
     }

@@ -107,7 +107,7 @@ impl HostMounter {
         let asked = parent.to_owned();
         let call = move || std::fs::canonicalize(&asked).map_err(|error| kernel::errno(&error));
         match settle(
-            "look-up",
+            "look up",
             target,
             self.parents
                 .run(parent.to_owned(), self.patience, call)
@@ -133,7 +133,7 @@ impl HostMounter {
             .sources
             .run(self.unique(), self.patience, examine)
             .await;
-        settle("look-up", &name_of(source), answer)
+        settle("look up", &name_of(source), answer)
     }
 
     async fn read_table(&self) -> Result<Arc<MountTable>, MountError> {
@@ -155,7 +155,7 @@ impl Mounter for HostMounter {
                 .targets
                 .run(target.to_owned(), self.patience, ask)
                 .await;
-            match settle("look-up", target, answer)? {
+            match settle("look up", target, answer)? {
                 Some(mounted) => Ok(mounted),
                 None => Ok(self.look(target).await?.mount().is_some()),
             }
@@ -260,7 +260,7 @@ impl Mounter for HostMounter {
 
     fn make_read_only<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<(), MountError>> {
         let (place, calls) = (target.to_owned(), self.kernel);
-        Box::pin(self.make("read-only remount", target, move || {
+        Box::pin(self.make("make read-only", target, move || {
             kernel::make_read_only(&place, calls)
         }))
     }
@@ -271,7 +271,7 @@ impl Mounter for HostMounter {
         propagation: Propagation,
     ) -> HostFuture<'a, Result<(), MountError>> {
         let place = target.to_owned();
-        Box::pin(self.make("propagation change", target, move || {
+        Box::pin(self.make("change the propagation of", target, move || {
             kernel::set_propagation(&place, propagation)
         }))
     }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Stuck, Workers, start, wait};
 
-/// All calls of one kind share the limit: what hangs is told apart by key.
+/// All calls of one kind share the limit; what hangs is identified by its key.
 const PLACE: &str = "";
 
 /// A call under way, and where its answer will be.

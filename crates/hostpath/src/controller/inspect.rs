@@ -9,6 +9,7 @@ use stowage_csi::proto::csi::{
 };
 use stowage_csi::sizes::signed;
 use stowage_host::blocking;
+use stowage_host::usage::{abnormal, healthy};
 
 use super::create::describe;
 use super::expand::check_access;
@@ -170,10 +171,7 @@ fn condition(
         Ok(record) if !store.is_whole(Area::Volumes, key, record.bytes) => Some(chain(&lost)),
         Ok(_) => None,
     };
-    VolumeCondition {
-        abnormal: trouble.is_some(),
-        message: trouble.unwrap_or_else(|| "the volume is well".to_owned()),
-    }
+    trouble.map_or_else(healthy, abnormal)
 }
 
 /// A volume of which nothing but its key is known.

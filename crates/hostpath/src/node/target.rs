@@ -78,7 +78,7 @@ impl Driver {
                     StateError::ImageLost { path }.into()
                 }
             }),
-            Err(error) => Err(Error::io("examining", path)(error)),
+            Err(error) => Err(Error::io("examine", path)(error)),
         }
     }
 

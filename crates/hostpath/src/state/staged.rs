@@ -23,7 +23,7 @@ impl Store {
     /// Called twice: it stays noted.
     pub(crate) fn note_staged(&self, key: &Key, node: &NodeId) -> Result<(), StateError> {
         let path = self.staged_path(&note(key, node));
-        atomic_write(&path, &this_run()?, FILE_MODE).map_err(StateError::io("writing", &path))
+        atomic_write(&path, &this_run()?, FILE_MODE).map_err(StateError::io("write", &path))
     }
 
     /// Notes that a node has it no longer.
@@ -71,5 +71,5 @@ fn note(key: &Key, node: &NodeId) -> String {
 }
 
 fn this_run() -> Result<Vec<u8>, StateError> {
-    fs::read(RUN).map_err(StateError::io("reading", RUN.as_ref()))
+    fs::read(RUN).map_err(StateError::io("read", RUN.as_ref()))
 }

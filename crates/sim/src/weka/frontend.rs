@@ -31,14 +31,14 @@ use tokio_util::sync::CancellationToken;
 use self::served::Served;
 use self::stage::StageFiles;
 use self::tree::Tree;
-use self::wire::{Mount, Verdict, hear, say, take_over};
+use self::wire::{Mount, Verdict, receive, send, take_over};
 use super::args::FrontendOptions;
 use super::backing::Backing;
 use super::control::frontends::{Report, Stage};
 use super::control::{Control, ControlError};
 use super::state::mounts::MountRequest;
 
-/// How often the cluster is told that the frontend is there.
+/// How often the frontend reports to the cluster.
 const HEARTBEAT: Duration = Duration::from_millis(250);
 
 /// How many operations of one mount run at once.
@@ -167,10 +167,12 @@ async fn report_on(
         match heard {
             Ok(stage) if shown != stage => match files.show(&report.container, stage) {
                 Ok(()) => shown = stage,
-                Err(error) => tracing::warn!(%error, "The kernel's stand-ins stay as they are."),
+                Err(error) => {
+                    tracing::warn!(%error, "Cannot update the stand-ins of the kernel's files.");
+                }
             },
             Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "The cluster does not hear this frontend."),
+            Err(error) => tracing::debug!(%error, "Cannot report this frontend to the cluster."),
         }
         tokio::select! {
             () = stop.cancelled() => break,
@@ -190,7 +192,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, stop: &CancellationToke
         let shared = Arc::clone(shared);
         thread::spawn(move || {
             if let Err(error) = shared.mount(stream) {
-                tracing::warn!(%error, "A mount was given up.");
+                tracing::warn!(%error, "A mount failed.");
             }
         });
     }
@@ -199,7 +201,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, stop: &CancellationToke
 impl Shared {
     /// One mount, from the question to the end of serving it.
     fn mount(&self, mut stream: UnixStream) -> io::Result<()> {
-        let mount: Mount = hear(&mut stream)?;
+        let mount: Mount = receive(&mut stream)?;
         let name = mount.filesystem.clone();
         let granted = self.runtime.block_on(self.control.mount(&MountRequest {
             filesystem: mount.filesystem,
@@ -209,15 +211,15 @@ impl Shared {
         }));
         let grant = match granted {
             Ok(grant) => grant,
-            Err(error) => return say(&mut stream, &Verdict::Refused(error.to_string())),
+            Err(error) => return send(&mut stream, &Verdict::Refused(error.to_string())),
         };
         let tree = match Tree::open(self.backing.clone(), &grant.filesystem) {
             Ok(tree) => tree,
-            Err(error) => return say(&mut stream, &Verdict::Refused(error.to_string())),
+            Err(error) => return send(&mut stream, &Verdict::Refused(error.to_string())),
         };
-        say(&mut stream, &Verdict::Granted)?;
-        let session = begin(tree, take_over(&stream)?)?;
-        say(&mut stream, &Verdict::Granted)?;
+        send(&mut stream, &Verdict::Granted)?;
+        let session = start_session(tree, take_over(&stream)?)?;
+        send(&mut stream, &Verdict::Granted)?;
         drop(stream);
         tracing::info!(filesystem = %name, "Mounted.");
         // Ends with an error when it is unmounted by force: that is an end, too.
@@ -227,7 +229,7 @@ impl Shared {
     }
 }
 
-fn begin(tree: Tree, descriptor: OwnedFd) -> io::Result<Session<Served>> {
+fn start_session(tree: Tree, descriptor: OwnedFd) -> io::Result<Session<Served>> {
     let mut config = Config::default();
     config.acl = SessionACL::All;
     config.n_threads = Some(THREADS);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::frontend::wire::{Mount, Verdict, hand_over, hear, say};
+use super::frontend::wire::{Mount, Verdict, hand_over, receive, send};
 
 /// Where frontends have their sockets, unless [`SOCKETS_VARIABLE`] says otherwise.
 pub const SOCKETS: &str = "/run/stowage-sim/weka";
@@ -42,10 +42,10 @@ pub enum MountError {
     #[error("usage: mount.wekafs FILESYSTEM DIRECTORY [-sfnv] [-o OPTION,...]")]
     Usage,
     /// No frontend, or not the one that is asked for.
-    #[error("{0}: no Weka client is there")]
+    #[error("{0}: no Weka client is running")]
     NoClient(String),
     /// Several frontends, and none is named.
-    #[error("several Weka clients are there, choose with container_name: {}", .0.join(", "))]
+    #[error("several Weka clients are running, choose one with container_name: {}", .0.join(", "))]
     SeveralClients(Vec<String>),
     /// The cluster says no.
     #[error("mount refused: {0}")]
@@ -139,8 +139,8 @@ pub fn run(request: &Request, sockets: &Path) -> Result<(), MountError> {
     };
     let mut stream = UnixStream::connect(&socket)
         .map_err(|_| MountError::NoClient(socket.display().to_string()))?;
-    say(&mut stream, &request.question()).map_err(failed)?;
-    if let Verdict::Refused(why) = hear(&mut stream).map_err(failed)? {
+    send(&mut stream, &request.question()).map_err(failed)?;
+    if let Verdict::Refused(why) = receive(&mut stream).map_err(failed)? {
         return Err(MountError::Refused(why));
     }
     if request.fake {
@@ -165,7 +165,7 @@ pub fn run(request: &Request, sockets: &Path) -> Result<(), MountError> {
     )
     .map_err(|error| failed(error.into()))?;
     hand_over(&stream, &device)
-        .and_then(|()| hear::<Verdict>(&mut stream))
+        .and_then(|()| receive::<Verdict>(&mut stream))
         .map(drop)
         .map_err(|error| {
             // Nobody serves it: better none than one that hangs.

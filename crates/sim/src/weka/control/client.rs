@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::faults::Fault;
 use super::frontends::{Report, Stage};
-use super::server::{Complaint, Hang, Restart, Revocation, Status, Upgrade};
+use super::server::{ErrorBody, Hang, Restart, Revocation, Status, Upgrade};
 use crate::weka::core::{Knobs, SeenRequest, fresh_uid};
 use crate::weka::state::access::Role;
 use crate::weka::state::mounts::{Grant, MountRequest};
@@ -34,7 +34,7 @@ pub struct Control {
     http: reqwest::Client,
 }
 
-/// It speaks plain HTTP: no certificates are needed, and an image may have none.
+/// It uses plain HTTP: no certificates are needed, and an image may have none.
 fn plain_client() -> reqwest::Client {
     let builder = reqwest::Client::builder().tls_certs_only(std::iter::empty());
     builder.build().expect("no part of this can be wrong")
@@ -240,7 +240,7 @@ impl Control {
         let status = response.status();
         let text = response.text().await?;
         let message = serde_json::from_str(&text)
-            .map_or(format!("{status}: {text}"), |c: Complaint| c.message);
+            .map_or(format!("{status}: {text}"), |c: ErrorBody| c.message);
         Err(ControlError::Refused(message))
     }
 }

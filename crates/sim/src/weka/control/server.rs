@@ -70,13 +70,13 @@ pub struct Hang {
 
 /// What the control API says if it cannot do something.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Complaint {
+pub struct ErrorBody {
     /// Why.
     pub message: String,
 }
 
 type Shared = State<Arc<Running>>;
-type Done = Result<StatusCode, Unable>;
+type Done = Result<StatusCode, ControlFailure>;
 
 /// The paths of the control API.
 pub fn router(running: Arc<Running>) -> Router {
@@ -223,7 +223,7 @@ async fn stage(
 async fn mount(
     State(running): Shared,
     Json(request): Json<MountRequest>,
-) -> Result<Json<Grant>, Unable> {
+) -> Result<Json<Grant>, ControlFailure> {
     let connected = running.core.frontends.is_connected(&request.container);
     let grant = running
         .core
@@ -231,31 +231,31 @@ async fn mount(
     Ok(Json(grant.map_err(Failure::from)?))
 }
 
-/// Why something cannot be done.
-enum Unable {
+/// Why a request failed.
+enum ControlFailure {
     Failure(Failure),
     Start(StartError),
 }
 
-impl From<Failure> for Unable {
+impl From<Failure> for ControlFailure {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
     }
 }
 
-impl From<StartError> for Unable {
+impl From<StartError> for ControlFailure {
     fn from(error: StartError) -> Self {
         Self::Start(error)
     }
 }
 
-impl From<EndpointError> for Unable {
+impl From<EndpointError> for ControlFailure {
     fn from(error: EndpointError) -> Self {
         Self::Start(error.into())
     }
 }
 
-impl IntoResponse for Unable {
+impl IntoResponse for ControlFailure {
     fn into_response(self) -> Response {
         let (status, message) = match self {
             Self::Failure(Failure::Refused(refusal)) => (
@@ -268,6 +268,6 @@ impl IntoResponse for Unable {
             }
             Self::Start(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         };
-        (status, Json(Complaint { message })).into_response()
+        (status, Json(ErrorBody { message })).into_response()
     }
 }

@@ -1,4 +1,4 @@
-//! What the mount helper and the frontend say to each other: lines of JSON, and once a descriptor.
+//! The messages between the mount helper and the frontend: lines of JSON, and once a descriptor.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -26,7 +26,7 @@ pub struct Mount {
     pub token: Option<String>,
 }
 
-/// What the frontend says.
+/// The frontend's answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Verdict {
     /// Go on.
@@ -35,15 +35,15 @@ pub enum Verdict {
     Refused(String),
 }
 
-/// Says something.
-pub fn say(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
+/// Sends a message.
+pub fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     stream.write_all(&line)
 }
 
-/// Hears something. Reads byte by byte: what follows a line may be a descriptor, which must not be lost in a buffer.
-pub fn hear<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> {
+/// Receives a message. Reads byte by byte: what follows a line may be a descriptor, which must not be lost in a buffer.
+pub fn receive<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> {
     let mut line = Vec::new();
     let mut byte = [0];
     loop {
@@ -95,6 +95,6 @@ pub fn take_over(stream: &UnixStream) -> io::Result<OwnedFd> {
     }
     Err(io::Error::new(
         io::ErrorKind::UnexpectedEof,
-        "no descriptor came",
+        "no descriptor was received",
     ))
 }

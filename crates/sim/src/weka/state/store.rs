@@ -1,4 +1,4 @@
-//! The journal: changes, one line per decision, durable before anybody is told.
+//! The journal: changes, one line per decision, durable before anybody gets an answer.
 //!
 //! A line that `kill -9` cut off was never answered for, so it is dropped. Opening rewrites the journal to one line that
 //! holds everything. Many decisions at once share one flush.

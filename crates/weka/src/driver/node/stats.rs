@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stowage_csi::proto::csi::volume_usage::Unit;
 use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
-use stowage_host::usage::{condition, figures, unwell};
+use stowage_host::usage::{abnormal, condition, figures};
 
 use super::names::Names;
 use crate::driver::Driver;
@@ -42,7 +42,7 @@ pub(super) async fn stats(
         Err(error) => {
             return Ok(NodeGetVolumeStatsResponse {
                 usage: Vec::new(),
-                volume_condition: Some(unwell(chain(&error))),
+                volume_condition: Some(abnormal(chain(&error))),
             });
         }
     };
