@@ -190,7 +190,7 @@ fn a_cluster_that_does_not_exist_is_not_played() {
         .unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    let sentence = "Weka 9.9 cannot be played: only 3.8 to 5.1 are known";
+    let sentence = "Weka 9.9 cannot be simulated: use a release from 3.8 to 5.1";
     assert!(text.contains(sentence), "{text}");
 }
 

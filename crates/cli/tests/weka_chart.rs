@@ -170,7 +170,7 @@ fn what_would_not_be_done_stops_it_with_one_sentence() {
         ),
         (
             "--selinux-support=true",
-            "error: --selinux-support: mounts get no SELinux label",
+            "error: --selinux-support: SELinux labels are not supported",
         ),
         (
             "-enforcedirvoltotalcapacity",
@@ -207,7 +207,7 @@ fn its_help_says_which_flags_do_nothing_and_its_version_is_ours() {
     };
     let long = run(&["driver", "weka", "--help"]);
     let (_, foreign) = long
-        .split_once("Taken from manifests of WEKA's plugin:\n")
+        .split_once("Accepted for manifests of WEKA's plugin:\n")
         .unwrap();
     assert!(
         foreign.contains("--usenfs") && foreign.contains("--suppressrvolumeclonecapability"),
