@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::builder::BoolishValueParser;
+use clap::{Arg, ArgAction, ValueEnum};
 
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::name::{DriverName, InvalidName};
@@ -110,6 +111,17 @@ fn endpoint(text: &str) -> Result<Endpoint, EndpointError> {
         Some(path) if !path.is_empty() && !path.starts_with('/') => format!("/{path}").parse(),
         _ => text.parse(),
     }
+}
+
+/// A flag of a Go program that is on or off: `--flag`, `--flag=true`, `--flag=false`. For `mut_arg` of a field of type bool.
+pub fn switch(argument: Arg) -> Arg {
+    argument
+        .action(ArgAction::Set)
+        .value_name("BOOL")
+        .value_parser(BoolishValueParser::new())
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true")
 }
 
 /// A directory that stays the same wherever the process goes.

@@ -28,9 +28,12 @@ mod ioctl;
 pub mod loopdev;
 pub mod mount;
 pub mod mountinfo;
+mod paths;
 pub mod stat;
 pub mod usage;
 pub mod workers;
+
+pub use paths::{PathError, create_directories};
 
 /// What the methods of the seams return: they are called through `dyn`, which `async fn` cannot be.
 pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

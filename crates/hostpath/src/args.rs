@@ -4,16 +4,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ArgAction;
 use stowage_api::quantity;
-use stowage_csi::flags::{self, DriverArgs, Serving, absolute};
+use stowage_csi::flags::{self, DriverArgs, Serving, absolute, switch};
 use stowage_host::filesystem::{FsError, FsKind};
 
 use crate::id::{NodeId, NodeIdError};
 
 /// Flags of `stowage driver hostpath`.
 #[derive(clap::Args, Clone, Debug)]
-#[command(mut_arg("driver_name", |arg| arg.default_value("csi-hostpath").required(false)))]
+#[command(
+    mut_arg("driver_name", |arg| arg.default_value("csi-hostpath").required(false)),
+    mut_arg("enable_attach", switch),
+    mut_arg("enable_topology", switch),
+)]
 pub struct Args {
     /// What every driver has.
     #[command(flatten)]
@@ -32,13 +35,11 @@ pub struct Args {
     pub state_directory: PathBuf,
 
     /// Require volumes to be attached to a node before they are used
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true")]
+    #[arg(long, default_value = "false")]
     pub enable_attach: bool,
 
     /// Report topology, so that Kubernetes uses each volume on its own node only
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value_t = true, default_missing_value = "true")]
+    #[arg(long, default_value = "true")]
     pub enable_topology: bool,
 
     /// Maximum size of a volume

@@ -9,6 +9,7 @@ pub(crate) use stowage_api::causes::chain;
 use stowage_api::quantity::QuantityError;
 use stowage_csi::check::Violation;
 use stowage_csi::locks::VolumeBusy;
+use stowage_host::PathError;
 use stowage_host::copy::CopyError;
 use stowage_host::exec::ExecError;
 use stowage_host::filesystem::{FsError, FsKind};
@@ -135,31 +136,14 @@ pub(crate) enum Error {
     Copy(#[from] CopyError),
     #[error(transparent)]
     Stat(#[from] StatError),
-    #[error("cannot {doing} `{}`", path.display())]
-    Io {
-        doing: &'static str,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] PathError),
     /// The filesystem cannot hold what was asked for.
     #[error("a btrfs cannot be grown to {bytes} bytes: the kernel can only grow it to {} or more", FsKind::Btrfs.growth_minimum_bytes())]
     GrowthTooSmall { bytes: u64 },
 }
 
 impl Error {
-    pub(crate) fn io(
-        doing: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            doing,
-            path,
-            source,
-        }
-    }
-
     fn code(&self) -> Code {
         match self {
             Self::Violation(violation) => violation.code(),
@@ -197,7 +181,9 @@ impl Error {
             Self::Loop(error) => loop_code(error),
             Self::Mount(error) => mount_code(error),
             Self::Filesystem(error) => filesystem_code(error),
-            Self::Copy(CopyError::Write(source)) | Self::Io { source, .. } => io_code(source),
+            Self::Copy(CopyError::Write(source)) | Self::Io(PathError { source, .. }) => {
+                io_code(source)
+            }
             Self::Copy(CopyError::Read(_) | CopyError::Shrunk { .. }) => Code::Internal,
             Self::Stat(error) => stat_code(error),
         }
@@ -216,7 +202,7 @@ fn state_code(error: &StateError) -> Code {
         StateError::Damaged { .. }
         | StateError::ImageLost { .. }
         | StateError::RecordLost { .. } => Code::DataLoss,
-        StateError::Io { source, .. } => io_code(source),
+        StateError::Io(error) => io_code(&error.source),
     }
 }
 
@@ -303,12 +289,8 @@ mod tests {
 
     #[test]
     fn a_status_names_every_cause() {
-        let error = Error::Io {
-            doing: "write",
-            path: PathBuf::from("/state/x.img"),
-            source: Errno::NOSPC.into(),
-        };
-        let status = Status::from(error);
+        let error = PathError::at("write", "/state/x.img")(Errno::NOSPC);
+        let status = Status::from(Error::from(error));
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert!(
             status

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::ArgAction;
-use clap::builder::BoolishValueParser;
-use stowage_csi::flags::DriverArgs;
+use stowage_csi::flags::{DriverArgs, switch};
 
 use crate::options::DEFAULT_EXCLUSIVE;
 
@@ -17,6 +15,10 @@ pub(crate) mod foreign;
 #[command(
     mut_arg("driver_name", |arg| arg.env("CSI_DRIVER_NAME").default_value("csi.weka.io").required(false)),
     mut_arg("mode", |arg| arg.env("X_CSI_MODE").visible_alias("csimode")),
+    mut_arg("allow_insecure_https", switch),
+    mut_arg("skip_garbage_collection", switch),
+    mut_arg("manage_node_topology_labels", switch),
+    mut_arg("allow_mount_option_overrides", switch),
 )]
 pub struct Args {
     /// What every driver has.
@@ -37,8 +39,7 @@ pub struct Args {
     pub dynamic_path: String,
 
     /// Do not verify the certificates of Weka clusters; for tests only
-    #[arg(long = "allowinsecurehttps", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
+    #[arg(long = "allowinsecurehttps", default_value = "false")]
     pub allow_insecure_https: bool,
 
     /// How long a call may take, even if its caller would wait longer
@@ -110,13 +111,11 @@ pub struct Args {
     pub container_name: Option<String>,
 
     /// Leave the data of deleted volumes in the trash directory
-    #[arg(long = "skipgarbagecollection", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
+    #[arg(long = "skipgarbagecollection", default_value = "false")]
     pub skip_garbage_collection: bool,
 
     /// Manage the topology labels of the node
-    #[arg(long = "managenodetopologylabels", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
+    #[arg(long = "managenodetopologylabels", default_value = "false")]
     pub manage_node_topology_labels: bool,
 
     /// How long the Weka client must be unavailable before those labels are removed
@@ -124,8 +123,7 @@ pub struct Args {
     pub node_label_patience_seconds: u64,
 
     /// Let claims and pods change mount options by annotation
-    #[arg(long = "allowmountoptionoverrides", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
+    #[arg(long = "allowmountoptionoverrides", default_value = "false")]
     pub allow_mount_option_overrides: bool,
 
     /// Mount options that exclude each other, separated by commas; may be given several times

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 pub(crate) use stowage_api::causes::chain;
 use stowage_csi::locks::VolumeBusy;
+use stowage_host::PathError;
 use stowage_host::beneath::BeneathError;
 use stowage_host::exec::ExecError;
 use stowage_host::mount::MountError;
@@ -123,13 +124,8 @@ pub(crate) enum Error {
     DeadlineExceeded,
     #[error("cannot read the annotations of {what}: {reason}")]
     Annotations { what: String, reason: String },
-    #[error("cannot {doing} `{}`", path.display())]
-    Io {
-        doing: &'static str,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] PathError),
 }
 
 impl From<ApiError> for Error {
@@ -139,18 +135,6 @@ impl From<ApiError> for Error {
 }
 
 impl Error {
-    pub(crate) fn io<E: Into<io::Error>>(
-        doing: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(E) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            doing,
-            path,
-            source: source.into(),
-        }
-    }
-
     /// Work on a filesystem that does not come back.
     pub(crate) fn hung(filesystem: &str) -> impl FnOnce(Stuck) -> Self {
         let what = format!("filesystem `{filesystem}`");
@@ -213,7 +197,7 @@ impl Error {
             Self::UnconfirmedContainer { source, .. } => source.code(),
             Self::Mount(error) => mount_code(error),
             Self::Beneath(error) => beneath_code(error),
-            Self::Io { source, .. } => io_code(source),
+            Self::Io(error) => io_code(&error.source),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Questions about volumes: list, get, validate, capacity.
 
-use stowage_csi::proto::csi::validate_volume_capabilities_response::Confirmed;
 use stowage_csi::proto::csi::{
     ControllerGetVolumeRequest, ControllerGetVolumeResponse, GetCapacityRequest,
     GetCapacityResponse, ListVolumesRequest, ListVolumesResponse,
@@ -84,21 +83,7 @@ pub(super) async fn validate(
         let usage = Usage::try_from(capability);
         usage.and_then(|usage| check_access(&record, &usage)).err()
     });
-    Ok(match refused {
-        Some(error) => ValidateVolumeCapabilitiesResponse {
-            confirmed: None,
-            message: chain(&error),
-        },
-        None => ValidateVolumeCapabilitiesResponse {
-            confirmed: Some(Confirmed {
-                volume_context: request.volume_context,
-                volume_capabilities: request.volume_capabilities,
-                parameters: request.parameters,
-                mutable_parameters: request.mutable_parameters,
-            }),
-            message: String::new(),
-        },
-    })
+    Ok(request.answered(refused.map(|error| chain(&error))))
 }
 
 /// How large a volume can be made now.

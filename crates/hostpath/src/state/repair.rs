@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::fs;
 
+use stowage_host::PathError;
 use stowage_host::copy::sweep_unfinished;
 use stowage_host::loopdev::Loops;
 
@@ -24,7 +25,7 @@ pub(crate) fn repair(store: &Store, loops: &Loops) -> Result<(), StateError> {
         super::STAGED,
     ]) {
         let path = store.root.join(directory);
-        let swept = sweep_unfinished(&path).map_err(StateError::io("clean up", &path))?;
+        let swept = sweep_unfinished(&path).map_err(PathError::at("clean up", &path))?;
         if swept > 0 {
             tracing::info!(swept, directory, "Removed partly written state files.");
         }
@@ -72,7 +73,7 @@ impl Store {
 
 pub(super) fn names(store: &Store, directory: &str) -> Result<Vec<String>, StateError> {
     let path = store.root.join(directory);
-    let failed = |error| StateError::io("list", &path)(error);
+    let failed = |error| PathError::at("list", &path)(error);
     let mut names = Vec::new();
     for entry in fs::read_dir(&path).map_err(failed)? {
         names.extend(entry.map_err(failed)?.file_name().into_string().ok());

@@ -5,9 +5,10 @@
 //! driver with an error. One that only allows something is named in the log.
 
 use Meaning::{AlwaysOn, NoEffect, Refused};
-use clap::builder::{BoolishValueParser, ValueParser};
+use clap::builder::ValueParser;
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use stowage_csi::flags::switch;
 
 use table::FLAGS;
 
@@ -49,16 +50,11 @@ impl Flag {
             .long(self.name)
             .help(self.help)
             .help_heading(HEADING)
-            .hide_short_help(true)
-            .action(ArgAction::Set);
+            .hide_short_help(true);
         match self.kind {
-            Kind::Switch { .. } => argument
-                .value_name("BOOL")
-                .value_parser(BoolishValueParser::new())
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value("true"),
+            Kind::Switch { .. } => switch(argument),
             Kind::Text { .. } => argument
+                .action(ArgAction::Set)
                 .value_name("TEXT")
                 .value_parser(ValueParser::string()),
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use stowage_host::PathError;
 use stowage_host::workers::Workers;
 
 use super::filesystem::{Managed, WekaFilesystem};
@@ -83,7 +84,8 @@ impl LocalClient {
     pub(crate) async fn frontends(&self, deadline: Deadline) -> Result<Frontends, Error> {
         let (modules, interface) = (self.modules.clone(), self.interface.clone());
         let read = move || {
-            let modules = std::fs::read_to_string(&modules).map_err(Error::io("read", modules))?;
+            let modules =
+                std::fs::read_to_string(&modules).map_err(PathError::at("read", modules))?;
             // Absent where no client ever ran; that shows in the list of modules.
             let interface = std::fs::read_to_string(&interface).unwrap_or_default();
             Ok(Frontends::parse(&modules, &interface))

@@ -5,7 +5,6 @@
 //! a mount does not need it: a bind keeps its filesystem.
 
 use std::collections::HashMap;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +14,10 @@ use rustix::fs::fstat;
 use secrecy::ExposeSecret;
 use stowage_csi::waiting::on_machine;
 use stowage_host::beneath::Root;
-use stowage_host::blocking;
 use stowage_host::mount::{FsMount, Mounter, Unmount, ensure_unmounted};
 use stowage_host::mountinfo::{Device, Mount};
 use stowage_host::stat::Health;
+use stowage_host::{PathError, blocking, create_directories};
 use tokio::time::timeout;
 
 use super::client::{LocalClient, LocalContainer};
@@ -34,6 +33,9 @@ mod slots;
 
 /// What `mount(8)` calls the filesystem.
 const KIND: &str = "wekafs";
+
+/// Directories to mount on.
+const POINT_MODE: u32 = 0o750;
 
 /// How long a mount may take; it goes on when its first caller has given up.
 const MOUNT_TIME: Duration = Duration::from_secs(60);
@@ -70,7 +72,7 @@ impl Mounted {
     /// Somebody may have unmounted it: then the directory below would be taken for the filesystem.
     pub(crate) fn root(&self) -> Result<Root, Error> {
         let root = Root::open(&self.point)?;
-        let stat = fstat(&root).map_err(Error::io("examine", &self.point))?;
+        let stat = fstat(&root).map_err(PathError::at("examine", &self.point))?;
         let device = Device {
             major: rustix::fs::major(stat.st_dev),
             minor: rustix::fs::minor(stat.st_dev),
@@ -219,14 +221,7 @@ impl Mounts {
         let (mounter, user) = (self.mounter.clone(), user.clone());
         let task = tokio::spawn(async move {
             let place = mount.target.clone();
-            blocking(move || {
-                std::fs::DirBuilder::new()
-                    .recursive(true)
-                    .mode(0o750)
-                    .create(&place)
-            })
-            .await
-            .map_err(Error::io("create", mount.target.clone()))?;
+            blocking(move || create_directories(&place, POINT_MODE)).await?;
             match token {
                 Some(token) => {
                     let secret = format!("token={}", token.expose_secret());

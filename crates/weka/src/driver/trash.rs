@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use parking_lot::Mutex;
 use rustix::fs::Dir;
+use stowage_host::PathError;
 use stowage_host::beneath::{Links, Root};
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -238,8 +239,8 @@ fn entries(root: &Root, path: &Path) -> Result<Vec<PathBuf>, Error> {
         Err(error) => return Err(error.into()),
     };
     let mut found = Vec::new();
-    for entry in Dir::read_from(&directory).map_err(Error::io("read", path))? {
-        let entry = entry.map_err(Error::io("read", path))?;
+    for entry in Dir::read_from(&directory).map_err(PathError::at("read", path))? {
+        let entry = entry.map_err(PathError::at("read", path))?;
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {
             found.push(path.join(std::ffi::OsStr::from_bytes(name)));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustix::fs::fstatvfs;
 use stowage_csi::proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Topology, Volume};
 use stowage_csi::sizes::{Range, signed};
+use stowage_host::PathError;
 use stowage_host::beneath::Root;
 
 use crate::capacity::{check_fits, choose};
@@ -210,7 +211,7 @@ async fn limit(managed: &Managed, handle: &Handle, seen: u64, size: Size) -> Res
 
 /// What a filesystem without an API has left.
 fn available(root: &Root) -> Result<u64, Error> {
-    let stat = fstatvfs(root).map_err(Error::io("read the free space of", "/"))?;
+    let stat = fstatvfs(root).map_err(PathError::at("read the free space of", "/"))?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 

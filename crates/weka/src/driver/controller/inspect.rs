@@ -4,7 +4,6 @@ use std::path::Path;
 
 use stowage_csi::proto::csi::controller_get_volume_response::VolumeStatus as GotStatus;
 use stowage_csi::proto::csi::list_volumes_response::{Entry, VolumeStatus};
-use stowage_csi::proto::csi::validate_volume_capabilities_response::Confirmed;
 use stowage_csi::proto::csi::volume_capability::AccessType;
 use stowage_csi::proto::csi::{
     ControllerGetVolumeRequest, ControllerGetVolumeResponse, GetCapacityRequest,
@@ -15,7 +14,7 @@ use stowage_csi::proto::csi::{
 use stowage_csi::sizes::signed;
 
 use crate::driver::{Driver, existing_handle};
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::handle::{Handle, Origin};
 use crate::quota::Size;
 use crate::rest::wire::{Filesystem, Quota, QuotaStatus};
@@ -48,21 +47,8 @@ pub(super) async fn validate(
     driver
         .required(&filesystem, &handle, None, deadline)
         .await?;
-    Ok(match check_mounts(&request.volume_capabilities) {
-        Err(error) => ValidateVolumeCapabilitiesResponse {
-            confirmed: None,
-            message: error.to_string(),
-        },
-        Ok(()) => ValidateVolumeCapabilitiesResponse {
-            confirmed: Some(Confirmed {
-                volume_context: request.volume_context,
-                volume_capabilities: request.volume_capabilities,
-                parameters: request.parameters,
-                mutable_parameters: request.mutable_parameters,
-            }),
-            message: String::new(),
-        },
-    })
+    let refused = check_mounts(&request.volume_capabilities).err();
+    Ok(request.answered(refused.map(|error| chain(&error))))
 }
 
 /// A volume whose filesystem does not exist does not exist either.

@@ -1,6 +1,5 @@
 //! `NodePublishVolume`.
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,9 +9,9 @@ use stowage_csi::proto::csi::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, VolumeCapability,
 };
 use stowage_host::beneath::Root;
-use stowage_host::blocking;
 use stowage_host::mount::{Bind, BindSource, ensure_bind};
 use stowage_host::stat::Health;
+use stowage_host::{blocking, create_directories};
 
 use super::annotations;
 use crate::driver::directory::{self, Place};
@@ -26,6 +25,9 @@ use crate::rest::Deadline;
 use crate::version::Capability;
 
 const SYNC_ON_CLOSE: &str = "sync_on_close";
+
+/// What the kubelet gives the directories it makes.
+const DIRECTORY_MODE: u32 = 0o750;
 
 /// What a pod is to get, and where.
 struct Publication {
@@ -225,12 +227,6 @@ async fn make_parent(target: &Path) -> Result<(), Error> {
     let Some(parent) = target.parent().map(Path::to_owned) else {
         return Ok(());
     };
-    let place = parent.clone();
-    let made = blocking(move || {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o750)
-            .create(&place)
-    });
-    made.await.map_err(Error::io("create", parent))
+    blocking(move || create_directories(&parent, DIRECTORY_MODE)).await?;
+    Ok(())
 }
