@@ -227,7 +227,7 @@ fn pods_on_nodes_of_different_clusters_are_served_or_told_why() {
     );
     "west".clone_into(&mut pair.west.weka.container);
     pair.west.weka.node = None;
-    pair.west.begin();
+    pair.west.apply_without_waiting();
     directory(&namespace, "distant");
     namespace.kubectl(&["delete", "pod", "--all"]).unwrap();
     remove(

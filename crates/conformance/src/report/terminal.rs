@@ -75,8 +75,7 @@ impl<W: Write> Terminal<W> {
 
     /// The last lines. A case's details may be screens above by now, so its name comes again.
     pub(crate) fn finish(&mut self, report: &Report) -> io::Result<()> {
-        let failed = |case: &&CaseReport| matches!(case.outcome, Outcome::Failed { .. });
-        let mut failed = report.cases.iter().filter(failed).peekable();
+        let mut failed = report.failed().peekable();
         if failed.peek().is_some() {
             writeln!(self.to, "\nFailed")?;
             for case in failed {
