@@ -6,31 +6,27 @@
 //! are not known before) or by the legacy secret.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use parking_lot::Mutex;
-use rustix::fs::Dir;
-use stowage_host::PathError;
-use stowage_host::beneath::{Links, Root};
+use stowage_host::beneath::Root;
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
-use super::Driver;
 use super::directory::TRASH;
 use super::filesystem::WekaFilesystem;
+use super::mounts::Mounted;
+use super::{Driver, Guard};
 use crate::error::{Error, chain};
 use crate::options::Options;
 use crate::rest::Deadline;
+use remove::{Remover, entries};
 
-/// How many threads remove at a time, for one filesystem.
-const WORKERS: usize = 8;
+mod remove;
 
 /// How long one filesystem may take to be mounted and listed.
 const PREPARATION: Duration = Duration::from_secs(60);
@@ -64,6 +60,16 @@ pub(crate) struct Trash {
 struct State {
     under_way: HashMap<Key, Arc<Notify>>,
     swept: HashSet<Key>,
+}
+
+/// The trash of a mounted filesystem, and the right to work on it.
+#[derive(Clone)]
+struct OpenTrash {
+    filesystem: String,
+    /// What its threads are counted under.
+    place: String,
+    mounted: Arc<Mounted>,
+    guard: Guard,
 }
 
 impl Driver {
@@ -137,49 +143,25 @@ impl Driver {
     /// Removes what is in the trash now, as much as one round allows.
     async fn empty(&self, filesystem: &WekaFilesystem) -> Result<Round, Error> {
         let deadline = Deadline::after(PREPARATION);
-        let filesystem = filesystem.until(deadline);
-        // Not with the options of other mounts: what happens here must not be waited for by them.
-        let mounted = self
-            .mounts
-            .ensure(&filesystem, &Options::default(), deadline)
-            .await?;
-        let mounted = Arc::new(mounted);
-        let thread_key = format!("trash of {}/{}", filesystem.cluster(), filesystem.name);
-        // A thread that hangs keeps it: no second one begins beside it.
-        let guard = Arc::new(self.locks.lock(&thread_key)?);
-        let list = {
-            let (mounted, guard) = (mounted.clone(), guard.clone());
-            move || {
-                let _guard = guard;
-                entries(&mounted.root()?, Path::new(TRASH))
-            }
-        };
-        let found = self
-            .workers
-            .run(&thread_key, deadline.remaining(), list)
-            .await
-            .map_err(Error::hung(&filesystem.name))??;
-        self.metrics.trash(&filesystem.name, found.len());
+        let trash = self.open_trash(filesystem, deadline).await?;
+        let list = |root: &Root| entries(root, Path::new(TRASH));
+        let found = self.work_on(&trash, deadline.remaining(), list).await?;
+        let count = found.len();
+        self.metrics.trash(&filesystem.name, count);
         if found.is_empty() {
             return Ok(Round::Emptied);
         }
-        let count = found.len();
         let removed = Arc::new(AtomicU64::new(0));
-        let work = {
-            let worker = Remover {
-                stop: self.stop.clone(),
-                until: Instant::now() + ROUND,
-                removed: removed.clone(),
-            };
-            move || {
-                let _guard = guard;
-                worker.remove_all(&mounted.root()?, found)
-            }
+        let worker = Remover {
+            stop: self.stop.clone(),
+            until: Instant::now() + ROUND,
+            removed: removed.clone(),
         };
-        let outcome = self.workers.run(&thread_key, ROUND + GRACE, work).await;
+        let remove = move |root: &Root| worker.remove_all(root, found);
+        let left = self.work_on(&trash, ROUND + GRACE, remove).await;
         let removed = removed.load(Ordering::Relaxed);
         self.metrics.trash_removed(&filesystem.name, removed);
-        let left = outcome.map_err(Error::hung(&filesystem.name))??;
+        let left = left?;
         self.metrics.trash(&filesystem.name, left);
         tracing::info!(
             filesystem = filesystem.name,
@@ -192,6 +174,45 @@ impl Driver {
             (_, 0) => Round::Stuck,
             _ => Round::Progress,
         })
+    }
+
+    async fn open_trash(
+        &self,
+        filesystem: &WekaFilesystem,
+        deadline: Deadline,
+    ) -> Result<OpenTrash, Error> {
+        let filesystem = filesystem.until(deadline);
+        // Not with the options of other mounts: what happens here must not be waited for by them.
+        let options = Options::default();
+        let mounted = self.mounts.ensure(&filesystem, &options, deadline).await?;
+        let place = format!("trash of {}/{}", filesystem.cluster(), filesystem.name);
+        Ok(OpenTrash {
+            guard: Arc::new(self.locks.lock(&place)?),
+            filesystem: filesystem.name,
+            place,
+            mounted: Arc::new(mounted),
+        })
+    }
+
+    /// Does something in a trash, on a thread that can be left. One that hangs keeps the trash: no second one starts
+    /// beside it.
+    async fn work_on<T, W>(
+        &self,
+        trash: &OpenTrash,
+        patience: Duration,
+        work: W,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Root) -> Result<T, Error> + Send + 'static,
+    {
+        let OpenTrash { mounted, guard, .. } = trash.clone();
+        let work = move || {
+            let _guard = guard;
+            work(&mounted.root()?)
+        };
+        let done = self.workers.run(&trash.place, patience, work).await;
+        done.map_err(Error::hung(&trash.filesystem))?
     }
 
     /// Looks into all trashes that the legacy secret leads to.
@@ -225,129 +246,6 @@ impl Driver {
     }
 }
 
-impl Trash {}
-
 fn key(filesystem: &WekaFilesystem) -> Key {
     (filesystem.cluster().to_owned(), filesystem.uid().to_owned())
-}
-
-/// The names in a directory; none if there is no directory.
-fn entries(root: &Root, path: &Path) -> Result<Vec<PathBuf>, Error> {
-    let directory = match root.open_directory(path, Links::Refused) {
-        Ok(directory) => directory,
-        Err(error) if error.is_missing() => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let mut found = Vec::new();
-    for entry in Dir::read_from(&directory).map_err(PathError::at("read", path))? {
-        let entry = entry.map_err(PathError::at("read", path))?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            found.push(path.join(std::ffi::OsStr::from_bytes(name)));
-        }
-    }
-    Ok(found)
-}
-
-/// Removes trees until it is told to stop or its time is over; what is left is for the next one.
-struct Remover {
-    stop: CancellationToken,
-    until: Instant,
-    removed: Arc<AtomicU64>,
-}
-
-impl Remover {
-    /// Removes all of these and returns how many are left. Volumes are taken apart by their first level, so that a large one
-    /// occupies all threads.
-    fn remove_all(&self, root: &Root, found: Vec<PathBuf>) -> Result<usize, Error> {
-        let mut parts = Vec::new();
-        for path in &found {
-            // Only a directory has parts.
-            parts.extend(entries(root, path).unwrap_or_default());
-        }
-        self.remove_in_parallel(root, parts);
-        self.remove_in_parallel(root, found);
-        Ok(entries(root, Path::new(TRASH))?.len())
-    }
-
-    fn remove_in_parallel(&self, root: &Root, paths: Vec<PathBuf>) {
-        let queue = Mutex::new(paths);
-        let next = || queue.lock().pop();
-        let work = || {
-            while !self.is_over()
-                && let Some(path) = next()
-            {
-                self.remove(root, &path);
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..WORKERS {
-                scope.spawn(work);
-            }
-        });
-    }
-
-    fn remove(&self, root: &Root, path: &Path) {
-        let mut counted = 0;
-        let proceed = |count: u64| {
-            self.removed.fetch_add(count - counted, Ordering::Relaxed);
-            counted = count;
-            if self.is_over() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
-        if let Err(error) = root.remove_tree(path, proceed) {
-            let error = chain(&error);
-            tracing::debug!(path = %path.display(), error, "Cannot remove an entry of the trash for now.");
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.stop.is_cancelled() || Instant::now() >= self.until
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everything_in_the_trash_goes_and_nothing_else() {
-        let temp = tempfile::tempdir().unwrap();
-        let trash = temp.path().join(TRASH);
-        for volume in ["a", "b"] {
-            for directory in ["x/y", "z"] {
-                std::fs::create_dir_all(trash.join(volume).join(directory)).unwrap();
-                for file in 0..20 {
-                    std::fs::write(
-                        trash.join(volume).join(directory).join(file.to_string()),
-                        "data",
-                    )
-                    .unwrap();
-                }
-            }
-        }
-        std::fs::create_dir(temp.path().join("csi-volumes")).unwrap();
-        std::os::unix::fs::symlink(temp.path().join("csi-volumes"), trash.join("a/link")).unwrap();
-        std::fs::write(trash.join("stray"), "file").unwrap();
-        let root = Root::open(temp.path()).unwrap();
-        let found = entries(&root, Path::new(TRASH)).unwrap();
-        assert_eq!(found.len(), 3);
-        let remover = |time: Duration| Remover {
-            stop: CancellationToken::new(),
-            until: Instant::now() + time,
-            removed: Arc::default(),
-        };
-        let stopped = remover(ROUND);
-        stopped.stop.cancel();
-        for over in [stopped, remover(Duration::ZERO)] {
-            assert_eq!(over.remove_all(&root, found.clone()).unwrap(), 3);
-        }
-        let whole = remover(ROUND);
-        assert_eq!(whole.remove_all(&root, found).unwrap(), 0);
-        assert!(whole.removed.load(Ordering::Relaxed) > 60);
-        assert!(temp.path().join("csi-volumes").exists());
-    }
 }

@@ -11,22 +11,19 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-use self::answers::{NO_TIME, attr, bytes, empty, entry, extended, opened, owner, time};
+use self::answers::{
+    attr, bytes, created, empty, entry, extended, listed, opened, owner, sizes, time, written,
+};
 use self::handles::Handles;
 use super::tree::{Attributes, Entry, Tree};
-use crate::weka::ledger::BLOCK;
 
 /// How often a hung operation looks whether it may go on.
 const HANG_CHECK: Duration = Duration::from_millis(20);
-
-/// More files than anybody makes.
-const FILES: u64 = 1 << 32;
 
 /// A mounted filesystem, as the kernel talks to it.
 #[derive(Debug)]
@@ -195,19 +192,11 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        match self
+        let file = self
             .tree()
-            .create_file(parent, name, mode, flags, owner(request))
-        {
-            Ok((attributes, file)) => reply.created(
-                &NO_TIME,
-                &attributes,
-                Generation(0),
-                self.files.add(file),
-                FopenFlags::empty(),
-            ),
-            Err(error) => reply.error(Errno::from(error)),
-        }
+            .create_file(parent, name, mode, flags, owner(request));
+        let file = file.map(|(attributes, file)| (attributes, self.files.add(file)));
+        created(reply, file);
     }
 
     fn read(
@@ -242,14 +231,11 @@ impl Filesystem for Served {
         reply: ReplyWrite,
     ) {
         let append = flags.0 & libc::O_APPEND != 0;
-        let written = self
+        let done = self
             .files
             .get(handle)
             .and_then(|file| self.tree().write(node, &file, offset, data, append));
-        match written {
-            Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
-            Err(error) => reply.error(Errno::from(error)),
-        }
+        written(reply, done.map(|()| data.len()));
     }
 
     fn fallocate(
@@ -305,22 +291,10 @@ impl Filesystem for Served {
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectory,
+        reply: ReplyDirectory,
     ) {
         self.tree();
-        let entries = match self.directories.get(handle) {
-            Ok(entries) => entries,
-            Err(error) => return reply.error(Errno::from(error)),
-        };
-        let first = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (index, entry) in entries.iter().enumerate().skip(first) {
-            use std::os::unix::ffi::OsStrExt;
-            let name = OsStr::from_bytes(&entry.name);
-            if reply.add(INodeNo(entry.inode), index as u64 + 1, entry.kind, name) {
-                break;
-            }
-        }
-        reply.ok();
+        listed(reply, offset, self.directories.get(handle));
     }
 
     fn releasedir(
@@ -341,14 +315,7 @@ impl Filesystem for Served {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.tree().accounts.total() {
-            Ok((total, used)) => {
-                let free = total.saturating_sub(used) / BLOCK;
-                let block = u32::try_from(BLOCK).unwrap_or(u32::MAX);
-                reply.statfs(total / BLOCK, free, free, FILES, FILES, block, 255, block);
-            }
-            Err(error) => reply.error(Errno::from(error)),
-        }
+        sizes(reply, self.tree().accounts.total());
     }
 
     fn setxattr(

@@ -43,4 +43,17 @@ impl Volume {
             existing,
         })
     }
+
+    /// Writes the size at its directory.
+    pub(super) async fn record(
+        &self,
+        driver: &Driver,
+        bytes: u64,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let (filesystem, guard) = (&self.filesystem, Some(&self.guard));
+        driver
+            .record(filesystem, &self.handle, bytes, guard, deadline)
+            .await
+    }
 }
