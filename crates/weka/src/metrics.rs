@@ -118,7 +118,7 @@ impl Metrics {
     }
 
     /// A call has waited for its turn and starts.
-    pub(crate) fn start(&self, operation: Operation, waited: Duration) -> UnderWay {
+    pub(crate) fn start_operation(&self, operation: Operation, waited: Duration) -> UnderWay {
         self.of(operation).start(waited)
     }
 
@@ -161,7 +161,7 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, "csi.weka.io");
         metrics
-            .start(Operation::CreateVolume, Duration::ZERO)
+            .start_operation(Operation::CreateVolume, Duration::ZERO)
             .end(true, Some(5));
         let labels = ApiLabels {
             cluster_guid: "g".to_owned(),

@@ -48,7 +48,7 @@ impl ConcurrencyLimits {
                 Some(permit.map_err(|_| Error::Crowded)?)
             }
         };
-        let under_way = self.metrics.start(operation, came.elapsed());
+        let under_way = self.metrics.start_operation(operation, came.elapsed());
         let done = work.await;
         drop(permit);
         under_way.end(done.is_ok(), done.as_ref().ok().and_then(bytes));

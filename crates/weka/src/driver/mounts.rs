@@ -169,7 +169,7 @@ impl Mounts {
         if let Some(device) = self.look(point, &filesystem.name).await? {
             return Ok(device);
         }
-        self.mount(filesystem, options, point, user, gate, deadline)
+        self.mount_in_task(filesystem, options, point, user, gate, deadline)
             .await?;
         let found = self.look(point, &filesystem.name).await?;
         found.ok_or_else(|| Error::MountLost(filesystem.name.clone()))
@@ -198,7 +198,7 @@ impl Mounts {
     }
 
     /// Mounts in a task of its own: a caller's deadline must not kill a mount half-way, and the next one joins it.
-    async fn mount(
+    async fn mount_in_task(
         self: &Arc<Self>,
         filesystem: &WekaFilesystem,
         options: &Options,

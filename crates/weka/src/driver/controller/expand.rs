@@ -54,10 +54,10 @@ async fn resize(
             if limit(managed, volume, bytes).await? {
                 return Ok(());
             }
-            volume.record(driver, bytes, deadline).await
+            volume.write_size(driver, bytes, deadline).await
         }
         (Recorded::Attribute(_) | Recorded::Quota(_), _) => {
-            volume.record(driver, bytes, deadline).await
+            volume.write_size(driver, bytes, deadline).await
         }
         // What a person made has no size, here or on the array; what we made half-way has none to grow from.
         (Recorded::Nowhere, _) => match volume.handle.origin(&driver.config.dynamic_path) {

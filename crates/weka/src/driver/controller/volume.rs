@@ -45,7 +45,7 @@ impl Volume {
     }
 
     /// Writes the size at its directory.
-    pub(super) async fn record(
+    pub(super) async fn write_size(
         &self,
         driver: &Driver,
         bytes: u64,
