@@ -1,6 +1,11 @@
 //! Benchmarks. What is measured is a release binary in a process of its own; what it is compared with is measured in
 //! the same run on the same machine. `./x bench` builds both.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "what is measured is a process of its own"
+)]
+
 mod ceiling;
 mod control_plane;
 mod csi;

@@ -1,6 +1,11 @@
 //! What `./x` calls. Each verb is one module; this file only parses arguments and ends a failure with one
 //! sentence and the path of the log.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it runs cargo and kubectl, and is not async"
+)]
+
 mod bench;
 mod check;
 mod cluster;

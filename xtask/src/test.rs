@@ -1,10 +1,9 @@
 //! `./x test`: everything, on a cluster of its own that is gone afterwards.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::thread;
 use std::time::Instant;
+use std::{env, thread};
 
 use anyhow::{Context, bail};
 use devcluster::cluster::Cluster;

@@ -11,11 +11,10 @@ use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent, names};
 use tokio::time::Instant;
 
 use super::arrival::{Arrivals, Seen};
-use super::bare;
 use super::claims::many;
 use super::idle::{add_memory, add_memory_of};
-use super::snapshot_objects;
 use super::stage::Stage;
+use super::{bare, snapshot_objects};
 use crate::latency::Latency;
 use crate::table::{Row, Table};
 

@@ -9,12 +9,11 @@ use kube::api::PostParams;
 use tokio::time::Instant;
 
 use super::arrival::{Arrivals, Seen};
-use super::bare;
 use super::claims::many;
 use super::idle::add_memory;
 use super::objects::{self, Model};
-use super::provisioned;
 use super::stage::Stage;
+use super::{bare, provisioned};
 use crate::table::{Goal, Row, Table};
 
 const NAMESPACE: &str = "crowd";

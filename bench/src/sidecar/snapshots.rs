@@ -7,12 +7,10 @@ use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 use tokio::time::Instant;
 
 use super::arrival::{Arrivals, Seen};
-use super::bare;
 use super::claims::{add_requests, many, settled};
 use super::idle::{add_memory, add_memory_of};
-use super::provisioned;
-use super::snapshot_objects;
 use super::stage::{SNAPSHOTTING, Stage};
+use super::{bare, provisioned, snapshot_objects};
 use crate::say;
 use crate::table::{Row, Table};
 

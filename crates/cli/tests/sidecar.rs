@@ -1,5 +1,9 @@
 //! `stowage sidecar node` as a process, beside `stowage driver hostpath` as another.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and wait for them"
+)]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"

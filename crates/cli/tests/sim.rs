@@ -1,5 +1,9 @@
 //! Simulated arrays as processes: killed, started again, mounted by the helper. Needs root and /dev/fuse.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and wait for them"
+)]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"

@@ -1,5 +1,9 @@
 //! The driver for Weka as a process, with the command lines and variables that the Helm chart of WEKA's plugin gives it.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and wait for them"
+)]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"

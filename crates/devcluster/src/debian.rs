@@ -2,16 +2,14 @@
 //! of theirs starts on the machine and nothing has to be removed again.
 
 use std::collections::BTreeSet;
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
-use crate::checksums;
 use crate::error::{Doing, Result, refused};
-use crate::places;
 use crate::process::{capture, logged};
 use crate::report::Report;
+use crate::{checksums, places};
 
 /// Installed, because they work on the machine itself: the command that proves it is there, and its package.
 const FOR_RUNNING: &[(&str, &str)] = &[

@@ -1,17 +1,15 @@
 //! The Kubernetes binaries: built once from Debian's source package, or the user's own.
 
-use std::env;
-use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
-use crate::checksums;
 use crate::debian::{self, Scratch};
 use crate::error::{Doing, Result, refused};
-use crate::places;
 use crate::process::{capture, logged};
 use crate::report::Report;
+use crate::{checksums, places};
 
 /// The version in Debian 12, and our revision of the recipe below.
 const VERSION: &str = "v1.20.2";

@@ -7,15 +7,13 @@ use std::time::Duration;
 
 use nix::unistd::Pid;
 
-use crate::cgroups;
-use crate::control_plane;
 use crate::error::{Doing, Result};
 use crate::kubernetes::{Help, Kubernetes};
 use crate::network::{Network, ip_batch};
 use crate::node_config::{self, KUBERNETES, STATE, TOOLS};
 use crate::pki::{Authority, Subject};
-use crate::places;
 use crate::process::{Daemon, Namespaces, capture, wait_until};
+use crate::{cgroups, control_plane, places};
 
 const INIT_SCRIPT: &str = include_str!("node_init.sh");
 

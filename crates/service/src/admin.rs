@@ -12,11 +12,9 @@
 //! to peers from elsewhere. A leader that cannot renew its lease steps down by itself (see [`crate::lease`]), so that
 //! the leader-election probe has nothing of its own to find out.
 
-use std::fmt;
-use std::io;
-use std::net::Ipv4Addr;
-use std::net::{Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::str::FromStr;
+use std::{fmt, io};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, State};
@@ -253,4 +251,5 @@ async fn change_log_level(
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test may wait")]
 mod tests;

@@ -1,9 +1,8 @@
 //! The Kubernetes client: from a kubeconfig, or from inside a pod.
 
-use std::env;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{env, io};
 
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};

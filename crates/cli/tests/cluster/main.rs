@@ -1,6 +1,10 @@
 //! Against a real API server: the definitions are accepted and do what they say, and `stowage status`
 //! reads a real cluster.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and wait for them"
+)]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"

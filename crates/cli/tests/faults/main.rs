@@ -16,6 +16,10 @@
 //! | `going_back` | another provisioner takes over |
 //! | `size` | how much of it |
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and wait for them"
+)]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

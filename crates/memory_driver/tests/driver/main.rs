@@ -6,6 +6,11 @@
 //! - `restarts`: what it has outlives its socket
 //! - `processes`: the program, killed and commanded
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and wait for them"
+)]
+
 mod mishaps;
 mod processes;
 mod promises;
