@@ -12,7 +12,7 @@ use devcluster::process::logged;
 use devcluster::report::{Report, took};
 use devcluster::testing::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE};
 
-use crate::workspace::{self, cargo, say};
+use crate::workspace::{self, cargo, ignore_interrupts, say};
 use crate::{check, image};
 
 /// The cluster of the tests: the user's own is not disturbed.
@@ -213,20 +213,4 @@ fn copy_logs(from: &Path, to: &Path) {
             let _ = std::fs::copy(&path, to.join(entry.file_name()));
         }
     }
-}
-
-/// An interrupt ends what this process runs, and not this process.
-pub fn ignore_interrupts() -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    runtime.spawn(async {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            say("Interrupted: cleaning up.");
-        }
-    });
-    // It lives as long as the process.
-    std::mem::forget(runtime);
-    Ok(())
 }
