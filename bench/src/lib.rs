@@ -7,10 +7,12 @@
 )]
 
 mod ceiling;
+mod cgroup;
 mod control_plane;
 mod csi;
 pub mod driver;
 mod latency;
+mod memory;
 pub mod operator;
 mod own_mounts;
 mod process;

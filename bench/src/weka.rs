@@ -21,7 +21,7 @@ use anyhow::ensure;
 
 use self::calls::Calls;
 use self::stage::Stage;
-use crate::process::Memory;
+use crate::memory::{Memory, Most};
 use crate::say;
 use crate::table::{Goal, Row, Table};
 
@@ -100,13 +100,8 @@ async fn warm_up(calls: &Calls) -> anyhow::Result<()> {
 
 fn memory(idle: Memory, loaded: Memory) -> Table {
     let mut table = Table::new("the driver's memory");
-    for (when, memory) in [("idle", idle), ("after it all", loaded)] {
-        let resident = format!("{when}: resident memory, MB");
-        table.add(Row::new(resident, memory.resident));
-        let anonymous = format!("{when}: of it anonymous");
-        table.add(Row::new(anonymous, memory.anonymous));
-        table.add(Row::new(format!("{when}: of it of files"), memory.files));
-    }
+    idle.add_to(&mut table, "idle", Most::default());
+    loaded.add_to(&mut table, "after it all", Most::default());
     table
 }
 

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use super::arrival::{Arrivals, Seen};
 use super::claims::many;
-use super::idle::{add_memory, add_memory_of};
 use super::stage::Stage;
 use super::{bare, snapshot_objects};
 use crate::latency::Latency;
+use crate::memory::Most;
 use crate::table::{Row, Table};
 
 const NAMESPACE: &str = "contents";
@@ -35,28 +35,31 @@ pub async fn measure(stage: &Stage, count: usize) -> anyhow::Result<Table> {
         content.has_name(&own) && !content.has_annotation(names::SNAPSHOT.being_created)
     };
     let mut unmarked = Arrivals::of::<VolumeSnapshotContent>(&stage.admin, unmarked).await?;
-    let mut sidecar = stage.controller()?;
+    let mut sidecar = stage.controller().await?;
     let first = unmarked.all(1).await?.pop().unwrap_or_else(Instant::now);
     let took = (first - sidecar.process.started()).as_secs_f64();
     let row = Row::new("sidecar: start to the first content, s", took);
     table.add(row.beside(beside, listing));
     sidecar.process.wait_until_ready().await?;
     tokio::time::sleep(stage.rest).await;
-    add_memory(&mut table, &sidecar, "sidecar", None)?;
-    sidecar.process.stop().await?;
+    sidecar
+        .process
+        .finish(&mut table, "sidecar", Most::default())
+        .await?;
 
     let own = waiting.snapshot;
     let ready = move |snapshot: &Seen| snapshot.has_name(&own) && snapshot.is_ready();
     let mut ready = Arrivals::of::<VolumeSnapshot>(&stage.admin, ready).await?;
-    let mut controller = stage.snapshot_controller()?;
+    let mut controller = stage.snapshot_controller().await?;
     let first = ready.all(1).await?.pop().unwrap_or_else(Instant::now);
     let took = (first - controller.started()).as_secs_f64();
     let row = Row::new("snapshot controller: start to the first, s", took);
     table.add(row.beside(beside, listing));
     controller.wait_until_ready().await?;
     tokio::time::sleep(stage.rest).await;
-    add_memory_of(&mut table, &controller, "snapshot controller", None)?;
-    controller.stop().await?;
+    controller
+        .finish(&mut table, "snapshot controller", Most::default())
+        .await?;
     Ok(table)
 }
 

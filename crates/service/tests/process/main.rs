@@ -1,9 +1,6 @@
 //! A real child process: signals, exit codes, what it logs, what it answers over HTTP.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests run programs and wait for them"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod child;
