@@ -16,10 +16,7 @@
 //! | `going_back` | another provisioner takes over |
 //! | `size` | how much of it |
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests run programs and wait for them"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,10 +1,7 @@
 //! `stowage status` against servers with canned answers: what a person reads when things are not as
 //! they should be. The real server is in `cluster`.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests run programs and wait for them"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"

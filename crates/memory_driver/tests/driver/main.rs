@@ -6,10 +6,7 @@
 //! - `restarts`: what it has outlives its socket
 //! - `processes`: the program, killed and commanded
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests run programs and wait for them"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 
 mod mishaps;
 mod processes;
