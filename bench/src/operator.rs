@@ -62,7 +62,7 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
     stage.until_synced(args.drivers, PATIENCE).await?;
     let converged = operator.started().elapsed();
     let requests = until_quiet(&stage, begin).await?;
-    say(&format!("requests of the operator: {}", requests.told()));
+    say(&format!("requests of the operator: {}", requests.summary()));
 
     let mut table = Table::new(format!(
         "{} drivers with {} classes each",

@@ -21,7 +21,7 @@ const PROGRAMS: &str = "/var/tmp";
 /// How long a process may take to get ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A process of ours that runs, killed when dropped.
+/// A process that runs, killed when dropped.
 pub struct Process {
     child: Child,
     started: Instant,
@@ -144,9 +144,9 @@ impl Process {
     /// Asks it to stop, and waits until it has.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().context("the process ended")?;
-        let told = Command::new("kill").arg(id.to_string()).status().await?;
-        if !told.success() {
-            bail!("the process cannot be told to stop: {told}");
+        let asked = Command::new("kill").arg(id.to_string()).status().await?;
+        if !asked.success() {
+            bail!("cannot ask the process to stop: {asked}");
         }
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         let status = ended.context("the process does not stop")??;

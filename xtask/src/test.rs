@@ -28,7 +28,7 @@ pub struct Options {
     /// Leave the cluster of the tests up, for the next run or to look at.
     #[arg(long)]
     keep: bool,
-    /// Leave out format, lints and generated files.
+    /// Leave out what `./x check` checks.
     #[arg(long)]
     no_check: bool,
     /// Passed to `cargo test`: package, test and name filters.

@@ -81,7 +81,7 @@ pub fn step(report: &Report, what: &str, command: &mut Command) -> anyhow::Resul
             step.note(package.split(' ').next().unwrap_or_default());
         }
     })
-    .with_context(|| format!("{what} went wrong"))?;
+    .with_context(|| format!("{what} failed"))?;
     step.done("");
     Ok(())
 }

@@ -97,7 +97,7 @@ pub fn add_requests(
     add("of them of leases", requests.lease_writes(), None);
     add("events", requests.events(), most.map(|_| 1.0));
     add("API reads", requests.reads(), None);
-    say(&format!("requests: {}", requests.told()));
+    say(&format!("requests: {}", requests.summary()));
 }
 
 async fn bounds(stage: &Stage, model: &Model, count: usize) -> anyhow::Result<Bounds> {
@@ -158,7 +158,7 @@ async fn volumes_of(stage: &Stage, namespace: &'static str) -> anyhow::Result<Ar
     Arrivals::of::<PersistentVolume>(&stage.admin, claimed).await
 }
 
-/// The requests so far, with so many events: they come last, and nobody waits for them but us.
+/// The requests so far, with `count` events: they come last, and nobody else waits for them.
 pub async fn settled(stage: &Stage, begin: u64, count: usize) -> anyhow::Result<Requests> {
     for _ in 0..200 {
         let requests = stage.audit.since(begin)?;

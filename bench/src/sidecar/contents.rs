@@ -90,7 +90,11 @@ async fn fill(stage: &Stage, count: usize) -> anyhow::Result<Waiting> {
 }
 
 /// Writes one snapshot with its content, which is ready; the snapshot need not say so. Returns their names.
-async fn written(stage: &Stage, number: usize, told: bool) -> anyhow::Result<(String, String)> {
+async fn written(
+    stage: &Stage,
+    number: usize,
+    is_reported: bool,
+) -> anyhow::Result<(String, String)> {
     let snapshots = Api::<VolumeSnapshot>::namespaced(stage.admin.clone(), NAMESPACE);
     let contents = Api::<VolumeSnapshotContent>::all(stage.admin.clone());
     let (post, params) = (PostParams::default(), PatchParams::default());
@@ -101,7 +105,7 @@ async fn written(stage: &Stage, number: usize, told: bool) -> anyhow::Result<(St
     let (snapshot, content) = (snapshot.name_any(), content.name_any());
     let ready = Patch::Merge(snapshot_objects::content_ready());
     contents.patch_status(&content, &params, &ready).await?;
-    if told {
+    if is_reported {
         let ready = Patch::Merge(snapshot_objects::ready(&content));
         snapshots.patch_status(&snapshot, &params, &ready).await?;
     }

@@ -29,10 +29,10 @@ pub use self::sim::{Sim, SimWekaArgs, SimWekaFrontendArgs};
 Examples:
   stowage status                                  which CSI drivers run on which nodes
   stowage status --context prod --output json     the same for scripts
-  stowage crds | kubectl apply -f -               teach a cluster about snapshots
-  stowage operator --kubeconfig admin.conf        drivers from CSIDriverDeployments
+  stowage crds | kubectl apply -f -               install the kinds of drivers and snapshots
+  stowage operator --kubeconfig admin.conf        run drivers from CSIDriverDeployments
   stowage driver hostpath --endpoint unix:///csi/csi.sock     the embedded driver
-  stowage conformance --endpoint unix:///csi/csi.sock         is a driver as it should be?
+  stowage conformance --endpoint unix:///csi/csi.sock         check a driver against the specification
   stowage sidecar node --csi-address /csi/csi.sock ...        the sidecar of a driver's node pod
 
 `stowage help COMMAND` says more about one command."

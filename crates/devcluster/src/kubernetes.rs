@@ -36,7 +36,7 @@ pub struct Kubernetes {
     version: String,
 }
 
-/// Our own kubectl if there is one, else the machine's: a user's own cluster needs no binaries of ours.
+/// The kubectl that we built, else the machine's: a user's own cluster does not need ours.
 pub fn kubectl_program() -> PathBuf {
     Kubernetes::already_there().map_or_else(|_| "kubectl".into(), |ours| ours.program("kubectl"))
 }
@@ -90,7 +90,7 @@ impl Kubernetes {
             Source::Given(directory) => Self::given(directory),
             Source::Cached(directory) => Self::read(directory),
             Source::ToBuild(_) => refused(
-                "no Kubernetes binaries are there yet: run `./x up` once, or set KUBEBUILDER_ASSETS",
+                "Kubernetes has not been built on this machine yet: run `./x up` once, or set KUBEBUILDER_ASSETS",
             ),
         }
     }
@@ -111,7 +111,7 @@ impl Kubernetes {
             return Ok(());
         }
         refused(format!(
-            "`{}` holds no {}: add it, or unset KUBEBUILDER_ASSETS to use the built-in version",
+            "`{}` does not contain {}: add it, or unset KUBEBUILDER_ASSETS to use the built-in version",
             self.directory.display(),
             missing.join(", ")
         ))
@@ -132,7 +132,7 @@ impl Kubernetes {
         &self.version
     }
 
-    /// What a program can be told. Flags came and went: asking beats a table of versions.
+    /// The flags and feature gates of a program. They came and went: asking beats a table of versions.
     pub fn help(&self, name: &str) -> Result<Help> {
         capture(Command::new(self.program(name)).arg("--help")).map(Help::from)
     }
@@ -140,7 +140,7 @@ impl Kubernetes {
     fn given(directory: PathBuf) -> Result<Self> {
         if !directory.join("kube-apiserver").is_file() {
             return refused(format!(
-                "KUBEBUILDER_ASSETS is `{}`, which holds no kube-apiserver: point it at a directory of \
+                "KUBEBUILDER_ASSETS is `{}`, which does not contain kube-apiserver: point it at a directory of \
                  Kubernetes binaries (1.20 to 1.36), or unset it",
                 directory.display()
             ));

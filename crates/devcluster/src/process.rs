@@ -104,7 +104,7 @@ pub fn append(log: &Path) -> Result<File> {
         .doing(|| format!("cannot open log `{}`", log.display()))
 }
 
-/// Polls `condition` until it holds. For things that no watch tells: a process, a socket, a cgroup.
+/// Polls `condition` until it holds. For what cannot be watched: a process, a socket, a cgroup.
 pub fn wait_until(
     what: &str,
     limit: Duration,

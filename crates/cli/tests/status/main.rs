@@ -145,7 +145,7 @@ fn an_overloaded_server_is_reported_and_not_waited_for() {
 fn something_else_at_the_address_is_not_taken_for_a_cluster() {
     let server = serve(|_| (200, json!("hello")));
     let line = complaint(&status_of(&server, &[]));
-    assert!(line.contains("is no Kubernetes API server"), "{line}");
+    assert!(line.contains("is not a Kubernetes API server"), "{line}");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_missing_kubeconfig_is_named() {
          readable file with --kubeconfig or KUBECONFIG"
     );
     let line = complaint(&status(&[]));
-    assert!(line.starts_with("no cluster to talk to"), "{line}");
+    assert!(line.starts_with("no cluster is configured"), "{line}");
 }
 
 #[test]

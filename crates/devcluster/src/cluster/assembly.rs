@@ -135,7 +135,7 @@ impl Assembly<'_> {
         match self.hub().pid() {
             Some(hub) => Ok(hub),
             None => refused(format!(
-                "cluster `{}` does not run whole: repair it with `./x up`",
+                "parts of cluster `{}` do not run: repair it with `./x up`",
                 self.cluster.name
             )),
         }

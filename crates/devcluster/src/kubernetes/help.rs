@@ -1,4 +1,4 @@
-//! What a program of Kubernetes says that it can be told.
+//! The flags and feature gates of a program, from its help.
 
 /// The `--help` text of a program.
 pub struct Help(String);
