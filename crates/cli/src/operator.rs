@@ -42,7 +42,7 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
         });
         tokio::select! {
             () = source.follow(client.clone(), &sender) => {}
-            // Also in a standby: it is no use as leader without them.
+            // Also in a standby: as a leader it would need them at once.
             () = rights.keep(client.clone(), &allowed, &metrics) => {}
             ended = lead => {
                 ended?.transpose()?;

@@ -170,6 +170,10 @@ impl Places {
         failures
     }
 
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a command that the user has named, not a tool of the host"
+    )]
     async fn run(&self, command: &PathBuf, path: &str) -> Result<String, String> {
         let shown = command.display();
         let output = Command::new(command)
@@ -205,4 +209,5 @@ async fn look(path: &Path) -> io::Result<Found> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests run programs")]
 mod tests;

@@ -14,6 +14,11 @@
 //! Nothing here logs secrets, keeps state that a restart would forget, or knows of a certain driver. Functions that
 //! are `async` may be awaited anywhere. The others block: call them through [`blocking`].
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "here is where programs are run; loop devices are waited for on threads that may block"
+)]
+
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
