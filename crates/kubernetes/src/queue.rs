@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use crate::backoff::Backoff;
 pub use metrics::QueueMetrics;
 
 /// An empty queue keeps room for about so many objects.
@@ -37,24 +38,6 @@ pub enum Verdict {
     Retry(String),
     /// Try again after this time; where it is a failure, the text says what is wrong.
     After(Duration, Option<String>),
-}
-
-/// How long an object waits after its failures.
-#[derive(Clone, Copy, Debug)]
-pub struct Backoff {
-    /// After the first failure; it doubles.
-    pub first: Duration,
-    /// The longest pause.
-    pub longest: Duration,
-}
-
-impl Backoff {
-    fn after(self, failures: u32) -> Duration {
-        let doubled = self
-            .first
-            .saturating_mul(1 << failures.saturating_sub(1).min(30));
-        doubled.min(self.longest)
-    }
 }
 
 /// A queue. Clones are the same queue.
