@@ -15,10 +15,11 @@ use futures::future;
 use kube::api::{
     DeleteParams, DynamicObject, ListParams, PostParams, Preconditions, PropagationPolicy,
 };
-use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
+use stowage_kubernetes::answer::{Answer, is_gone_or_replaced};
+use stowage_kubernetes::discovery::{Server, ServerError};
 
 use crate::driver::{BudgetVersion, Kind, Object, Owner};
 use fingerprint::{Fingerprint, body};
@@ -79,20 +80,12 @@ impl ApplyError {
         }
     }
 
-    /// The server's answer, if it is one.
-    pub fn status(&self) -> Option<&Status> {
-        match self {
-            Self::Api { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) => Some(status),
-                _ => None,
-            },
-            Self::Collision(_) | Self::Immutable { .. } => None,
-        }
-    }
-
     /// Whether somebody else wrote at the same time: the next attempt sees what they wrote.
     pub fn is_conflict(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 409)
+        match self {
+            Self::Api { source, .. } => Answer::of(source) == Answer::Conflict,
+            Self::Collision(_) | Self::Immutable { .. } => false,
+        }
     }
 }
 
@@ -106,29 +99,17 @@ pub struct Applier {
 
 impl Applier {
     /// Asks the server which versions it has.
-    pub async fn connect(client: Client) -> Result<Self, kube::Error> {
-        let budget = match client.list_api_group_resources("policy/v1").await {
-            Ok(list)
-                if list
-                    .resources
-                    .iter()
-                    .any(|it| it.kind == "PodDisruptionBudget") =>
-            {
-                BudgetVersion::V1
-            }
-            Ok(_) => BudgetVersion::V1beta1,
-            Err(kube::Error::Api(status)) if status.code == 404 => BudgetVersion::V1beta1,
-            Err(error) => return Err(error),
+    pub async fn connect(client: Client) -> Result<Self, ServerError> {
+        let server = Server::discover(&client).await?;
+        let budgets = server.version_with(&client, "poddisruptionbudgets", &["policy/v1"]);
+        let budget = match budgets.await? {
+            Some(_) => BudgetVersion::V1,
+            None => BudgetVersion::V1beta1,
         };
-        let groups = client.list_api_groups().await?;
-        let has_security_constraints = groups
-            .groups
-            .iter()
-            .any(|it| it.name == "security.openshift.io");
         Ok(Self {
             client,
             budget,
-            has_security_constraints,
+            has_security_constraints: server.serves_group("security.openshift.io"),
             memory: Mutex::default(),
         })
     }
@@ -150,7 +131,10 @@ impl Applier {
                 match api.list(selector).await {
                     Ok(list) => Ok((kind, list.items)),
                     // Snapshots are an addition that clusters may lack.
-                    Err(error) if is_missing(&error) && kind == Kind::VolumeSnapshotClass => {
+                    Err(error)
+                        if kind == Kind::VolumeSnapshotClass
+                            && Answer::of(&error) == Answer::NotServed =>
+                    {
                         Ok((kind, Vec::new()))
                     }
                     Err(error) => Err(ApplyError::api(&Key::all_of(kind))(error)),
@@ -206,7 +190,7 @@ impl Applier {
         };
         match answer {
             // Whose it is, is found out when it is written.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) if Answer::of(&error) == Answer::Conflict => Ok(()),
             Err(error) => Err(ApplyError::api(&key)(error)),
             Ok(_) => Ok(()),
         }
@@ -238,8 +222,10 @@ impl Applier {
                 self.remember(key, wanted, &stored);
                 Ok((stored, Change::Created))
             }
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
-                let there = api.get(&key.name).await.map_err(ApplyError::api(key))?;
+            Err(error) if Answer::of(&error) == Answer::Conflict => {
+                let Some(there) = self.get(key).await? else {
+                    return Err(ApplyError::api(key)(error));
+                };
                 if !is_ours(key.kind, &there, &Owner::of_wanted(wanted), recorded) {
                     return Err(ApplyError::Collision(key.clone()));
                 }
@@ -305,7 +291,7 @@ impl Applier {
         match self.api(key).delete(&key.name, &parameters).await {
             Ok(_) => Ok(()),
             // Gone, or already another object of the same name.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) if is_gone_or_replaced(&error) => Ok(()),
             Err(error) => Err(ApplyError::api(key)(error)),
         }
     }
@@ -341,10 +327,6 @@ impl Applier {
             None => Api::all_with(self.client.clone(), &resource),
         }
     }
-}
-
-fn is_missing(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 fn post() -> PostParams {

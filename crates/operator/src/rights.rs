@@ -15,6 +15,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::runtime::watcher;
 use kube::{Api, Client};
+use stowage_kubernetes::answer::{self, Answer};
 use stowage_service::health::Check;
 use tokio::sync::{Notify, watch};
 
@@ -90,7 +91,11 @@ impl Rights {
                     complaint.is_none()
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "The API server does not say what the operator may do.");
+                    let error = answer::chain(&error);
+                    tracing::warn!(
+                        error,
+                        "The API server does not say what the operator may do."
+                    );
                     false
                 }
             };
@@ -116,7 +121,7 @@ impl Rights {
 
     /// A watch was refused: something may be missing that was there.
     pub(crate) fn suspect(&self, error: &watcher::Error) {
-        if code_of(error) == Some(403) {
+        if matches!(Answer::of_watch(error), Answer::Forbidden(_)) {
             self.suspicion.notify_one();
         }
     }
@@ -127,19 +132,6 @@ impl Rights {
             missing.changed().await.ok()?;
             Some(((), missing))
         })
-    }
-}
-
-/// What the server answered to a watch, if it did.
-pub(crate) fn code_of(error: &watcher::Error) -> Option<u16> {
-    let (watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause)) =
-        error
-    else {
-        return None;
-    };
-    match cause {
-        kube::Error::Api(status) => Some(status.code),
-        _ => None,
     }
 }
 

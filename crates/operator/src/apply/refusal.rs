@@ -2,6 +2,7 @@
 
 use kube::api::{DynamicObject, ObjectMeta, PostParams};
 use serde_json::Value;
+use stowage_kubernetes::answer::Answer;
 
 use super::{Applier, ApplyError, Change, Key, body, post};
 use crate::driver::{Kind, Object};
@@ -29,8 +30,8 @@ impl Applier {
         live: &DynamicObject,
         refusal: kube::Error,
     ) -> ApplyError {
-        let is_invalid = matches!(&refusal, kube::Error::Api(status) if status.code == 422);
-        if !is_invalid || !can_be_recreated(key.kind) {
+        let is_refused = matches!(Answer::of(&refusal), Answer::Refused(_));
+        if !is_refused || !can_be_recreated(key.kind) {
             return ApplyError::api(key)(refusal);
         }
         let mut rehearsal = self.document(wanted, None);

@@ -18,10 +18,11 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
+use stowage_kubernetes::answer::{self, Answer};
 use tokio::sync::watch;
 
 use crate::driver::secret::References;
-use crate::rights::{Rights, code_of};
+use crate::rights::Rights;
 use facts::State;
 
 /// What is watched.
@@ -139,12 +140,16 @@ impl Cluster {
                     (changed || news, complete)
                 }
                 // Snapshots are an addition that clusters may lack; the watch goes on trying.
-                Err(error) if source == Source::SnapshotClasses && code_of(&error) == Some(404) => {
+                Err(error)
+                    if source == Source::SnapshotClasses
+                        && Answer::of_watch(&error) == Answer::NotServed =>
+                {
                     (self.snapshots.swap(false, Ordering::Relaxed), true)
                 }
                 Err(error) => {
                     rights.suspect(&error);
-                    tracing::warn!(?source, %error, "A watch was interrupted, and goes on.");
+                    let error = answer::chain(&error);
+                    tracing::warn!(?source, error, "A watch was interrupted, and goes on.");
                     (false, false)
                 }
             };

@@ -123,7 +123,7 @@ const OPERATOR: [Rule; 17] = [
     ),
     (INSTANCES, "csidriverdeployments/status", "get update patch"),
     (CORE, "serviceaccounts", WRITE),
-    (CORE, "events", "list watch create"),
+    (CORE, "events", "list watch create patch"),
     (CORE, "namespaces", READ),
     (CORE, "persistentvolumes", READ),
     (CORE, "pods", READ),

@@ -3,6 +3,7 @@
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use stowage_api::driver_deployment::{CSIDriverDeployment, Child};
+use stowage_kubernetes::answer;
 
 use super::Next;
 use super::context::Context;
@@ -177,7 +178,8 @@ async fn may_recreate(
             holders.join(", ")
         )),
         Err(error) => Err(format!(
-            "Whether somebody uses the driver could not be found out: {error}"
+            "Whether somebody uses the driver could not be found out: {}",
+            answer::chain(&error)
         )),
     }
 }

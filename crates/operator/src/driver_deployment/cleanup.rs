@@ -1,32 +1,33 @@
 //! The finalizer: what was made for an instance goes with it.
 
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::Resource;
-use kube::{Api, Error, ResourceExt};
-use serde_json::json;
+use kube::{Error, ResourceExt};
 use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentStatus, FINALIZER};
+use stowage_kubernetes::finalizer::{self, Seen};
 
 use super::context::Context;
 use super::problem::{self, Problem};
 use super::validate::{ManagementState, owner};
-use super::{Next, event, status};
-use crate::apply::{FIELD_MANAGER, Key, Objects, Recorded};
+use super::{Next, status};
+use crate::apply::{Key, Objects, Recorded};
 
-/// Adds the finalizer. Before anything is made: cluster-scoped objects would otherwise stay for ever.
+/// Adds the finalizer. Before anything is made: cluster-scoped objects would otherwise stay for ever. False: the
+/// instance is gone or being deleted, and nothing may be made for it.
 pub(super) async fn ensure_finalizer(
     instance: &CSIDriverDeployment,
     context: &Context,
-) -> Result<(), Error> {
-    let finalizers = instance.finalizers();
-    if finalizers.iter().any(|it| it == FINALIZER) {
-        return Ok(());
+) -> Result<bool, Error> {
+    let api = context.stored_instances(instance.namespace());
+    let (name, uid) = (instance.name_any(), instance.uid().unwrap_or_default());
+    finalizer::add(&api, seen(instance, &name, &uid), FINALIZER).await
+}
+
+fn seen<'a>(instance: &'a CSIDriverDeployment, name: &'a str, uid: &'a str) -> Seen<'a> {
+    Seen {
+        name,
+        uid,
+        finalizers: instance.finalizers(),
     }
-    let with_ours: Vec<_> = finalizers
-        .iter()
-        .map(String::as_str)
-        .chain([FINALIZER])
-        .collect();
-    set_finalizers(instance, &with_ours, context).await
 }
 
 /// Removes everything that belongs to the instance, then lets it go. Called twice: what is gone stays gone.
@@ -45,7 +46,9 @@ pub(super) async fn cleanup(
     match state {
         ManagementState::Unmanaged => {
             let note = "The instance is unmanaged: its objects stay, and nobody looks after them any more.";
-            event::publish(context, instance, event::Kind::Normal, "ObjectsKept", note).await;
+            context
+                .events
+                .normal(instance.object_ref(&()), "ObjectsKept", note);
         }
         ManagementState::Managed => {
             let problems = remove_all(instance, context).await;
@@ -54,13 +57,11 @@ pub(super) async fn cleanup(
             }
         }
     }
-    let rest: Vec<_> = instance
-        .finalizers()
-        .iter()
-        .map(String::as_str)
-        .filter(|it| *it != FINALIZER)
-        .collect();
-    set_finalizers(instance, &rest, context).await?;
+    let (api, name) = (
+        context.stored_instances(instance.namespace()),
+        instance.name_any(),
+    );
+    finalizer::remove(&api, seen(instance, &name, &uid), FINALIZER).await?;
     tracing::info!(
         instance = status::title(instance),
         "An instance was let go."
@@ -128,34 +129,6 @@ async fn tell(
         state: Some("Removed".to_owned()),
         ..status::with_finding(&before, finding, generation)
     };
-    let (namespace, name) = (
-        instance.namespace().unwrap_or_default(),
-        instance.name_any(),
-    );
-    status::write(&context.client, &namespace, &name, &before, &after).await?;
+    status::write(instance, context, &after).await?;
     Ok(Next::Retry)
-}
-
-async fn set_finalizers(
-    instance: &CSIDriverDeployment,
-    finalizers: &[&str],
-    context: &Context,
-) -> Result<(), Error> {
-    let resource = ApiResource::erase::<CSIDriverDeployment>(&());
-    let namespace = instance.namespace().unwrap_or_default();
-    let api = Api::<DynamicObject>::namespaced_with(context.client.clone(), &namespace, &resource);
-    // With the version that was looked at: another controller's finalizer must not be lost.
-    let patch = Patch::Merge(json!({"metadata": {
-        "finalizers": finalizers,
-        "resourceVersion": instance.resource_version(),
-    }}));
-    let parameters = PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    match api.patch(&instance.name_any(), &parameters, &patch).await {
-        Ok(_) => Ok(()),
-        Err(Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(error),
-    }
 }

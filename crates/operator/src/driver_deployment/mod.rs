@@ -16,24 +16,26 @@ pub mod status;
 pub mod validate;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::StreamExt;
 use kube::ResourceExt;
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::ListParams;
 use kube::core::{DeserializeGuard, Resource};
 use kube::runtime::controller::Action;
 use kube::{Api, Error};
 use stowage_api::driver_deployment::{
     CSIDriverDeployment, CSIDriverDeploymentStatus, ConditionStatus,
 };
+use stowage_kubernetes::answer::{self, Answer};
 
 use crate::driver::{self, Facts};
 use apply::Applied;
-pub use context::{Context, Guarded};
+pub use context::{Context, Guarded, Operator};
+pub use event::COMPONENT as EVENT_COMPONENT;
 use fetch::Fetched;
 use problem::Problem;
-pub use run::{RunError, run};
+pub use run::run;
 use status::{Finding, Reason};
 use validate::{ManagementState, management_state, validate};
 
@@ -61,13 +63,14 @@ pub async fn reconcile(
         }
         Ok(Next::Retry) => Action::requeue(context.count_failure(&uid)),
         // Somebody else wrote at the same time, or our own write is still on its way to us.
-        Err(Error::Api(status)) if status.code == 409 => {
+        Err(error) if Answer::of(&error) == Answer::Conflict => {
             Action::requeue(context.count_failure(&uid))
         }
         Err(error) => {
             let pause = context.count_failure(&uid);
             let (name, namespace) = (instance.name_any(), instance.namespace());
-            tracing::warn!(name, namespace, %error, retry_in = ?pause, "An instance could not be synced.");
+            let error = answer::chain(&error);
+            tracing::warn!(name, namespace, error, retry_in = ?pause, "An instance could not be synced.");
             Action::requeue(pause)
         }
     };
@@ -110,7 +113,9 @@ async fn reconcile_readable(
         let problem = Problem::claimed(&driver.driver_name, rival);
         return report(instance, context, &fetched, vec![problem]).await;
     }
-    cleanup::ensure_finalizer(instance, context).await?;
+    if !cleanup::ensure_finalizer(instance, context).await? {
+        return Ok(Next::Rest);
+    }
     // build
     let facts = Facts {
         secrets: fetched.secrets_with(&driver, context),
@@ -136,12 +141,8 @@ async fn reconcile_unreadable(
     error: &str,
     context: &Context,
 ) -> Result<Next, Error> {
-    let (namespace, name) = (
-        instance.namespace().unwrap_or_default(),
-        instance.name_any(),
-    );
-    let resource = ApiResource::erase::<CSIDriverDeployment>(&());
-    let api = Api::<DynamicObject>::namespaced_with(context.client.clone(), &namespace, &resource);
+    let name = instance.name_any();
+    let api = context.stored_instances(instance.namespace());
     let Some(raw) = api.get_opt(&name).await? else {
         return Ok(Next::Rest);
     };
@@ -165,7 +166,7 @@ async fn leave_alone(instance: &CSIDriverDeployment, context: &Context) -> Resul
         state: Some("Unmanaged".to_owned()),
         ..before.clone()
     };
-    write(instance, context, &before, &after).await?;
+    status::write(instance, context, &after).await?;
     Ok(Next::Rest)
 }
 
@@ -183,8 +184,8 @@ async fn note(
         ..Applied::default()
     };
     let known = before.conditions.as_deref().unwrap_or_default();
-    event::tell(context, instance, &applied, known).await;
-    write(instance, context, &before, &after).await?;
+    event::tell(context, instance, &applied, known);
+    status::write(instance, context, &after).await?;
     Ok(applied.next())
 }
 
@@ -195,7 +196,8 @@ async fn complain_while_blind(context: &Context) {
         if let Some(problem) = Problem::missing_rights(&context.rights)
             && let Err(error) = note_on_all(context, &problem).await
         {
-            tracing::warn!(%error, "Instances could not be told which right is missing.");
+            let error = answer::chain(&error);
+            tracing::warn!(error, "Instances could not be told which right is missing.");
         }
         if changes.next().await.is_none() {
             std::future::pending::<()>().await;
@@ -243,14 +245,14 @@ async fn finish(
     // Somebody else wrote at the same time: that is no news, and the next attempt sees what they wrote.
     let conflicts = applied.problems.iter().any(|problem| problem.is_conflict);
     if conflicts && applied.problems.iter().all(|problem| problem.is_conflict) {
-        event::tell(context, instance, &applied, &[]).await;
+        event::tell(context, instance, &applied, &[]);
         return Ok(Next::Retry);
     }
     let driver = &instance.spec.driver_name;
     let observation = match apply::observe(instance, &applied, context).await {
-        Err(Error::Api(status)) if status.code == 403 => {
+        Err(error) if matches!(Answer::of(&error), Answer::Forbidden(_)) => {
             let mut problems = applied.problems;
-            problems.push(Problem::unseen(&status));
+            problems.push(Problem::unseen(&error));
             return note(instance, context, problems).await;
         }
         observed => observed?,
@@ -292,26 +294,12 @@ async fn finish(
         instance,
         &applied,
         before.conditions.as_deref().unwrap_or_default(),
-    )
-    .await;
-    write(instance, context, &before, &after).await?;
+    );
+    status::write(instance, context, &after).await?;
     context
         .metrics
         .observed(instance, &after, observation.node_counts());
     Ok(applied.next())
-}
-
-async fn write(
-    instance: &CSIDriverDeployment,
-    context: &Context,
-    before: &CSIDriverDeploymentStatus,
-    after: &CSIDriverDeploymentStatus,
-) -> Result<(), Error> {
-    let (namespace, name) = (
-        instance.namespace().unwrap_or_default(),
-        instance.name_any(),
-    );
-    status::write(&context.client, &namespace, &name, before, after).await
 }
 
 fn not_deployed() -> Finding {
@@ -324,26 +312,5 @@ fn not_deployed() -> Finding {
     }
 }
 
-/// How long to wait before attempt `failures + 1`: from a second to five minutes, never two instances in step.
-fn pause(failures: u32, jitter: f64) -> Duration {
-    const FIRST: f64 = 1.0;
-    const LONGEST: f64 = 300.0;
-    let seconds = FIRST * 2_f64.powi(failures.min(16).cast_signed());
-    Duration::from_secs_f64(seconds.min(LONGEST) * (0.9 + 0.2 * jitter))
-}
-
 /// The type that is watched: one instance that cannot be read must not stop the watch of all.
 pub(crate) type GuardedInstance = DeserializeGuard<CSIDriverDeployment>;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_from_a_second_to_five_minutes() {
-        assert_eq!(pause(0, 0.5), Duration::from_secs(1));
-        assert_eq!(pause(3, 0.5), Duration::from_secs(8));
-        assert_eq!(pause(30, 0.5), Duration::from_secs(300));
-        assert!(pause(0, 0.0) < pause(0, 1.0));
-    }
-}

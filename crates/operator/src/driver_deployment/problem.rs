@@ -1,7 +1,7 @@
 //! What keeps an instance from being as described, in words and reasons.
 
-use kube::core::Status;
 use stowage_api::driver_deployment::{CSIDriverDeployment, ConditionStatus};
+use stowage_kubernetes::answer::{self, Answer};
 
 use super::fetch::{Fetched, own_references};
 use super::status::{Finding, Reason, SYNC_SUCCESSFUL, title};
@@ -55,10 +55,10 @@ impl Problem {
     }
 
     /// The workloads may not be looked at.
-    pub(super) fn unseen(status: &Status) -> Self {
+    pub(super) fn unseen(error: &kube::Error) -> Self {
         let message = format!(
             "whether the driver can be used is not known: {}",
-            status.message
+            answer::chain(error)
         );
         Self::new(Reason::Forbidden, message)
     }
@@ -72,23 +72,20 @@ impl Problem {
         let reason = match error {
             ApplyError::Collision(_) => Reason::Collision,
             ApplyError::Immutable { .. } => Reason::ImmutableFields,
-            ApplyError::Api { .. } => match error.status().map(|status| status.code) {
-                Some(403) => Reason::Forbidden,
-                Some(400 | 422) => Reason::Rejected,
-                _ => Reason::ApiError,
+            ApplyError::Api { source, .. } => match Answer::of(source) {
+                Answer::Forbidden(_) | Answer::Terminating => Reason::Forbidden,
+                Answer::Refused(_) => Reason::Rejected,
+                Answer::Gone | Answer::NotServed | Answer::Conflict | Answer::Unavailable => {
+                    Reason::ApiError
+                }
             },
         };
         let message = match error {
-            ApplyError::Api { key, source } => {
-                let said = match source.as_ref() {
-                    kube::Error::Api(status) => status.message.clone(),
-                    other => other.to_string(),
-                };
-                format!(
-                    "error syncing {key} for CSIDriverDeployment {}: {said}",
-                    title(instance)
-                )
-            }
+            ApplyError::Api { key, source } => format!(
+                "error syncing {key} for CSIDriverDeployment {}: {}",
+                title(instance),
+                answer::chain(source.as_ref())
+            ),
             ApplyError::Collision(_) | ApplyError::Immutable { .. } => error.to_string(),
         };
         Self {

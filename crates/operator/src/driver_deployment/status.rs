@@ -5,13 +5,16 @@ mod tests;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
-use kube::{Api, Client, Resource};
-use serde_json::{Value, json};
+use kube::api::{DynamicObject, PatchParams};
+use kube::{Resource, ResourceExt};
+use serde_json::json;
 use stowage_api::driver_deployment::{
     CSIDriverDeployment, CSIDriverDeploymentStatus, Child, ConditionStatus, DriverCondition,
 };
+use stowage_kubernetes::answer;
+use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 
+use super::context::Context;
 use super::observe::{Trouble, Workload};
 use crate::apply::{FIELD_MANAGER, Key};
 
@@ -311,41 +314,29 @@ pub fn child(key: &Key, object: &DynamicObject) -> Child {
 }
 
 /// Writes the status, unless it is already there. Called twice: the second time sends nothing.
-pub async fn write(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    before: &CSIDriverDeploymentStatus,
+pub(super) async fn write(
+    instance: &CSIDriverDeployment,
+    context: &Context,
     after: &CSIDriverDeploymentStatus,
 ) -> Result<(), kube::Error> {
-    if before == after {
+    if instance.status.as_ref() == Some(after) {
         return Ok(());
     }
-    let resource = ApiResource::erase::<CSIDriverDeployment>(&());
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
-    let patch = Patch::Merge(json!({"status": with_nulls(before, after)}));
+    let (name, uid) = (instance.name_any(), instance.uid().unwrap_or_default());
+    let patch = ObjectPatch::of(&uid).set(["status"], json!(after));
     let parameters = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
+        ..PARAMS
     };
-    match api.patch_status(name, &parameters, &patch).await {
-        Ok(_) => Ok(()),
+    let api = context.stored_instances(instance.namespace());
+    let written = api
+        .patch_status(&name, &parameters, &patch.into_patch())
+        .await;
+    match written {
         // The instance is gone: nobody is left to be told.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(error),
+        Err(error) if answer::is_gone(&error) => Ok(()),
+        written => written.map(|_| ()),
     }
-}
-
-/// The new status as a merge patch, which removes a field only where it says null.
-fn with_nulls(before: &CSIDriverDeploymentStatus, after: &CSIDriverDeploymentStatus) -> Value {
-    let mut patch = serde_json::to_value(after).unwrap_or_default();
-    let before = serde_json::to_value(before).unwrap_or_default();
-    for key in before.as_object().into_iter().flatten().map(|(key, _)| key) {
-        if patch.get(key).is_none() {
-            patch[key] = Value::Null;
-        }
-    }
-    patch
 }
 
 /// Owner and name of an instance, for messages.
