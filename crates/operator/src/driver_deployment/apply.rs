@@ -10,10 +10,10 @@ use super::context::Context;
 use super::observe::{self, Workload};
 use super::problem::Problem;
 use super::status::{Observation, child};
-use crate::apply::{ApplyError, Change, Key, Objects, Recorded};
 use crate::cluster::usage;
 use crate::driver::valid::UpdatePolicy;
 use crate::driver::{Kind, Object, ValidDriver};
+use crate::writer::{Change, Key, Objects, Recorded, WriteError};
 
 /// What a sync did.
 #[derive(Default)]
@@ -70,8 +70,8 @@ pub(super) async fn apply(
     };
     for object in wanted.iter().filter(|it| is_rehearsed(it.kind)) {
         let there = applied.objects.get(&Key::of_wanted(object));
-        if let Err(error) = context.applier.rehearse(object, there).await {
-            applied.problems.push(Problem::of_apply(&error, instance));
+        if let Err(error) = context.writer.rehearse(object, there).await {
+            applied.problems.push(Problem::of_write(&error, instance));
         }
     }
     if !applied.problems.is_empty() {
@@ -102,7 +102,7 @@ pub(super) async fn apply(
                 applied.objects.insert(key, stored);
             }
             Err(Failure::Apply(error)) => {
-                applied.problems.push(Problem::of_apply(&error, instance));
+                applied.problems.push(Problem::of_write(&error, instance));
             }
             Err(Failure::Immutable(error, remedy)) => {
                 applied.problems.push(Problem::immutable(&error, &remedy));
@@ -119,8 +119,8 @@ fn is_rehearsed(kind: Kind) -> bool {
 }
 
 enum Failure {
-    Apply(ApplyError),
-    Immutable(ApplyError, String),
+    Apply(WriteError),
+    Immutable(WriteError, String),
 }
 
 async fn write(
@@ -130,13 +130,13 @@ async fn write(
     recorded: &Recorded,
     context: &Context,
 ) -> Result<(DynamicObject, Change), Failure> {
-    let written = context.applier.apply(wanted, live, recorded).await;
+    let written = context.writer.write(wanted, live, recorded).await;
     let error = match (written, live) {
-        (Err(error @ ApplyError::Immutable { .. }), Some(live)) => {
+        (Err(error @ WriteError::Immutable { .. }), Some(live)) => {
             match may_recreate(driver, wanted, context).await {
                 Ok(()) => {
                     return context
-                        .applier
+                        .writer
                         .recreate(wanted, live)
                         .await
                         .map_err(Failure::Apply);
@@ -205,13 +205,13 @@ async fn prune(
         if object.metadata.deletion_timestamp.is_some() {
             continue;
         }
-        match context.applier.delete(&key, object).await {
+        match context.writer.delete(&key, object).await {
             Ok(()) => {
                 tracing::info!(object = %key, instance = super::status::title(instance), "An object was deleted.");
                 applied.objects.remove(&key);
                 applied.removed.push(key);
             }
-            Err(error) => applied.problems.push(Problem::of_apply(&error, instance)),
+            Err(error) => applied.problems.push(Problem::of_write(&error, instance)),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::problem::{self, Problem};
 use super::validate::{ManagementState, owner};
 use super::{Next, status};
-use crate::apply::{Key, Objects, Recorded};
+use crate::writer::{Key, Objects, Recorded};
 
 /// Adds the finalizer. Before anything is made: cluster-scoped objects would otherwise stay for ever. False: the
 /// instance is gone or being deleted, and nothing may be made for it.
@@ -80,8 +80,8 @@ async fn remove_all(instance: &CSIDriverDeployment, context: &Context) -> Vec<Pr
     let mut problems = Vec::new();
     // Pods first: they should not lose their rights while they still work.
     for (key, object) in objects.iter().rev() {
-        if let Err(error) = context.applier.delete(key, object).await {
-            problems.push(Problem::of_apply(&error, instance));
+        if let Err(error) = context.writer.delete(key, object).await {
+            problems.push(Problem::of_write(&error, instance));
         }
     }
     if !problems.is_empty() {
@@ -96,8 +96,8 @@ async fn remove_all(instance: &CSIDriverDeployment, context: &Context) -> Vec<Pr
 
 /// What carries the instance's uid, and what its status lists and somebody took our labels from.
 async fn everything(instance: &CSIDriverDeployment, context: &Context) -> Result<Objects, Problem> {
-    let failed = |error| Problem::of_apply(&error, instance);
-    let owned = context.applier.owned(&owner(instance)).await;
+    let failed = |error| Problem::of_write(&error, instance);
+    let owned = context.writer.owned(&owner(instance)).await;
     let mut objects = owned.map_err(failed)?;
     let children = instance
         .status
@@ -110,7 +110,7 @@ async fn everything(instance: &CSIDriverDeployment, context: &Context) -> Result
         .filter_map(Key::of_child)
         .filter(|key| !objects.contains_key(key));
     let unlabelled: Vec<_> = unlabelled.collect();
-    let mut listed = context.applier.read(unlabelled).await.map_err(failed)?;
+    let mut listed = context.writer.read(unlabelled).await.map_err(failed)?;
     listed.retain(|_, object| recorded.contains(object.metadata.uid.as_deref()));
     objects.append(&mut listed);
     Ok(objects)

@@ -14,11 +14,11 @@ use tokio::sync::watch;
 
 use super::GuardedInstance;
 use super::apply::Applied;
-use crate::apply::{Applier, Key};
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
 use crate::metrics::OperatorMetrics;
 use crate::rights::Rights;
+use crate::writer::{Key, Writer};
 
 /// The pauses of instances whose problems time may heal.
 const PAUSES: Backoff = Backoff {
@@ -47,7 +47,7 @@ pub struct Operator {
 /// What every reconcile needs.
 pub struct Context {
     pub(super) client: Client,
-    pub(super) applier: Applier,
+    pub(super) writer: Writer,
     pub(super) cluster: Cluster,
     pub(super) config: watch::Receiver<OperatorConfig>,
     /// All instances, for what they claim.
@@ -67,13 +67,13 @@ impl Context {
     /// Puts it together.
     pub fn new(
         operator: Operator,
-        applier: Applier,
+        writer: Writer,
         cluster: Cluster,
         instances: Store<Guarded>,
     ) -> Self {
         Self {
             client: operator.client,
-            applier,
+            writer,
             cluster,
             config: operator.config,
             instances,

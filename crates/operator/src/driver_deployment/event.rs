@@ -6,7 +6,7 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, DriverCondition};
 use super::apply::Applied;
 use super::context::Context;
 use super::status::SYNC_SUCCESSFUL;
-use crate::apply::{Change, Key};
+use crate::writer::{Change, Key};
 
 /// Who publishes events.
 pub const COMPONENT: &str = "csi-operator";

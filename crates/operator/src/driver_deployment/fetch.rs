@@ -7,11 +7,11 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER};
 use super::context::Context;
 use super::problem::Problem;
 use super::validate::{needs_own_ports, owner};
-use crate::apply::{Key, Objects, Recorded, is_ours};
 use crate::config::OperatorConfig;
 use crate::driver::secret::{self, References};
 use crate::driver::valid::Ports;
 use crate::driver::{SecretNames, ValidDriver};
+use crate::writer::{Key, Objects, Recorded, is_ours};
 
 /// What was fetched.
 pub(super) struct Fetched {
@@ -80,10 +80,10 @@ async fn objects(instance: &CSIDriverDeployment, context: &Context) -> Result<Ob
     if !instance.finalizers().iter().any(|it| it == FINALIZER) {
         return Ok(Objects::new());
     }
-    let failed = |error| Problem::of_apply(&error, instance);
+    let failed = |error| Problem::of_write(&error, instance);
     let owner = owner(instance);
     let Some(mut keys) = context.known.lock().get(&owner.uid).cloned() else {
-        return context.applier.owned(&owner).await.map_err(failed);
+        return context.writer.owned(&owner).await.map_err(failed);
     };
     let children = instance
         .status
@@ -91,7 +91,7 @@ async fn objects(instance: &CSIDriverDeployment, context: &Context) -> Result<Ob
         .and_then(|status| status.children.as_deref());
     let children = children.unwrap_or_default();
     keys.extend(children.iter().filter_map(Key::of_child));
-    let mut objects = context.applier.read(keys).await.map_err(failed)?;
+    let mut objects = context.writer.read(keys).await.map_err(failed)?;
     let recorded = Recorded::of(children);
     objects.retain(|key, object| is_ours(key.kind, object, &owner, &recorded));
     Ok(objects)

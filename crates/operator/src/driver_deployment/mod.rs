@@ -120,7 +120,7 @@ async fn reconcile_readable(
     let facts = Facts {
         secrets: fetched.secrets_with(&driver, context),
         has_snapshots: fetched.has_snapshots,
-        has_security_constraints: context.applier.has_security_constraints(),
+        has_security_constraints: context.writer.has_security_constraints(),
     };
     let objects = driver::build(&driver, &facts);
     // apply

@@ -6,10 +6,10 @@ use stowage_kubernetes::answer::{self, Answer};
 use super::fetch::{Fetched, own_references};
 use super::status::{Finding, Reason, SYNC_SUCCESSFUL, title};
 use super::validate::FieldError;
-use crate::apply::ApplyError;
 use crate::driver::ValidDriver;
 use crate::driver::valid::{CsiDriver, SecretAccess};
 use crate::rights::Rights;
+use crate::writer::WriteError;
 
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,15 +64,15 @@ impl Problem {
     }
 
     /// A field that cannot change in place, and what to do.
-    pub(super) fn immutable(error: &ApplyError, remedy: &str) -> Self {
+    pub(super) fn immutable(error: &WriteError, remedy: &str) -> Self {
         Self::new(Reason::ImmutableFields, format!("{error}. {remedy}"))
     }
 
-    pub(super) fn of_apply(error: &ApplyError, instance: &CSIDriverDeployment) -> Self {
+    pub(super) fn of_write(error: &WriteError, instance: &CSIDriverDeployment) -> Self {
         let reason = match error {
-            ApplyError::Collision(_) => Reason::Collision,
-            ApplyError::Immutable { .. } => Reason::ImmutableFields,
-            ApplyError::Api { source, .. } => match Answer::of(source) {
+            WriteError::Collision(_) => Reason::Collision,
+            WriteError::Immutable { .. } => Reason::ImmutableFields,
+            WriteError::Api { source, .. } => match Answer::of(source) {
                 Answer::Forbidden(_) | Answer::Terminating => Reason::Forbidden,
                 Answer::Refused(_) => Reason::Rejected,
                 Answer::Gone | Answer::NotServed | Answer::Conflict | Answer::Unavailable => {
@@ -81,12 +81,12 @@ impl Problem {
             },
         };
         let message = match error {
-            ApplyError::Api { key, source } => format!(
+            WriteError::Api { key, source } => format!(
                 "error syncing {key} for CSIDriverDeployment {}: {}",
                 title(instance),
                 answer::chain(source.as_ref())
             ),
-            ApplyError::Collision(_) | ApplyError::Immutable { .. } => error.to_string(),
+            WriteError::Collision(_) | WriteError::Immutable { .. } => error.to_string(),
         };
         Self {
             is_conflict: error.is_conflict(),
@@ -163,7 +163,7 @@ pub(super) fn sync_finding(problems: &[Problem], warnings: &[Problem]) -> Findin
 }
 
 /// An object that was deleted and is still there.
-pub(super) fn lingering(key: &crate::apply::Key) -> Problem {
+pub(super) fn lingering(key: &crate::writer::Key) -> Problem {
     let message =
         format!("{key} is being deleted, and something holds it: see its metadata.finalizers");
     Problem::new(Reason::ApiError, message)

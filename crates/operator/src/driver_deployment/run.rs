@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::{Context, Guarded, Operator};
 use super::{complain_while_blind, reconcile};
-use crate::apply::Applier;
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
 use crate::driver::{BudgetVersion, Kind};
+use crate::writer::Writer;
 
 /// Changes that come together are handled together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -37,14 +37,14 @@ pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), 
         operator.rights.clone(),
         operator.events.clone(),
     );
-    let applier = Applier::connect(client.clone()).await?;
-    let budget = applier.budget_version();
+    let writer = Writer::connect(client.clone()).await?;
+    let budget = writer.budget_version();
     let cluster = Cluster::default();
     let watching = cluster.watch(client.clone(), &rights);
     let work = async {
         let controller = controller(&client, budget, &cluster, &operator.config)
             .reconcile_all_on(rights.changes());
-        let context = Context::new(operator, applier, cluster.clone(), controller.store());
+        let context = Context::new(operator, writer, cluster.clone(), controller.store());
         let context = Arc::new(context);
         tokio::select! {
             () = cluster.until_read() => {}

@@ -16,7 +16,7 @@ use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 
 use super::context::Context;
 use super::observe::{Trouble, Workload};
-use crate::apply::{FIELD_MANAGER, Key};
+use crate::writer::{FIELD_MANAGER, Key};
 
 /// Types of conditions.
 pub const AVAILABLE: &str = "Available";

@@ -15,13 +15,13 @@ use kube::{Api, Client, Config, ResourceExt};
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::CSIDriverDeployment;
 use stowage_kubernetes::events::Events;
-use stowage_operator::apply::Applier;
 use stowage_operator::cluster::Cluster;
 use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::{BudgetVersion, Kind};
 use stowage_operator::driver_deployment::{Context, EVENT_COMPONENT, Guarded, Operator, reconcile};
 use stowage_operator::metrics::OperatorMetrics;
 use stowage_operator::rights::Rights;
+use stowage_operator::writer::Writer;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -91,7 +91,7 @@ pub(crate) struct Rig {
     pub(crate) config: watch::Sender<OperatorConfig>,
     published: Events,
     context: Arc<Context>,
-    writer: reflector::store::Writer<Guarded>,
+    store: reflector::store::Writer<Guarded>,
     _watching: tokio::task::JoinHandle<()>,
 }
 
@@ -122,9 +122,9 @@ impl Rig {
         let read = tokio::time::timeout(Duration::from_secs(30), cluster.until_read());
         read.await
             .expect("the operator's account may not watch everything");
-        let (reader, writer) = reflector::store();
+        let (reader, store) = reflector::store();
         let (config, configured) = watch::channel(OperatorConfig::default());
-        let applier = Applier::connect(client.clone()).await.unwrap();
+        let writer = Writer::connect(client.clone()).await.unwrap();
         let registry = stowage_service::Metrics::new();
         let metrics = OperatorMetrics::register(&registry);
         let events = Events::new(client.clone(), EVENT_COMPONENT, &registry);
@@ -135,7 +135,7 @@ impl Rig {
             events: events.clone(),
             rights: Rights::default(),
         };
-        let context = Context::new(operator, applier, cluster, reader);
+        let context = Context::new(operator, writer, cluster, reader);
         Self {
             client: administrator,
             namespace,
@@ -143,7 +143,7 @@ impl Rig {
             config,
             published: events,
             context: Arc::new(context),
-            writer,
+            store,
             _watching: watching,
         }
     }
@@ -200,16 +200,16 @@ impl Rig {
         let calm = client_of(server(), &Faults::default()).await;
         let api = Api::<Guarded>::namespaced(calm, &self.namespace);
         let all = api.list(&ListParams::default()).await.unwrap();
-        self.writer.apply_watcher_event(&watcher::Event::Init);
+        self.store.apply_watcher_event(&watcher::Event::Init);
         let mut found = None;
         for instance in all {
             if instance.name_any() == name {
                 found = Some(instance.clone());
             }
-            self.writer
+            self.store
                 .apply_watcher_event(&watcher::Event::InitApply(instance));
         }
-        self.writer.apply_watcher_event(&watcher::Event::InitDone);
+        self.store.apply_watcher_event(&watcher::Event::InitDone);
         found
     }
 

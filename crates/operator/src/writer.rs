@@ -47,7 +47,7 @@ pub enum Change {
 
 /// Why an object is not as it is wanted.
 #[derive(Debug, thiserror::Error)]
-pub enum ApplyError {
+pub enum WriteError {
     /// An object of this name is there and is not ours.
     #[error(
         "{0} exists and does not belong to this CSIDriverDeployment: delete it or rename it, it is not touched"
@@ -71,7 +71,7 @@ pub enum ApplyError {
     },
 }
 
-impl ApplyError {
+impl WriteError {
     fn api(key: &Key) -> impl FnOnce(kube::Error) -> Self {
         let key = key.clone();
         move |source| Self::Api {
@@ -90,14 +90,14 @@ impl ApplyError {
 }
 
 /// Writes children, and remembers what the server made of them.
-pub struct Applier {
+pub struct Writer {
     client: Client,
     budget: BudgetVersion,
     has_security_constraints: bool,
     memory: Mutex<HashMap<Key, Fingerprint>>,
 }
 
-impl Applier {
+impl Writer {
     /// Asks the server which versions it has.
     pub async fn connect(client: Client) -> Result<Self, ServerError> {
         let server = Server::discover(&client).await?;
@@ -116,7 +116,7 @@ impl Applier {
 
     /// Everything whose labels say that it is the instance's. Looks through all objects of every kind: for when it is
     /// not known what there is.
-    pub async fn owned(&self, owner: &Owner) -> Result<Objects, ApplyError> {
+    pub async fn owned(&self, owner: &Owner) -> Result<Objects, WriteError> {
         let Owner {
             namespace, name, ..
         } = owner;
@@ -137,7 +137,7 @@ impl Applier {
                     {
                         Ok((kind, Vec::new()))
                     }
-                    Err(error) => Err(ApplyError::api(&Key::all_of(kind))(error)),
+                    Err(error) => Err(WriteError::api(&Key::all_of(kind))(error)),
                 }
             }
         });
@@ -154,10 +154,10 @@ impl Applier {
     }
 
     /// Those of these objects that are there.
-    pub async fn read(&self, keys: impl IntoIterator<Item = Key>) -> Result<Objects, ApplyError> {
+    pub async fn read(&self, keys: impl IntoIterator<Item = Key>) -> Result<Objects, WriteError> {
         let found = keys.into_iter().map(|key| async {
             let object = self.get(&key).await?;
-            Ok::<_, ApplyError>(object.map(|object| (key, object)))
+            Ok::<_, WriteError>(object.map(|object| (key, object)))
         });
         let found = future::try_join_all(found).await?;
         Ok(found.into_iter().flatten().collect())
@@ -170,7 +170,7 @@ impl Applier {
         &self,
         wanted: &Object,
         live: Option<&DynamicObject>,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<(), WriteError> {
         let key = Key::of_wanted(wanted);
         let known = self.memory.lock().get(&key).copied();
         if live.is_some() && known.is_some_and(|known| known.is_for(wanted)) {
@@ -191,18 +191,18 @@ impl Applier {
         match answer {
             // Whose it is, is found out when it is written.
             Err(error) if Answer::of(&error) == Answer::Conflict => Ok(()),
-            Err(error) => Err(ApplyError::api(&key)(error)),
+            Err(error) => Err(WriteError::api(&key)(error)),
             Ok(_) => Ok(()),
         }
     }
 
     /// Makes the object as it is wanted. Called twice: the second time sends nothing.
-    pub async fn apply(
+    pub async fn write(
         &self,
         wanted: &Object,
         live: Option<&DynamicObject>,
         recorded: &Recorded,
-    ) -> Result<(DynamicObject, Change), ApplyError> {
+    ) -> Result<(DynamicObject, Change), WriteError> {
         let key = Key::of_wanted(wanted);
         let Some(live) = live else {
             return self.create(&key, wanted, recorded).await;
@@ -215,7 +215,7 @@ impl Applier {
         key: &Key,
         wanted: &Object,
         recorded: &Recorded,
-    ) -> Result<(DynamicObject, Change), ApplyError> {
+    ) -> Result<(DynamicObject, Change), WriteError> {
         let api = self.api(key);
         match api.create(&post(), &self.document(wanted, None)).await {
             Ok(stored) => {
@@ -224,15 +224,15 @@ impl Applier {
             }
             Err(error) if Answer::of(&error) == Answer::Conflict => {
                 let Some(there) = self.get(key).await? else {
-                    return Err(ApplyError::api(key)(error));
+                    return Err(WriteError::api(key)(error));
                 };
                 if !is_ours(key.kind, &there, &Owner::of_wanted(wanted), recorded) {
-                    return Err(ApplyError::Collision(key.clone()));
+                    return Err(WriteError::Collision(key.clone()));
                 }
                 // We died after making it, or somebody took our labels away.
                 self.update(key, wanted, &there).await
             }
-            Err(error) => Err(ApplyError::api(key)(error)),
+            Err(error) => Err(WriteError::api(key)(error)),
         }
     }
 
@@ -241,7 +241,7 @@ impl Applier {
         key: &Key,
         wanted: &Object,
         live: &DynamicObject,
-    ) -> Result<(DynamicObject, Change), ApplyError> {
+    ) -> Result<(DynamicObject, Change), WriteError> {
         let now = Fingerprint::of(wanted, live);
         let known = self.memory.lock().get(key).copied();
         if known == Some(now) {
@@ -278,7 +278,7 @@ impl Applier {
     }
 
     /// Deletes an object that carries our labels. Called twice: what is gone stays gone.
-    pub async fn delete(&self, key: &Key, live: &DynamicObject) -> Result<(), ApplyError> {
+    pub async fn delete(&self, key: &Key, live: &DynamicObject) -> Result<(), WriteError> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: live.uid(),
@@ -292,13 +292,13 @@ impl Applier {
             Ok(_) => Ok(()),
             // Gone, or already another object of the same name.
             Err(error) if is_gone_or_replaced(&error) => Ok(()),
-            Err(error) => Err(ApplyError::api(key)(error)),
+            Err(error) => Err(WriteError::api(key)(error)),
         }
     }
 
-    async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, ApplyError> {
+    async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, WriteError> {
         let found = self.api(key).get_opt(&key.name).await;
-        found.map_err(ApplyError::api(key))
+        found.map_err(WriteError::api(key))
     }
 
     /// Whether the server is OpenShift's, where privileged pods need a right of their own.

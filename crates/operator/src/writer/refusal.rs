@@ -4,7 +4,7 @@ use kube::api::{DynamicObject, ObjectMeta, PostParams};
 use serde_json::Value;
 use stowage_kubernetes::answer::Answer;
 
-use super::{Applier, ApplyError, Change, Key, body, post};
+use super::{Change, Key, WriteError, Writer, body, post};
 use crate::driver::{Kind, Object};
 
 /// One field that would change.
@@ -21,7 +21,7 @@ pub struct Difference {
 /// The name under which an object is tried out, without ever being made.
 const REHEARSAL: &str = "stowage-rehearsal";
 
-impl Applier {
+impl Writer {
     /// Learns from a dry-run why a change was refused.
     pub(super) async fn explain(
         &self,
@@ -29,10 +29,10 @@ impl Applier {
         wanted: &Object,
         live: &DynamicObject,
         refusal: kube::Error,
-    ) -> ApplyError {
+    ) -> WriteError {
         let is_refused = matches!(Answer::of(&refusal), Answer::Refused(_));
         if !is_refused || !can_be_recreated(key.kind) {
-            return ApplyError::api(key)(refusal);
+            return WriteError::api(key)(refusal);
         }
         let mut rehearsal = self.document(wanted, None);
         rehearsal.metadata.name = Some(REHEARSAL.to_owned());
@@ -42,7 +42,7 @@ impl Applier {
         };
         // Taken under another name: the values are right, the server only does not let them change.
         let Ok(answer) = self.api(key).create(&dry_run, &rehearsal).await else {
-            return ApplyError::api(key)(refusal);
+            return WriteError::api(key)(refusal);
         };
         let mut differences = Vec::new();
         let (from, to) = (body(key.kind, live), body(key.kind, &answer));
@@ -52,7 +52,7 @@ impl Applier {
             &Value::Object(to),
             &mut differences,
         );
-        ApplyError::Immutable {
+        WriteError::Immutable {
             key: key.clone(),
             differences,
         }
@@ -63,7 +63,7 @@ impl Applier {
         &self,
         wanted: &Object,
         live: &DynamicObject,
-    ) -> Result<(DynamicObject, Change), ApplyError> {
+    ) -> Result<(DynamicObject, Change), WriteError> {
         let key = Key::of_wanted(wanted);
         self.delete(&key, live).await?;
         // Labels and annotations of others come along; what the server wrote does not.
@@ -76,7 +76,7 @@ impl Applier {
             ..ObjectMeta::default()
         };
         let stored = self.api(&key).create(&post(), &document).await;
-        let stored = stored.map_err(ApplyError::api(&key))?;
+        let stored = stored.map_err(WriteError::api(&key))?;
         self.remember(&key, wanted, &stored);
         Ok((stored, Change::Recreated))
     }
