@@ -1,25 +1,26 @@
 //! The finalizer: what was made for an instance goes with it.
 
-use kube::core::Resource;
-use kube::{Error, ResourceExt};
-use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentStatus, FINALIZER};
+use kube::{Resource, ResourceExt};
+use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER};
 use stowage_kubernetes::finalizer::{self, Seen};
 
 use super::context::Context;
-use super::problem::{self, Problem};
-use super::validate::{ManagementState, owner};
-use super::{Next, status};
+use super::fetch::children;
+use super::outcome::Outcome;
+use super::problem::{self, Problem, title};
+use super::validate::{ManagementState, management_state, owner};
 use crate::writer::{Key, Objects, Recorded};
 
-/// Adds the finalizer. Before anything is made: cluster-scoped objects would otherwise stay for ever. False: the
-/// instance is gone or being deleted, and nothing may be made for it.
+/// Adds the finalizer. Before anything is made: cluster-scoped objects would otherwise stay. Nothing may be made for an
+/// instance that went meanwhile. Called twice: it is there once.
 pub(super) async fn ensure_finalizer(
     instance: &CSIDriverDeployment,
     context: &Context,
-) -> Result<bool, Error> {
+) -> Result<(), Outcome> {
     let api = context.stored_instances(instance.namespace());
     let (name, uid) = (instance.name_any(), instance.uid().unwrap_or_default());
-    finalizer::add(&api, seen(instance, &name, &uid), FINALIZER).await
+    let is_there = finalizer::add(&api, seen(instance, &name, &uid), FINALIZER).await?;
+    is_there.then_some(()).ok_or(Outcome::Released)
 }
 
 fn seen<'a>(instance: &'a CSIDriverDeployment, name: &'a str, uid: &'a str) -> Seen<'a> {
@@ -31,44 +32,30 @@ fn seen<'a>(instance: &'a CSIDriverDeployment, name: &'a str, uid: &'a str) -> S
 }
 
 /// Removes everything that belongs to the instance, then lets it go. Called twice: what is gone stays gone.
-pub(super) async fn cleanup(
-    instance: &CSIDriverDeployment,
-    state: ManagementState,
-    context: &Context,
-) -> Result<Next, Error> {
-    let uid = instance.uid().unwrap_or_default();
-    let ours = instance.finalizers().iter().any(|it| it == FINALIZER);
-    if !ours {
-        context.forget(&uid);
-        context.metrics.forget(&uid);
-        return Ok(Next::Rest);
+pub(super) async fn cleanup(instance: &CSIDriverDeployment, context: &Context) -> Outcome {
+    if !instance.finalizers().iter().any(|it| it == FINALIZER) {
+        return Outcome::Released;
     }
-    match state {
+    match management_state(&instance.spec) {
         ManagementState::Unmanaged => {
-            let note = "The instance is unmanaged: its objects stay, and nobody looks after them any more.";
-            context
-                .events
-                .normal(instance.object_ref(&()), "ObjectsKept", note);
+            let message = "The instance is unmanaged: its objects stay, and nobody looks after them any more.";
+            let object = instance.object_ref(&());
+            context.events.normal(object, "ObjectsKept", message);
         }
         ManagementState::Managed => {
             let problems = remove_all(instance, context).await;
             if !problems.is_empty() {
-                return tell(instance, context, &problems).await;
+                return Outcome::Held(problems);
             }
         }
     }
-    let (api, name) = (
-        context.stored_instances(instance.namespace()),
-        instance.name_any(),
-    );
-    finalizer::remove(&api, seen(instance, &name, &uid), FINALIZER).await?;
-    tracing::info!(
-        instance = status::title(instance),
-        "An instance was let go."
-    );
-    context.forget(&uid);
-    context.metrics.forget(&uid);
-    Ok(Next::Rest)
+    let api = context.stored_instances(instance.namespace());
+    let (name, uid) = (instance.name_any(), instance.uid().unwrap_or_default());
+    if let Err(error) = finalizer::remove(&api, seen(instance, &name, &uid), FINALIZER).await {
+        return Outcome::Failed(error);
+    }
+    tracing::info!(instance = title(instance), "An instance was let go.");
+    Outcome::Released
 }
 
 /// Deletes everything; what is left, and why.
@@ -99,11 +86,7 @@ async fn everything(instance: &CSIDriverDeployment, context: &Context) -> Result
     let failed = |error| Problem::of_write(&error, instance);
     let owned = context.writer.owned(&owner(instance)).await;
     let mut objects = owned.map_err(failed)?;
-    let children = instance
-        .status
-        .as_ref()
-        .and_then(|status| status.children.as_deref());
-    let children = children.unwrap_or_default();
+    let children = children(instance);
     let recorded = Recorded::of(children);
     let unlabelled = children
         .iter()
@@ -114,21 +97,4 @@ async fn everything(instance: &CSIDriverDeployment, context: &Context) -> Result
     listed.retain(|_, object| recorded.contains(object.metadata.uid.as_deref()));
     objects.append(&mut listed);
     Ok(objects)
-}
-
-/// Says what keeps the instance from going.
-async fn tell(
-    instance: &CSIDriverDeployment,
-    context: &Context,
-    problems: &[Problem],
-) -> Result<Next, Error> {
-    let before = instance.status.clone().unwrap_or_default();
-    let finding = problem::sync_finding(problems, &[]);
-    let generation = instance.meta().generation;
-    let after = CSIDriverDeploymentStatus {
-        state: Some("Removed".to_owned()),
-        ..status::with_finding(&before, finding, generation)
-    };
-    status::write(instance, context, &after).await?;
-    Ok(Next::Retry)
 }

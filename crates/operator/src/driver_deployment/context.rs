@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject};
+use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -12,7 +13,6 @@ use stowage_kubernetes::backoff::Backoff;
 use stowage_kubernetes::events::Events;
 use tokio::sync::watch;
 
-use super::GuardedInstance;
 use super::apply::Applied;
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
@@ -26,8 +26,8 @@ const PAUSES: Backoff = Backoff {
     longest: Duration::from_secs(300),
 };
 
-/// An instance that may not be readable.
-pub type Guarded = GuardedInstance;
+/// An instance that may not be readable: one of them must not stop the watch of all.
+pub type Guarded = DeserializeGuard<CSIDriverDeployment>;
 
 /// What a process gives the operator to work with.
 #[derive(Clone)]

@@ -1,67 +1,67 @@
 //! Events: what changed and why, for people who look at an instance.
 
 use kube::Resource;
-use stowage_api::driver_deployment::{CSIDriverDeployment, DriverCondition};
+use stowage_api::driver_deployment::CSIDriverDeployment;
 
 use super::apply::Applied;
+use super::condition::SYNC_SUCCESSFUL;
 use super::context::Context;
-use super::status::SYNC_SUCCESSFUL;
+use super::outcome::Outcome;
 use crate::writer::{Change, Key};
 
 /// Who publishes events.
 pub const COMPONENT: &str = "csi-operator";
 
-/// Tells what a sync changed, and which problems are new.
-pub(super) fn tell(
-    context: &Context,
-    instance: &CSIDriverDeployment,
-    applied: &Applied,
-    before: &[DriverCondition],
-) {
-    let normal = |reason, message: String| {
-        context
-            .events
-            .normal(instance.object_ref(&()), reason, message);
-    };
-    for (change, reason, verb) in [
-        (Change::Created, "ObjectsCreated", "Created"),
-        (Change::Updated, "ObjectsUpdated", "Updated"),
-        (
-            Change::Reverted,
-            "DriftReverted",
-            "Somebody had changed, and it is as described again:",
-        ),
-        (
-            Change::Recreated,
-            "ObjectsRecreated",
-            "Deleted and made again, because a field cannot change in place:",
-        ),
-    ] {
-        let keys = applied
-            .changes
-            .iter()
-            .filter(|(_, it)| *it == change)
-            .map(|(key, _)| key);
-        if let Some(list) = list(keys) {
-            normal(reason, format!("{verb} {list}"));
+/// Publishes what a reconcile changed, and which problems are new.
+pub(super) fn publish(instance: &CSIDriverDeployment, outcome: &Outcome, context: &Context) {
+    let object = || instance.object_ref(&());
+    if let Outcome::Synced(synced) = outcome {
+        for (reason, message) in changes(&synced.applied) {
+            context.events.normal(object(), reason, message);
         }
     }
-    if let Some(list) = list(applied.removed.iter()) {
-        let note = format!("Deleted, because the instance no longer asks for it: {list}");
-        normal("ObjectsDeleted", note);
-    }
-    let known = before.iter().find(|it| it.type_ == SYNC_SUCCESSFUL);
-    let known = known
-        .and_then(|it| it.message.as_deref())
-        .unwrap_or_default();
-    for problem in applied.problems.iter().filter(|it| !it.is_conflict) {
-        if !known.contains(&problem.message) {
-            let object = instance.object_ref(&());
+    let status = instance.status.as_ref();
+    let mut conditions = status.iter().flat_map(|it| &it.conditions).flatten();
+    let known = conditions.find(|it| it.type_ == SYNC_SUCCESSFUL);
+    let known = known.and_then(|it| it.message.as_deref());
+    for problem in outcome.problems().iter().filter(|it| !it.is_conflict) {
+        if !known.is_some_and(|known| known.contains(&problem.message)) {
             context
                 .events
-                .warning(object, "SyncError", &problem.message);
+                .warning(object(), "SyncError", &problem.message);
         }
     }
+}
+
+/// Reasons and texts of what was changed.
+fn changes(applied: &Applied) -> Vec<(&'static str, String)> {
+    let keys_of = |change: Change| {
+        let keys = applied.changes.iter().filter(move |(_, it)| *it == change);
+        list(keys.map(|(key, _)| key))
+    };
+    let changes = [
+        ("ObjectsCreated", "Created", keys_of(Change::Created)),
+        ("ObjectsUpdated", "Updated", keys_of(Change::Updated)),
+        (
+            "DriftReverted",
+            "Somebody had changed, and it is as described again:",
+            keys_of(Change::Reverted),
+        ),
+        (
+            "ObjectsRecreated",
+            "Deleted and made again, because a field cannot change in place:",
+            keys_of(Change::Recreated),
+        ),
+        (
+            "ObjectsDeleted",
+            "Deleted, because the instance no longer asks for it:",
+            list(applied.removed.iter()),
+        ),
+    ];
+    let told = changes
+        .into_iter()
+        .filter_map(|(reason, verb, list)| Some((reason, format!("{verb} {}", list?))));
+    told.collect()
 }
 
 fn list<'a>(keys: impl Iterator<Item = &'a Key>) -> Option<String> {

@@ -1,10 +1,11 @@
 //! What keeps an instance from being as described, in words and reasons.
 
+use kube::ResourceExt;
 use stowage_api::driver_deployment::{CSIDriverDeployment, ConditionStatus};
 use stowage_kubernetes::answer::{self, Answer};
 
+use super::condition::{Finding, Reason, SYNC_SUCCESSFUL};
 use super::fetch::{Fetched, own_references};
-use super::status::{Finding, Reason, SYNC_SUCCESSFUL, title};
 use super::validate::FieldError;
 use crate::driver::ValidDriver;
 use crate::driver::valid::{CsiDriver, SecretAccess};
@@ -101,6 +102,12 @@ impl Problem {
             Reason::Invalid | Reason::Unreadable | Reason::ImmutableFields
         )
     }
+}
+
+/// Namespace and name of an instance, for messages.
+pub(super) fn title(instance: &CSIDriverDeployment) -> String {
+    let namespace = instance.namespace().unwrap_or_default();
+    format!("{namespace}/{}", instance.name_any())
 }
 
 /// What does not keep the driver from running, but should be known.

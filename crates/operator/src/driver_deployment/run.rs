@@ -18,8 +18,9 @@ use stowage_kubernetes::discovery::ServerError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::blind::complain_while_blind;
 use super::context::{Context, Guarded, Operator};
-use super::{complain_while_blind, reconcile};
+use super::reconcile;
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
 use crate::driver::{BudgetVersion, Kind};
