@@ -6,12 +6,14 @@
 //!   of the Kubernetes project that no crate ships types for.
 //! - [`quantity`]: sizes as people and manifests write them.
 //! - [`causes`]: errors with their causes, in one line.
+//! - [`termination`]: the last words of a container, for people and for programs.
 //! - [`crds`]: every definition this crate knows, to be printed or installed.
 
 pub mod causes;
 pub mod driver_deployment;
 pub mod quantity;
 pub mod snapshot;
+pub mod termination;
 
 mod crd;
 

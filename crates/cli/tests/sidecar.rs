@@ -13,6 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use stowage_api::termination::{Cause, Termination};
 use tempfile::TempDir;
 
 /// Ends with the test, however that goes.
@@ -171,6 +172,11 @@ fn another_driver_than_expected_ends_the_process_with_both_names() {
             "{words}"
         );
     }
+    let cause = Cause::DriverNameMismatch {
+        expected: "mine.csi".to_owned(),
+        reported: "other.csi".to_owned(),
+    };
+    assert_eq!(Termination::read(&node.last_words()).cause, Some(cause));
     assert!(!node.is_registered("other.csi"));
 }
 

@@ -2,6 +2,7 @@
 
 use kube::api::PostParams;
 use serde_json::{Value, json};
+use stowage_api::termination::{Cause, Termination};
 use stowage_operator::driver::Kind;
 
 use crate::rig::{Rig, condition_of};
@@ -182,8 +183,14 @@ async fn a_driver_that_calls_itself_something_else_is_not_available() {
         json!({"numberAvailable": 0, "numberUnavailable": 1}),
     )
     .await;
-    let words = "--driver-name is `a`, but the driver at `/csi/csi.sock` says that it is `other.example`: it is not registered";
-    let last = json!({"terminated": {"exitCode": 1, "message": words}});
+    let words = Termination {
+        sentence: "nothing was done".to_owned(),
+        cause: Some(Cause::DriverNameMismatch {
+            expected: "a".to_owned(),
+            reported: "other.example".to_owned(),
+        }),
+    };
+    let last = json!({"terminated": {"exitCode": 1, "message": words.to_message()}});
     pod(
         &rig,
         container(&json!({"waiting": {"reason": "CrashLoopBackOff"}}), &last),

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Event, Pod};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
 use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DEPLOYMENT_LABEL};
+use stowage_api::termination::{Cause, Termination};
 
 use super::workload::Workload;
 
@@ -106,10 +107,8 @@ fn of_container(container: &ContainerStatus) -> Option<(String, Option<String>)>
         .as_ref()
         .filter(|it| it.exit_code != 0)
         .or(last);
-    let last_words = ended
-        .and_then(|it| it.message.as_deref())
-        .map(str::trim)
-        .unwrap_or_default();
+    let message = ended.and_then(|it| it.message.as_deref());
+    let last_words = Termination::read(message.unwrap_or_default());
     let waiting = state.waiting.as_ref();
     let reason = match (waiting, &state.terminated) {
         (Some(waiting), _) => waiting.reason.clone().unwrap_or_default(),
@@ -119,24 +118,24 @@ fn of_container(container: &ContainerStatus) -> Option<(String, Option<String>)>
         _ => return None,
     };
     // Every pod passes through these.
-    if matches!(reason.as_str(), "ContainerCreating" | "PodInitializing") && last_words.is_empty() {
+    let is_usual = matches!(reason.as_str(), "ContainerCreating" | "PodInitializing");
+    if is_usual && last_words.sentence.is_empty() {
         return None;
     }
-    let detail = match (last_words, waiting.and_then(|it| it.message.as_deref())) {
+    let detail = match (
+        last_words.sentence.as_str(),
+        waiting.and_then(|it| it.message.as_deref()),
+    ) {
         ("", Some(message)) => format!(": {message}"),
         ("", None) => String::new(),
         (words, _) => format!(": {words}"),
     };
     Some((
         format!("container {}: {reason}{detail}", container.name),
-        reported_name(last_words),
+        last_words.cause.map(|cause| match cause {
+            Cause::DriverNameMismatch { reported, .. } => reported,
+        }),
     ))
-}
-
-/// The driver's own name in the last words of a sidecar that expected another.
-fn reported_name(last_words: &str) -> Option<String> {
-    let (_, rest) = last_words.split_once("says that it is `")?;
-    Some(rest.split_once('`')?.0.to_owned())
 }
 
 #[cfg(test)]
@@ -199,10 +198,19 @@ mod tests {
 
     #[test]
     fn a_driver_with_another_name_is_recognised() {
-        let words = "--driver-name is `a`, but the driver at `/csi/csi.sock` says that it is `b`: it is not registered";
-        let last = json!({"terminated": {"exitCode": 1, "message": words}});
+        let cause = Cause::DriverNameMismatch {
+            expected: "a".to_owned(),
+            reported: "b".to_owned(),
+        };
+        let words = Termination {
+            sentence: "nothing was done".to_owned(),
+            cause: Some(cause),
+        };
+        let last = json!({"terminated": {"exitCode": 1, "message": words.to_message()}});
         let status = container(&json!({"waiting": {"reason": "CrashLoopBackOff"}}), &last);
         let trouble = of_pod(&pod(&status)).unwrap();
         assert_eq!(trouble.reported_name.as_deref(), Some("b"));
+        let shown = "Pod p on node n: container c: CrashLoopBackOff: nothing was done";
+        assert_eq!(trouble.text, shown);
     }
 }
