@@ -5,8 +5,7 @@
 //! | [`reduced`] | kinds of which only a few fields are decoded |
 //! | [`store`] | the objects of one kind, found by key or group |
 //! | [`watch`] | the task that keeps a store current and tells listeners |
-//! | [`queue`] | work that waits, one entry per object |
-//! | [`backoff`] | how long to wait after failures |
+//! | [`queue`] | work that waits, one entry per object, with its back-off |
 //! | [`events`] | what users read with `kubectl describe` |
 //! | [`answer`] | what the server's answers mean, and how errors are told |
 //! | [`json_patch`], [`metadata`], [`finalizer`] | writes that lose nothing of others |
@@ -19,7 +18,6 @@
 extern crate self as stowage_kubernetes;
 
 pub mod answer;
-pub mod backoff;
 pub mod discovery;
 pub mod events;
 pub mod finalizer;

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
+pub use stowage_api::backoff::Backoff;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::backoff::Backoff;
 pub use metrics::QueueMetrics;
 
 /// An empty queue keeps room for about so many objects.

@@ -10,6 +10,7 @@
 //! | [`rights`] | what the operator may see |
 //! | [`writer`] | the only writer of children: drift, ownership, immutable fields |
 
+mod changes;
 pub mod cluster;
 pub mod config;
 pub mod driver;

@@ -71,7 +71,7 @@ impl OperatorMetrics {
         );
         metrics.register(
             "stowage_operator_missing_rights",
-            "Rights to look at something that the operator lacks: 1 for each",
+            "Rights to list or watch something that the operator lacks: 1 for each",
             operator.missing_rights.clone(),
         );
         operator

@@ -50,7 +50,7 @@ pub enum Change {
 pub enum WriteError {
     /// An object of this name is there and is not ours.
     #[error(
-        "{0} exists and does not belong to this CSIDriverDeployment: delete it or rename it, it is not touched"
+        "{0} already exists and does not belong to this CSIDriverDeployment: it was not changed, delete or rename it"
     )]
     Collision(Key),
     /// Fields changed that the server does not let anybody change.
@@ -166,7 +166,7 @@ impl Writer {
     /// Asks the server whether it would take this object, without making it.
     ///
     /// Pods are written by people; a mistake in one must not leave half a driver behind.
-    pub async fn rehearse(
+    pub async fn dry_run(
         &self,
         wanted: &Object,
         live: Option<&DynamicObject>,
@@ -177,10 +177,7 @@ impl Writer {
             return Ok(());
         }
         let api = self.api(&key);
-        let dry_run = PostParams {
-            dry_run: true,
-            ..post()
-        };
+        let dry_run = dry_run();
         let answer = match live {
             Some(live) => {
                 api.replace(&key.name, &dry_run, &self.document(wanted, Some(live)))
@@ -251,13 +248,9 @@ impl Writer {
             Some(known) if known.wanted == now.wanted => Change::Reverted,
             Some(_) => Change::Updated,
             None => {
-                let dry_run = PostParams {
-                    dry_run: true,
-                    ..post()
-                };
                 let document = self.document(wanted, Some(live));
-                let answer = self.api(key).replace(&key.name, &dry_run, &document).await;
-                match answer {
+                let api = self.api(key);
+                match api.replace(&key.name, &dry_run(), &document).await {
                     Ok(answer) if Fingerprint::of(wanted, &answer) == now => {
                         self.memory.lock().insert(key.clone(), now);
                         return Ok((live.clone(), Change::None));
@@ -333,5 +326,13 @@ fn post() -> PostParams {
     PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
+    }
+}
+
+/// The same, without storing anything.
+fn dry_run() -> PostParams {
+    PostParams {
+        dry_run: true,
+        ..post()
     }
 }

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use stowage_api::backoff::Backoff;
 use tokio::time::Instant;
 
 use super::{Note, cut};
-use crate::backoff::Backoff;
 
 /// The same thing said again within this time is the same Event.
 pub(super) const WINDOW: Duration = Duration::from_secs(600);

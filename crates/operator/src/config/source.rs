@@ -79,7 +79,7 @@ impl ConfigSource {
         }
     }
 
-    /// Passes changes on, for ever. A wrong configuration is reported and the one before it stays in use.
+    /// Passes changes on. Never ends. A wrong configuration is reported and the one before it stays in use.
     pub async fn follow(&self, client: Client, config: &watch::Sender<OperatorConfig>) {
         match self {
             Self::Defaults => std::future::pending().await,
@@ -108,7 +108,7 @@ impl ConfigSource {
                             let error = answer::chain(&error);
                             tracing::warn!(
                                 error,
-                                "The watch of the configuration was interrupted, and goes on."
+                                "The watch of the configuration was interrupted and is started again."
                             );
                         }
                     }

@@ -102,9 +102,9 @@ async fn write_all(
     applied: &mut Applied,
     context: &Context,
 ) {
-    for object in wanted.iter().filter(|it| is_rehearsed(it.kind)) {
+    for object in wanted.iter().filter(|it| needs_dry_run(it.kind)) {
         let there = applied.objects.get(&Key::of_wanted(object));
-        if let Err(error) = context.writer.rehearse(object, there).await {
+        if let Err(error) = context.writer.dry_run(object, there).await {
             applied.problems.push(Problem::of_write(&error, instance));
         }
     }
@@ -132,7 +132,7 @@ async fn write_all(
 }
 
 /// Kinds whose content people write, and whose refusal must be known before anything else is made.
-fn is_rehearsed(kind: Kind) -> bool {
+fn needs_dry_run(kind: Kind) -> bool {
     matches!(kind, Kind::DaemonSet | Kind::Deployment)
 }
 
@@ -156,7 +156,7 @@ async fn write_or_recreate(
     recreated.map_err(failed)
 }
 
-/// Whether an object may be deleted and made again, or what has to happen first.
+/// Whether an object may be deleted and created again, or what has to happen first.
 async fn may_recreate(
     driver: &ValidDriver,
     wanted: &Object,
@@ -171,7 +171,7 @@ async fn may_recreate(
     };
     if policy != UpdatePolicy::Recreate {
         return Err(
-            "Set its `updatePolicy: Recreate` to have it deleted and made again, or take the change back".to_owned(),
+            "Set its `updatePolicy: Recreate` to have it deleted and created again, or revert the change".to_owned(),
         );
     }
     if wanted.kind != Kind::CsiDriver {
@@ -180,11 +180,11 @@ async fn may_recreate(
     match usage::holders(&context.client, &driver.driver_name).await {
         Ok(holders) if holders.is_empty() => Ok(()),
         Ok(holders) => Err(format!(
-            "It is made again as soon as nothing uses the driver any more: {}",
+            "It is deleted and created again as soon as nothing uses the driver; in use by {}",
             holders.join(", ")
         )),
         Err(error) => Err(format!(
-            "Whether somebody uses the driver could not be found out: {}",
+            "It cannot be determined whether the driver is in use: {}",
             answer::chain(&error)
         )),
     }

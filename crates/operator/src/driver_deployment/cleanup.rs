@@ -38,7 +38,7 @@ pub(super) async fn cleanup(instance: &CSIDriverDeployment, context: &Context) -
     }
     match management_state(&instance.spec) {
         ManagementState::Unmanaged => {
-            let message = "The instance is unmanaged: its objects stay, and nobody looks after them any more.";
+            let message = "The instance is unmanaged: its objects are kept, and no longer managed.";
             let object = instance.object_ref(&());
             context.events.normal(object, "ObjectsKept", message);
         }
@@ -54,7 +54,7 @@ pub(super) async fn cleanup(instance: &CSIDriverDeployment, context: &Context) -
     if let Err(error) = finalizer::remove(&api, seen(instance, &name, &uid), FINALIZER).await {
         return Outcome::Failed(error);
     }
-    tracing::info!(instance = title(instance), "An instance was let go.");
+    tracing::info!(instance = title(instance), "An instance was released.");
     Outcome::Released
 }
 

@@ -14,17 +14,17 @@ pub(super) const PROGRESSING: &str = "Progressing";
 /// Why a condition is as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// Every pod runs and every node knows the driver.
+    /// Every pod runs and every kubelet has registered the driver.
     Ready,
-    /// The workloads have not been looked at by their controllers yet.
+    /// Kubernetes has not processed the current pod templates yet.
     Starting,
     /// Node pods are missing or not ready.
     NodesNotReady,
     /// Controller pods are missing or not ready.
     ControllerNotReady,
-    /// Pods run, and kubelets do not know the driver.
+    /// Pods run, and kubelets have not registered the driver.
     NotRegistered,
-    /// The driver calls itself something else.
+    /// The driver reports another name.
     DriverNameMismatch,
     /// Nothing can be said because nothing was made.
     NotDeployed,

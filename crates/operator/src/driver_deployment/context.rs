@@ -8,8 +8,8 @@ use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
 use kube::{Api, Client};
 use parking_lot::Mutex;
+use stowage_api::backoff::Backoff;
 use stowage_api::driver_deployment::CSIDriverDeployment;
-use stowage_kubernetes::backoff::Backoff;
 use stowage_kubernetes::events::Events;
 use tokio::sync::watch;
 
@@ -38,7 +38,7 @@ pub struct Operator {
     pub config: watch::Receiver<OperatorConfig>,
     /// What is counted.
     pub metrics: OperatorMetrics,
-    /// What people read about instances; spoken as [`EVENT_COMPONENT`](super::EVENT_COMPONENT).
+    /// What people read about instances; published as [`EVENT_COMPONENT`](super::EVENT_COMPONENT).
     pub events: Events,
     /// What the operator may see.
     pub rights: Rights,

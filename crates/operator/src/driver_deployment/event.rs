@@ -44,17 +44,17 @@ fn changes(applied: &Applied) -> Vec<(&'static str, String)> {
         ("ObjectsUpdated", "Updated", keys_of(Change::Updated)),
         (
             "DriftReverted",
-            "Somebody had changed, and it is as described again:",
+            "Restored after a change by somebody else:",
             keys_of(Change::Reverted),
         ),
         (
             "ObjectsRecreated",
-            "Deleted and made again, because a field cannot change in place:",
+            "Deleted and created again, because an immutable field changed:",
             keys_of(Change::Recreated),
         ),
         (
             "ObjectsDeleted",
-            "Deleted, because the instance no longer asks for it:",
+            "Deleted, because the instance no longer describes it:",
             list(applied.removed.iter()),
         ),
     ];

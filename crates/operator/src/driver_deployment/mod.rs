@@ -5,13 +5,14 @@
 //! last stage makes everything that is seen: conditions, children, events, metrics, and when to look again.
 
 mod apply;
-mod blind;
+
 mod cleanup;
 mod condition;
 mod context;
 mod event;
 mod fetch;
 pub mod image;
+mod missing_rights;
 mod observe;
 mod outcome;
 mod problem;

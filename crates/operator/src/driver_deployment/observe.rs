@@ -10,7 +10,7 @@ use kube::{Error, ResourceExt};
 use stowage_api::driver_deployment::CSIDriverDeployment;
 use stowage_kubernetes::answer::Answer;
 
-use self::pod::Trouble;
+use self::pod::PodFailure;
 use self::workload::Workload;
 use super::apply::Applied;
 use super::context::Context;
@@ -24,10 +24,10 @@ pub(super) struct Observation {
     daemon_sets: Vec<Workload>,
     /// The Deployment.
     deployment: Option<Workload>,
-    /// How many kubelets know the driver.
+    /// How many kubelets have registered the driver.
     registered: i64,
     /// The first pod that does not run.
-    trouble: Option<Trouble>,
+    failing_pod: Option<PodFailure>,
     /// Whether old pods are replaced only when somebody deletes them.
     waits_for_deletion: bool,
 }
@@ -43,7 +43,7 @@ impl Observation {
                 .map(Workload::of_deployment)
                 .next(),
             registered: i64::try_from(registered).unwrap_or(i64::MAX),
-            trouble: None,
+            failing_pod: None,
             waits_for_deletion: daemon_sets()
                 .any(|it| it.data["spec"]["updateStrategy"]["type"] == "OnDelete"),
         }
@@ -58,7 +58,7 @@ impl Observation {
         self.daemon_sets.iter().map(|it| it.desired).sum()
     }
 
-    /// Nodes where the driver can be used: its pod is ready and the kubelet knows it.
+    /// Nodes where the driver can be used: its pod is ready and its kubelet has registered it.
     fn ready(&self) -> i64 {
         let available = self.daemon_sets.iter().map(|it| it.available).sum::<i64>();
         available.min(self.registered)
@@ -107,13 +107,14 @@ async fn look(
     }
     let (client, namespace) = (&context.client, instance.namespace().unwrap_or_default());
     let (daemon_sets, deployment) = (&observation.daemon_sets, observation.deployment.as_ref());
-    observation.trouble = pod::trouble(client, &namespace, daemon_sets, deployment).await?;
-    if observation.trouble.is_some() {
+    observation.failing_pod =
+        pod::first_failure(client, &namespace, daemon_sets, deployment).await?;
+    if observation.failing_pod.is_some() {
         return Ok(observation);
     }
     let objects = applied.of_kind(Kind::DaemonSet);
     for (workload, object) in observation.daemon_sets.iter_mut().zip(objects) {
-        // One that may not make any pod never gets as far as counting them.
+        // One that is not allowed to create any pod never gets as far as counting them.
         if workload.missing() > 0 || workload.is_without_pods() {
             workload.failure = pod::refused_pods(client, object).await?;
         }

@@ -43,22 +43,22 @@ impl Problem {
 
     pub(super) fn claimed(driver: &str, by: &str) -> Self {
         let message = format!(
-            "spec.driverName: Duplicate value: \"{driver}\": CSIDriverDeployment {by} has this driver; a kubelet knows \
-             only one of a name"
+            "spec.driverName: Duplicate value: \"{driver}\": CSIDriverDeployment {by} already deploys it, and a \
+             kubelet registers only one driver of a name"
         );
         Self::new(Reason::Collision, message)
     }
 
     /// What the operator may not see, if there is anything.
     pub(super) fn missing_rights(rights: &Rights) -> Option<Self> {
-        let complaint = rights.complaint()?;
-        Some(Self::new(Reason::Forbidden, complaint))
+        let message = rights.message()?;
+        Some(Self::new(Reason::Forbidden, message))
     }
 
     /// The workloads may not be looked at.
     pub(super) fn unseen(error: &kube::Error) -> Self {
         let message = format!(
-            "whether the driver can be used is not known: {}",
+            "cannot determine whether the driver is available: {}",
             answer::chain(error)
         );
         Self::new(Reason::Forbidden, message)
@@ -141,14 +141,14 @@ pub(super) fn warnings(driver: &ValidDriver, fetched: &Fetched) -> Vec<Problem> 
         .filter_map(|template| template.service_account())
     {
         let message = format!(
-            "the sidecar runs as ServiceAccount `{account}`, to which nothing is granted here: it needs the rules that \
-             `docs/guides/operator.md` lists"
+            "the sidecar runs as ServiceAccount `{account}`, to which the operator grants nothing: grant it the rules \
+             listed in `docs/guides/operator.md`"
         );
         warnings.push(Problem::new(Reason::OwnServiceAccount, message));
     }
     if !driver.snapshot_classes.is_empty() && !fetched.has_snapshots {
         let message =
-            "the cluster does not know VolumeSnapshotClasses: install them with `stowage crds`";
+            "the cluster has no VolumeSnapshotClass definition: install it with `stowage crds`";
         warnings.push(Problem::new(Reason::NoSnapshotSupport, message));
     }
     warnings
@@ -171,7 +171,6 @@ pub(super) fn sync_finding(problems: &[Problem], warnings: &[Problem]) -> Findin
 
 /// An object that was deleted and is still there.
 pub(super) fn lingering(key: &crate::writer::Key) -> Problem {
-    let message =
-        format!("{key} is being deleted, and something holds it: see its metadata.finalizers");
+    let message = format!("{key} is being deleted and still exists: see its metadata.finalizers");
     Problem::new(Reason::ApiError, message)
 }

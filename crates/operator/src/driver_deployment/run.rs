@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::DynamicObject;
 use kube::runtime::controller::{self, Config};
@@ -18,9 +18,10 @@ use stowage_kubernetes::discovery::ServerError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::blind::complain_while_blind;
 use super::context::{Context, Guarded, Operator};
+use super::missing_rights::show_missing_rights;
 use super::reconcile;
+use crate::changes::changes;
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
 use crate::driver::{BudgetVersion, Kind};
@@ -49,7 +50,7 @@ pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), 
         let context = Arc::new(context);
         tokio::select! {
             () = cluster.until_read() => {}
-            () = complain_while_blind(&context) => {}
+            () = show_missing_rights(&context) => {}
             () = shutdown.cancelled() => return,
         }
         controller
@@ -60,10 +61,10 @@ pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), 
                 let told = answer::chain(&error);
                 tracing::debug!(
                     error = told,
-                    "A watch or queue was interrupted, and goes on."
+                    "A watch or queue was interrupted and is started again."
                 );
                 if let controller::Error::QueueError(error) = &error {
-                    rights.suspect(error);
+                    rights.recheck_if_forbidden(error);
                 }
             })
             .await;
@@ -100,7 +101,7 @@ fn controller(
     .reconcile_all_on(changes(config.clone()));
     let owned = watcher::Config::default().labels(OWNER_UID_LABEL);
     for kind in Kind::ALL {
-        // Where the cluster lacks them a watch would fail for ever; the facts about the cluster watch them too.
+        // Where the cluster lacks them a watch would only fail; the facts about the cluster watch them too.
         if kind == Kind::VolumeSnapshotClass {
             continue;
         }
@@ -142,13 +143,4 @@ fn owner_of_pod(pod: &Pod, label: &str, suffix: &str) -> Option<ObjectRef<Guarde
     let workload = pod.labels().get(label)?;
     let name = workload.strip_suffix(suffix)?;
     Some(ObjectRef::new(name).within(&pod.namespace()?))
-}
-
-fn changes(
-    config: watch::Receiver<OperatorConfig>,
-) -> impl futures::Stream<Item = ()> + Send + 'static {
-    stream::unfold(config, |mut config| async move {
-        config.changed().await.ok()?;
-        Some(((), config))
-    })
 }

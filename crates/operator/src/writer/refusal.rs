@@ -1,10 +1,10 @@
 //! When the server refuses a change: is it that the field can never change, or that the value is wrong?
 
-use kube::api::{DynamicObject, ObjectMeta, PostParams};
+use kube::api::{DynamicObject, ObjectMeta};
 use serde_json::Value;
 use stowage_kubernetes::answer::Answer;
 
-use super::{Change, Key, WriteError, Writer, body, post};
+use super::{Change, Key, WriteError, Writer, body, dry_run, post};
 use crate::driver::{Kind, Object};
 
 /// One field that would change.
@@ -19,7 +19,7 @@ pub struct Difference {
 }
 
 /// The name under which an object is tried out, without ever being made.
-const REHEARSAL: &str = "stowage-rehearsal";
+const DRY_RUN_NAME: &str = "stowage-dry-run";
 
 impl Writer {
     /// Learns from a dry-run why a change was refused.
@@ -34,14 +34,10 @@ impl Writer {
         if !is_refused || !can_be_recreated(key.kind) {
             return WriteError::api(key)(refusal);
         }
-        let mut rehearsal = self.document(wanted, None);
-        rehearsal.metadata.name = Some(REHEARSAL.to_owned());
-        let dry_run = PostParams {
-            dry_run: true,
-            ..post()
-        };
+        let mut renamed = self.document(wanted, None);
+        renamed.metadata.name = Some(DRY_RUN_NAME.to_owned());
         // Taken under another name: the values are right, the server only does not let them change.
-        let Ok(answer) = self.api(key).create(&dry_run, &rehearsal).await else {
+        let Ok(answer) = self.api(key).create(&dry_run(), &renamed).await else {
             return WriteError::api(key)(refusal);
         };
         let mut differences = Vec::new();

@@ -20,7 +20,8 @@ impl Observation {
 
     fn judged(&self, driver: &str) -> (ConditionStatus, Reason, String) {
         if !self.is_deployed() {
-            let message = "Nothing runs for this instance; the condition SyncSuccessful says why.";
+            let message =
+                "Nothing is deployed for this instance: see the condition SyncSuccessful.";
             return (
                 ConditionStatus::Unknown,
                 Reason::NotDeployed,
@@ -29,8 +30,8 @@ impl Observation {
         }
         let counts = format!("{} of {} nodes ready", self.ready(), self.desired());
         let failed = |reason, message| (ConditionStatus::False, reason, message);
-        let trouble = self.trouble.as_ref();
-        if let Some(reported) = trouble.and_then(|it| it.reported_name.as_ref()) {
+        let failing_pod = self.failing_pod.as_ref();
+        if let Some(reported) = failing_pod.and_then(|it| it.reported_name.as_ref()) {
             let message = format!(
                 "The driver reports the name `{reported}`, but `driverName` is `{driver}`: change one of them. {counts}."
             );
@@ -41,7 +42,8 @@ impl Observation {
             return failed(Reason::NodesNotReady, format!("{counts}.\n{refused}"));
         }
         if self.workloads().any(|(_, it)| !it.is_current) {
-            let message = format!("Kubernetes has not looked at the current pods yet; {counts}.");
+            let message =
+                format!("Kubernetes has not processed the current pod templates yet; {counts}.");
             return failed(Reason::Starting, message);
         }
         match self.shortage() {
@@ -73,7 +75,7 @@ impl Observation {
             }
             None => return None,
         };
-        lines.extend(self.trouble.as_ref().map(|it| it.text.clone()));
+        lines.extend(self.failing_pod.as_ref().map(|it| it.text.clone()));
         Some((reason, lines))
     }
 

@@ -10,7 +10,7 @@ use super::workload::Workload;
 
 /// What keeps a pod from running.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct PodFailure {
     /// The pod and its own reason, in one line.
     pub(super) text: String,
     /// The name that the driver itself reports, where it is another than expected.
@@ -18,12 +18,12 @@ pub(super) struct Trouble {
 }
 
 /// The first pod of the workloads that does not run, with its own reason.
-pub(super) async fn trouble(
+pub(super) async fn first_failure(
     client: &Client,
     namespace: &str,
     daemon_sets: &[Workload],
     deployment: Option<&Workload>,
-) -> Result<Option<Trouble>, kube::Error> {
+) -> Result<Option<PodFailure>, kube::Error> {
     let api = Api::<Pod>::namespaced(client.clone(), namespace);
     let nodes = daemon_sets.iter().map(|it| (DAEMON_SET_LABEL, it));
     let controller = deployment.into_iter().map(|it| (DEPLOYMENT_LABEL, it));
@@ -41,7 +41,7 @@ pub(super) async fn trouble(
     Ok(None)
 }
 
-/// Why a workload has no pods at all: its last complaint to the events, such as a quota or a policy that refuses them.
+/// Why a workload has no pods at all: its last event, such as a quota or a policy that refuses them.
 pub(super) async fn refused_pods(
     client: &Client,
     object: &DynamicObject,
@@ -63,7 +63,7 @@ pub(super) async fn refused_pods(
 }
 
 /// What keeps this pod from running, if anything does.
-fn of_pod(pod: &Pod) -> Option<Trouble> {
+fn of_pod(pod: &Pod) -> Option<PodFailure> {
     let status = pod.status.as_ref()?;
     let containers = status
         .init_container_statuses
@@ -89,7 +89,7 @@ fn of_pod(pod: &Pod) -> Option<Trouble> {
         Some(node) => format!(" on node {node}"),
         None => String::new(),
     };
-    Some(Trouble {
+    Some(PodFailure {
         text: format!("Pod {}{node}: {reason}", pod.name_any()),
         reported_name,
     })
@@ -191,7 +191,7 @@ mod tests {
                 Some("Pod p on node n: Evicted: disk"),
             ),
         ] {
-            let found = of_pod(&pod(&status)).map(|trouble| trouble.text);
+            let found = of_pod(&pod(&status)).map(|failing_pod| failing_pod.text);
             assert_eq!(found.as_deref(), expected, "{status}");
         }
     }
@@ -208,9 +208,9 @@ mod tests {
         };
         let last = json!({"terminated": {"exitCode": 1, "message": words.to_message()}});
         let status = container(&json!({"waiting": {"reason": "CrashLoopBackOff"}}), &last);
-        let trouble = of_pod(&pod(&status)).unwrap();
-        assert_eq!(trouble.reported_name.as_deref(), Some("b"));
+        let failing_pod = of_pod(&pod(&status)).unwrap();
+        assert_eq!(failing_pod.reported_name.as_deref(), Some("b"));
         let shown = "Pod p on node n: container c: CrashLoopBackOff: nothing was done";
-        assert_eq!(trouble.text, shown);
+        assert_eq!(failing_pod.text, shown);
     }
 }

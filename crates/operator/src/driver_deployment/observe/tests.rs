@@ -73,7 +73,7 @@ fn a_daemon_set_that_may_not_make_pods_says_why_though_it_has_counted_none() {
 #[test]
 fn both_names_are_shown_when_the_driver_calls_itself_something_else() {
     let mut observation = observed((1, 0), 0, None);
-    observation.trouble = Some(Trouble {
+    observation.failing_pod = Some(PodFailure {
         text: String::new(),
         reported_name: Some("other".to_owned()),
     });

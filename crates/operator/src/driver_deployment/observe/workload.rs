@@ -17,7 +17,7 @@ pub(super) struct Workload {
     pub(super) updated: i64,
     /// Whether these counts are about the current spec.
     pub(super) is_current: bool,
-    /// What the workload says about pods that it cannot make.
+    /// What the workload says about pods that it cannot create.
     pub(super) failure: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl Workload {
         self.is_current && self.missing() == 0
     }
 
-    /// Whether it has not come to making pods.
+    /// Whether it has not created any pod yet.
     pub(super) fn is_without_pods(&self) -> bool {
         !self.is_current && self.available == 0
     }

@@ -14,14 +14,14 @@ use super::status;
 use super::validate::{ManagementState, management_state};
 
 /// Says on every instance why nothing is done. Never ends.
-pub(super) async fn complain_while_blind(context: &Context) {
+pub(super) async fn show_missing_rights(context: &Context) {
     let mut changes = pin!(context.rights.changes());
     loop {
         if let Some(problem) = Problem::missing_rights(&context.rights)
-            && let Err(error) = show_on_all(&problem, context).await
+            && let Err(error) = show_on_instances(&problem, context).await
         {
             let error = answer::chain(&error);
-            tracing::warn!(error, "Instances could not be told which right is missing.");
+            tracing::warn!(error, "The missing right could not be shown on instances.");
         }
         if changes.next().await.is_none() {
             std::future::pending::<()>().await;
@@ -29,7 +29,7 @@ pub(super) async fn complain_while_blind(context: &Context) {
     }
 }
 
-async fn show_on_all(problem: &Problem, context: &Context) -> Result<(), Error> {
+async fn show_on_instances(problem: &Problem, context: &Context) -> Result<(), Error> {
     let instances = Api::<Guarded>::all(context.client.clone());
     for instance in instances.list(&ListParams::default()).await? {
         let Ok(instance) = instance.0 else { continue };
