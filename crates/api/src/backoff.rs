@@ -18,6 +18,11 @@ impl Backoff {
         let doubled = self.first.saturating_mul(1 << doublings);
         doubled.min(self.longest)
     }
+
+    /// The same, up to a tenth shorter or longer: what failed together is not tried again together.
+    pub fn after_with_jitter(self, failures: u32) -> Duration {
+        self.after(failures).mul_f64(0.9 + 0.2 * fastrand::f64())
+    }
 }
 
 #[cfg(test)]
@@ -33,5 +38,18 @@ mod tests {
         let pauses = (0..6).map(|failures| backoff.after(failures).as_millis());
         assert_eq!(pauses.collect::<Vec<_>>(), [200, 200, 400, 800, 1000, 1000]);
         assert_eq!(backoff.after(u32::MAX), backoff.longest);
+    }
+
+    #[test]
+    fn jitter_is_at_most_a_tenth_and_differs() {
+        let backoff = Backoff {
+            first: Duration::from_secs(100),
+            longest: Duration::from_secs(100),
+        };
+        let pauses: Vec<_> = (0..100).map(|_| backoff.after_with_jitter(1)).collect();
+        let (shortest, longest) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
+        assert!(*shortest >= Duration::from_secs(90), "{shortest:?}");
+        assert!(*longest <= Duration::from_secs(110), "{longest:?}");
+        assert_ne!(shortest, longest);
     }
 }

@@ -7,6 +7,7 @@
 //! - [`quantity`]: sizes as people and manifests write them.
 //! - [`backoff`]: pauses between attempts.
 //! - [`causes`]: errors with their causes, in one line.
+//! - [`termination`]: the last words of a container, for people and for programs.
 //! - [`crds`]: every definition this crate knows, to be printed or installed.
 
 pub mod backoff;
@@ -14,6 +15,7 @@ pub mod causes;
 pub mod driver_deployment;
 pub mod quantity;
 pub mod snapshot;
+pub mod termination;
 
 mod crd;
 

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
 use devcluster::testing::{Running, eventually};
+use stowage_api::termination::{Cause, Termination};
 use tempfile::TempDir;
 
 struct Process(Running);
@@ -156,6 +157,11 @@ fn another_driver_than_expected_ends_the_process_with_both_names() {
             "{words}"
         );
     }
+    let cause = Cause::DriverNameMismatch {
+        expected: "mine.csi".to_owned(),
+        reported: "other.csi".to_owned(),
+    };
+    assert_eq!(Termination::read(&node.last_words()).cause, Some(cause));
     assert!(!node.is_registered("other.csi"));
 }
 

@@ -198,17 +198,11 @@ fn complain(kind: &str, error: &watcher::Error, check: &Check, last: &mut String
 
 /// The verb that the role lacks, if that is the trouble.
 fn missing_rule(error: &watcher::Error) -> Option<&'static str> {
-    let (verb, error) = match error {
-        watcher::Error::InitialListFailed(error) => ("list", error),
-        watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
-            ("watch", error)
-        }
-        watcher::Error::WatchError(status) => {
-            return (status.code == 403).then_some("watch");
-        }
-        watcher::Error::NoResourceVersion => return None,
+    let verb = match error {
+        watcher::Error::InitialListFailed(_) => "list",
+        _ => "watch",
     };
-    matches!(Answer::of(error), Answer::Forbidden(_)).then_some(verb)
+    matches!(Answer::of_watch(error), Answer::Forbidden(_)).then_some(verb)
 }
 
 #[cfg(test)]

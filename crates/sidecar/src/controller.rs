@@ -84,18 +84,6 @@ pub enum ControllerError {
     /// The driver is not what it should be.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// Two sidecars or two sockets were mixed up.
-    #[error(
-        "--driver-name is `{expected}`, but the driver at `{endpoint}` says that it is `{found}`: nothing was done"
-    )]
-    OtherDriver {
-        /// The socket.
-        endpoint: Endpoint,
-        /// The flag.
-        expected: DriverName,
-        /// What the driver says.
-        found: DriverName,
-    },
     /// The roles depend on what the driver can do.
     #[error(
         "the driver came back with other capabilities: this process ends so that its roles begin anew"
@@ -139,13 +127,7 @@ pub async fn run(args: ControllerArgs, process: Process) -> Result<(), Controlle
     if let Some(liveness) = &liveness {
         liveness.name_driver(driver.name());
     }
-    if let Some(expected) = args.driver_name.filter(|name| name != driver.name()) {
-        return Err(ControllerError::OtherDriver {
-            endpoint: args.csi_address,
-            expected,
-            found: driver.name().clone(),
-        });
-    }
+    driver.expect(args.driver_name.as_ref(), &args.csi_address)?;
     let controller = Controller::new(settings, config, &args.lease, process, driver)?;
     controller
         .serve(watch, args.roles.resolve_intents_and_exit)

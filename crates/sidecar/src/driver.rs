@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
+use stowage_api::termination::Cause;
 use stowage_csi::client::Connection;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
@@ -96,6 +97,19 @@ pub enum DriverError {
         #[source]
         source: InvalidName,
     },
+    /// Two sidecars or two sockets were mixed up.
+    #[error(
+        "--driver-name is `{expected}`, but the driver at `{endpoint}` reports the name `{found}`: nothing was done. \
+         Correct --driver-name, or --csi-address"
+    )]
+    Unexpected {
+        /// Its socket.
+        endpoint: Endpoint,
+        /// The flag.
+        expected: DriverName,
+        /// The name that the driver reports.
+        found: DriverName,
+    },
     /// Another driver took over the socket.
     #[error(
         "the driver at `{endpoint}` was `{was}` and is `{now}` now: a driver keeps its name for as long as its volumes live"
@@ -108,6 +122,23 @@ pub enum DriverError {
         /// The name after a restart.
         now: DriverName,
     },
+}
+
+impl DriverError {
+    /// What the operator shows on the instance of this driver.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        let mismatch = |expected: &DriverName, reported: &DriverName| Cause::DriverNameMismatch {
+            expected: expected.to_string(),
+            reported: reported.to_string(),
+        };
+        match self {
+            Self::InvalidName { .. } => None,
+            Self::Unexpected {
+                expected, found, ..
+            } => Some(mismatch(expected, found)),
+            Self::Renamed { was, now, .. } => Some(mismatch(was, now)),
+        }
+    }
 }
 
 /// What became of a driver.
@@ -137,6 +168,22 @@ impl Driver {
                 let watch = DriverWatch::new(introduction, driver.clone(), lifeline);
                 Ok(Some((driver, watch)))
             }
+        }
+    }
+
+    /// Refuses a driver of another name than the expected one, if one is expected.
+    pub(crate) fn expect(
+        &self,
+        expected: Option<&DriverName>,
+        endpoint: &Endpoint,
+    ) -> Result<(), DriverError> {
+        match expected.filter(|expected| *expected != self.name()) {
+            None => Ok(()),
+            Some(expected) => Err(DriverError::Unexpected {
+                endpoint: endpoint.clone(),
+                expected: expected.clone(),
+                found: self.name().clone(),
+            }),
         }
     }
 

@@ -82,7 +82,8 @@ impl Deleter {
     async fn protect(&self, volume: &Volume, protect: bool) -> Result<(), String> {
         let api = self.api();
         let changed = if protect {
-            finalizer::add(&api, seen(volume), DELETION_PROTECTION).await
+            let added = finalizer::add(&api, seen(volume), DELETION_PROTECTION).await;
+            added.map(|_| ())
         } else {
             finalizer::remove(&api, seen(volume), DELETION_PROTECTION).await
         };

@@ -15,10 +15,11 @@ use futures::future;
 use kube::api::{
     DeleteParams, DynamicObject, ListParams, PostParams, Preconditions, PropagationPolicy,
 };
-use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
+use stowage_kubernetes::answer::{Answer, is_gone_or_replaced};
+use stowage_kubernetes::discovery::{Server, ServerError};
 
 use crate::driver::{BudgetVersion, Kind, Object, Owner};
 use fingerprint::{Fingerprint, body};
@@ -46,10 +47,10 @@ pub enum Change {
 
 /// Why an object is not as it is wanted.
 #[derive(Debug, thiserror::Error)]
-pub enum ApplyError {
+pub enum WriteError {
     /// An object of this name is there and is not ours.
     #[error(
-        "{0} exists and does not belong to this CSIDriverDeployment: delete it or rename it, it is not touched"
+        "{0} already exists and does not belong to this CSIDriverDeployment: it was not changed, delete or rename it"
     )]
     Collision(Key),
     /// Fields changed that the server does not let anybody change.
@@ -70,7 +71,7 @@ pub enum ApplyError {
     },
 }
 
-impl ApplyError {
+impl WriteError {
     fn api(key: &Key) -> impl FnOnce(kube::Error) -> Self {
         let key = key.clone();
         move |source| Self::Api {
@@ -79,63 +80,43 @@ impl ApplyError {
         }
     }
 
-    /// The server's answer, if it is one.
-    pub fn status(&self) -> Option<&Status> {
-        match self {
-            Self::Api { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) => Some(status),
-                _ => None,
-            },
-            Self::Collision(_) | Self::Immutable { .. } => None,
-        }
-    }
-
     /// Whether somebody else wrote at the same time: the next attempt sees what they wrote.
     pub fn is_conflict(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 409)
+        match self {
+            Self::Api { source, .. } => Answer::of(source) == Answer::Conflict,
+            Self::Collision(_) | Self::Immutable { .. } => false,
+        }
     }
 }
 
 /// Writes children, and remembers what the server made of them.
-pub struct Applier {
+pub struct Writer {
     client: Client,
     budget: BudgetVersion,
     has_security_constraints: bool,
     memory: Mutex<HashMap<Key, Fingerprint>>,
 }
 
-impl Applier {
+impl Writer {
     /// Asks the server which versions it has.
-    pub async fn connect(client: Client) -> Result<Self, kube::Error> {
-        let budget = match client.list_api_group_resources("policy/v1").await {
-            Ok(list)
-                if list
-                    .resources
-                    .iter()
-                    .any(|it| it.kind == "PodDisruptionBudget") =>
-            {
-                BudgetVersion::V1
-            }
-            Ok(_) => BudgetVersion::V1beta1,
-            Err(kube::Error::Api(status)) if status.code == 404 => BudgetVersion::V1beta1,
-            Err(error) => return Err(error),
+    pub async fn connect(client: Client) -> Result<Self, ServerError> {
+        let server = Server::discover(&client).await?;
+        let budgets = server.version_with(&client, "poddisruptionbudgets", &["policy/v1"]);
+        let budget = match budgets.await? {
+            Some(_) => BudgetVersion::V1,
+            None => BudgetVersion::V1beta1,
         };
-        let groups = client.list_api_groups().await?;
-        let has_security_constraints = groups
-            .groups
-            .iter()
-            .any(|it| it.name == "security.openshift.io");
         Ok(Self {
             client,
             budget,
-            has_security_constraints,
+            has_security_constraints: server.serves_group("security.openshift.io"),
             memory: Mutex::default(),
         })
     }
 
     /// Everything whose labels say that it is the instance's. Looks through all objects of every kind: for when it is
     /// not known what there is.
-    pub async fn owned(&self, owner: &Owner) -> Result<Objects, ApplyError> {
+    pub async fn owned(&self, owner: &Owner) -> Result<Objects, WriteError> {
         let Owner {
             namespace, name, ..
         } = owner;
@@ -150,10 +131,13 @@ impl Applier {
                 match api.list(selector).await {
                     Ok(list) => Ok((kind, list.items)),
                     // Snapshots are an addition that clusters may lack.
-                    Err(error) if is_missing(&error) && kind == Kind::VolumeSnapshotClass => {
+                    Err(error)
+                        if kind == Kind::VolumeSnapshotClass
+                            && Answer::of(&error) == Answer::NotServed =>
+                    {
                         Ok((kind, Vec::new()))
                     }
-                    Err(error) => Err(ApplyError::api(&Key::all_of(kind))(error)),
+                    Err(error) => Err(WriteError::api(&Key::all_of(kind))(error)),
                 }
             }
         });
@@ -170,10 +154,10 @@ impl Applier {
     }
 
     /// Those of these objects that are there.
-    pub async fn read(&self, keys: impl IntoIterator<Item = Key>) -> Result<Objects, ApplyError> {
+    pub async fn read(&self, keys: impl IntoIterator<Item = Key>) -> Result<Objects, WriteError> {
         let found = keys.into_iter().map(|key| async {
             let object = self.get(&key).await?;
-            Ok::<_, ApplyError>(object.map(|object| (key, object)))
+            Ok::<_, WriteError>(object.map(|object| (key, object)))
         });
         let found = future::try_join_all(found).await?;
         Ok(found.into_iter().flatten().collect())
@@ -182,21 +166,18 @@ impl Applier {
     /// Asks the server whether it would take this object, without making it.
     ///
     /// Pods are written by people; a mistake in one must not leave half a driver behind.
-    pub async fn rehearse(
+    pub async fn dry_run(
         &self,
         wanted: &Object,
         live: Option<&DynamicObject>,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<(), WriteError> {
         let key = Key::of_wanted(wanted);
         let known = self.memory.lock().get(&key).copied();
         if live.is_some() && known.is_some_and(|known| known.is_for(wanted)) {
             return Ok(());
         }
         let api = self.api(&key);
-        let dry_run = PostParams {
-            dry_run: true,
-            ..post()
-        };
+        let dry_run = dry_run();
         let answer = match live {
             Some(live) => {
                 api.replace(&key.name, &dry_run, &self.document(wanted, Some(live)))
@@ -206,19 +187,19 @@ impl Applier {
         };
         match answer {
             // Whose it is, is found out when it is written.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            Err(error) => Err(ApplyError::api(&key)(error)),
+            Err(error) if Answer::of(&error) == Answer::Conflict => Ok(()),
+            Err(error) => Err(WriteError::api(&key)(error)),
             Ok(_) => Ok(()),
         }
     }
 
     /// Makes the object as it is wanted. Called twice: the second time sends nothing.
-    pub async fn apply(
+    pub async fn write(
         &self,
         wanted: &Object,
         live: Option<&DynamicObject>,
         recorded: &Recorded,
-    ) -> Result<(DynamicObject, Change), ApplyError> {
+    ) -> Result<(DynamicObject, Change), WriteError> {
         let key = Key::of_wanted(wanted);
         let Some(live) = live else {
             return self.create(&key, wanted, recorded).await;
@@ -231,22 +212,24 @@ impl Applier {
         key: &Key,
         wanted: &Object,
         recorded: &Recorded,
-    ) -> Result<(DynamicObject, Change), ApplyError> {
+    ) -> Result<(DynamicObject, Change), WriteError> {
         let api = self.api(key);
         match api.create(&post(), &self.document(wanted, None)).await {
             Ok(stored) => {
                 self.remember(key, wanted, &stored);
                 Ok((stored, Change::Created))
             }
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
-                let there = api.get(&key.name).await.map_err(ApplyError::api(key))?;
+            Err(error) if Answer::of(&error) == Answer::Conflict => {
+                let Some(there) = self.get(key).await? else {
+                    return Err(WriteError::api(key)(error));
+                };
                 if !is_ours(key.kind, &there, &Owner::of_wanted(wanted), recorded) {
-                    return Err(ApplyError::Collision(key.clone()));
+                    return Err(WriteError::Collision(key.clone()));
                 }
                 // We died after making it, or somebody took our labels away.
                 self.update(key, wanted, &there).await
             }
-            Err(error) => Err(ApplyError::api(key)(error)),
+            Err(error) => Err(WriteError::api(key)(error)),
         }
     }
 
@@ -255,7 +238,7 @@ impl Applier {
         key: &Key,
         wanted: &Object,
         live: &DynamicObject,
-    ) -> Result<(DynamicObject, Change), ApplyError> {
+    ) -> Result<(DynamicObject, Change), WriteError> {
         let now = Fingerprint::of(wanted, live);
         let known = self.memory.lock().get(key).copied();
         if known == Some(now) {
@@ -265,13 +248,9 @@ impl Applier {
             Some(known) if known.wanted == now.wanted => Change::Reverted,
             Some(_) => Change::Updated,
             None => {
-                let dry_run = PostParams {
-                    dry_run: true,
-                    ..post()
-                };
                 let document = self.document(wanted, Some(live));
-                let answer = self.api(key).replace(&key.name, &dry_run, &document).await;
-                match answer {
+                let api = self.api(key);
+                match api.replace(&key.name, &dry_run(), &document).await {
                     Ok(answer) if Fingerprint::of(wanted, &answer) == now => {
                         self.memory.lock().insert(key.clone(), now);
                         return Ok((live.clone(), Change::None));
@@ -292,7 +271,7 @@ impl Applier {
     }
 
     /// Deletes an object that carries our labels. Called twice: what is gone stays gone.
-    pub async fn delete(&self, key: &Key, live: &DynamicObject) -> Result<(), ApplyError> {
+    pub async fn delete(&self, key: &Key, live: &DynamicObject) -> Result<(), WriteError> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: live.uid(),
@@ -305,14 +284,14 @@ impl Applier {
         match self.api(key).delete(&key.name, &parameters).await {
             Ok(_) => Ok(()),
             // Gone, or already another object of the same name.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-            Err(error) => Err(ApplyError::api(key)(error)),
+            Err(error) if is_gone_or_replaced(&error) => Ok(()),
+            Err(error) => Err(WriteError::api(key)(error)),
         }
     }
 
-    async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, ApplyError> {
+    async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, WriteError> {
         let found = self.api(key).get_opt(&key.name).await;
-        found.map_err(ApplyError::api(key))
+        found.map_err(WriteError::api(key))
     }
 
     /// Whether the server is OpenShift's, where privileged pods need a right of their own.
@@ -343,13 +322,17 @@ impl Applier {
     }
 }
 
-fn is_missing(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
-}
-
 fn post() -> PostParams {
     PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
+    }
+}
+
+/// The same, without storing anything.
+fn dry_run() -> PostParams {
+    PostParams {
+        dry_run: true,
+        ..post()
     }
 }

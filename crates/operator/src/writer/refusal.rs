@@ -1,9 +1,10 @@
 //! When the server refuses a change: is it that the field can never change, or that the value is wrong?
 
-use kube::api::{DynamicObject, ObjectMeta, PostParams};
+use kube::api::{DynamicObject, ObjectMeta};
 use serde_json::Value;
+use stowage_kubernetes::answer::Answer;
 
-use super::{Applier, ApplyError, Change, Key, body, post};
+use super::{Change, Key, WriteError, Writer, body, dry_run, post};
 use crate::driver::{Kind, Object};
 
 /// One field that would change.
@@ -18,9 +19,9 @@ pub struct Difference {
 }
 
 /// The name under which an object is tried out, without ever being made.
-const REHEARSAL: &str = "stowage-rehearsal";
+const DRY_RUN_NAME: &str = "stowage-dry-run";
 
-impl Applier {
+impl Writer {
     /// Learns from a dry-run why a change was refused.
     pub(super) async fn explain(
         &self,
@@ -28,20 +29,16 @@ impl Applier {
         wanted: &Object,
         live: &DynamicObject,
         refusal: kube::Error,
-    ) -> ApplyError {
-        let is_invalid = matches!(&refusal, kube::Error::Api(status) if status.code == 422);
-        if !is_invalid || !can_be_recreated(key.kind) {
-            return ApplyError::api(key)(refusal);
+    ) -> WriteError {
+        let is_refused = matches!(Answer::of(&refusal), Answer::Refused(_));
+        if !is_refused || !can_be_recreated(key.kind) {
+            return WriteError::api(key)(refusal);
         }
-        let mut rehearsal = self.document(wanted, None);
-        rehearsal.metadata.name = Some(REHEARSAL.to_owned());
-        let dry_run = PostParams {
-            dry_run: true,
-            ..post()
-        };
+        let mut renamed = self.document(wanted, None);
+        renamed.metadata.name = Some(DRY_RUN_NAME.to_owned());
         // Taken under another name: the values are right, the server only does not let them change.
-        let Ok(answer) = self.api(key).create(&dry_run, &rehearsal).await else {
-            return ApplyError::api(key)(refusal);
+        let Ok(answer) = self.api(key).create(&dry_run(), &renamed).await else {
+            return WriteError::api(key)(refusal);
         };
         let mut differences = Vec::new();
         let (from, to) = (body(key.kind, live), body(key.kind, &answer));
@@ -51,7 +48,7 @@ impl Applier {
             &Value::Object(to),
             &mut differences,
         );
-        ApplyError::Immutable {
+        WriteError::Immutable {
             key: key.clone(),
             differences,
         }
@@ -62,7 +59,7 @@ impl Applier {
         &self,
         wanted: &Object,
         live: &DynamicObject,
-    ) -> Result<(DynamicObject, Change), ApplyError> {
+    ) -> Result<(DynamicObject, Change), WriteError> {
         let key = Key::of_wanted(wanted);
         self.delete(&key, live).await?;
         // Labels and annotations of others come along; what the server wrote does not.
@@ -75,7 +72,7 @@ impl Applier {
             ..ObjectMeta::default()
         };
         let stored = self.api(&key).create(&post(), &document).await;
-        let stored = stored.map_err(ApplyError::api(&key))?;
+        let stored = stored.map_err(WriteError::api(&key))?;
         self.remember(&key, wanted, &stored);
         Ok((stored, Change::Recreated))
     }
