@@ -21,11 +21,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use prometheus_client::metrics::counter::Counter;
-use stowage_service::Metrics;
+use stowage_service::{Metrics, Process};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::series::{Key, Outcome, Series};
 use self::write::Forbidden;
@@ -101,6 +101,17 @@ impl Events {
             component: component.into(),
             shared: Arc::new(shared),
         }
+    }
+
+    /// The same, written by a task of the process. Dropping the guard ends the task: keep it for longer than those who
+    /// speak.
+    pub fn start(client: Client, component: &str, process: &Process) -> (Self, DropGuard) {
+        let events = Self::new(client, component, &process.metrics);
+        let (writing, stop) = (events.clone(), CancellationToken::new());
+        let stopped = stop.clone();
+        let task = async move { writing.run(stopped).await };
+        process.tasks.spawn("events", task);
+        (events, stop.drop_guard())
     }
 
     /// The same, with another component speaking.

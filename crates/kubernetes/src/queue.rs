@@ -49,7 +49,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    fn after(self, failures: u32) -> Duration {
+    /// The pause after so many failures.
+    pub fn after(self, failures: u32) -> Duration {
         let doubled = self
             .first
             .saturating_mul(1 << failures.saturating_sub(1).min(30));

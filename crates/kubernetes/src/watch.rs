@@ -14,6 +14,7 @@ use kube::{Api, Client, Resource};
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use stowage_service::health::Check;
+use stowage_service::{Health, Tasks};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -151,6 +152,35 @@ impl<T: Cached> Watched<T> {
         for listener in listeners.iter() {
             listener(change);
         }
+    }
+}
+
+/// What watches need of the process around them. Cheap to clone.
+#[derive(Clone)]
+pub struct Watcher {
+    /// For all of them.
+    pub client: Client,
+    /// Each runs as a task of its own.
+    pub tasks: Tasks,
+    /// Each is a check of its own, which says what is wrong.
+    pub health: Health,
+}
+
+impl Watcher {
+    /// Keeps `watched` current until `stop`. Of each object that the server sends only what `read` makes of it is kept.
+    pub fn follow<W, T: Cached>(
+        &self,
+        watched: &Arc<Watched<T>>,
+        read: impl Fn(W) -> Option<T> + Send + 'static,
+        stop: &CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let name = format!("watch {}", W::plural(&()));
+        let check = self.health.check(name.as_str());
+        let client = self.client.clone();
+        let task = Arc::clone(watched).follow(client, read, check, stop.clone());
+        self.tasks.spawn(name, task);
     }
 }
 

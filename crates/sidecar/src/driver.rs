@@ -96,6 +96,19 @@ pub enum DriverError {
         #[source]
         source: InvalidName,
     },
+    /// Two sidecars or two sockets were mixed up.
+    #[error(
+        "--driver-name is `{expected}`, but the driver at `{endpoint}` says that it is `{found}`: nothing was done. \
+         Correct --driver-name, or --csi-address"
+    )]
+    Unexpected {
+        /// Its socket.
+        endpoint: Endpoint,
+        /// The flag.
+        expected: DriverName,
+        /// What the driver says.
+        found: DriverName,
+    },
     /// Another driver took over the socket.
     #[error(
         "the driver at `{endpoint}` was `{was}` and is `{now}` now: a driver keeps its name for as long as its volumes live"
@@ -137,6 +150,22 @@ impl Driver {
                 let watch = DriverWatch::new(introduction, driver.clone(), lifeline);
                 Ok(Some((driver, watch)))
             }
+        }
+    }
+
+    /// Refuses a driver of another name than the expected one, if one is expected.
+    pub(crate) fn expect(
+        &self,
+        expected: Option<&DriverName>,
+        endpoint: &Endpoint,
+    ) -> Result<(), DriverError> {
+        match expected.filter(|expected| *expected != self.name()) {
+            None => Ok(()),
+            Some(expected) => Err(DriverError::Unexpected {
+                endpoint: endpoint.clone(),
+                expected: expected.clone(),
+                found: self.name().clone(),
+            }),
         }
     }
 

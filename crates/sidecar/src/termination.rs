@@ -4,6 +4,8 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use stowage_kubernetes::events::cut;
+
 /// The kubelet reads no more of the file.
 const LONGEST: usize = 4096;
 
@@ -29,20 +31,13 @@ impl TerminationArgs {
             .truncate(true)
             .open(&self.termination_log);
         let Ok(mut file) = file else { return };
-        if let Err(error) = file.write_all(beginning(message).as_bytes()) {
+        let mut read = message.to_owned();
+        cut(&mut read, LONGEST);
+        if let Err(error) = file.write_all(read.as_bytes()) {
             let path = self.termination_log.display();
             tracing::warn!(%path, %error, "The termination message cannot be written.");
         }
     }
-}
-
-/// As much of `message` as the kubelet reads, in whole characters.
-fn beginning(message: &str) -> &str {
-    let mut end = LONGEST.min(message.len());
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    &message[..end]
 }
 
 #[cfg(test)]

@@ -7,10 +7,14 @@ use clap::ArgAction;
 use clap::builder::BoolishValueParser;
 use kube::Client;
 use parking_lot::Mutex;
-use stowage_api::snapshot::names::CONTROLLER_LEASE;
+use stowage_api::snapshot::names::{CONTROLLER_LEASE, GROUP_SNAPSHOT, SNAPSHOT};
+use stowage_kubernetes::answer;
+use stowage_kubernetes::discovery::group_versions;
 use stowage_kubernetes::events::Events;
+use stowage_kubernetes::patience::patiently;
 use stowage_kubernetes::queue::{Backoff, Queue};
 use stowage_kubernetes::store::Change;
+use stowage_kubernetes::watch::Watcher;
 use stowage_service::Process;
 use stowage_service::client::{self, ClientError};
 use stowage_service::lease::LeaseError;
@@ -25,8 +29,11 @@ use crate::world::{Scope, World};
 use crate::write::Writer;
 use crate::{claims, finish};
 
-/// Pause before the API server is asked again at the start.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// Between two questions whether the kinds of snapshots are installed.
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_secs(2),
+    longest: Duration::from_secs(2),
+};
 
 /// Flags of `stowage snapshot-controller`. Names and defaults are upstream's.
 #[derive(clap::Args, Clone, Debug)]
@@ -123,9 +130,9 @@ pub async fn run(
         process,
     };
     let shutdown = controller.process.shutdown.clone();
-    let alone = rival::refuse_once_known(&controller.client, &controller.namespace);
-    shutdown.run_until_cancelled(alone).await.transpose()?;
-    let work = |lost| controller.work(lost);
+    controller.refuse_rival().await?;
+    // On the heap: all of the work is in it.
+    let work = |lost| Box::pin(controller.work(lost));
     let worked = elections.lead(CONTROLLER_LEASE, &shutdown, work).await?;
     worked.unwrap_or(Ok(()))
 }
@@ -149,40 +156,39 @@ struct Queues {
 impl Controller {
     /// Does the work of a leader. Everything ends with this future.
     async fn work(&self, lost: CancellationToken) -> Result<(), ControllerError> {
-        // One may have come while we waited for the lease.
-        let alone = rival::refuse_once_known(&self.client, &self.namespace);
-        tokio::select! {
-            alone = alone => alone?,
-            () = lost.cancelled() => return Ok(()),
-            () = self.process.shutdown.cancelled() => return Ok(()),
-        }
-        let stop = self.process.shutdown.child_token();
-        // Events outlive the work, which speaks to the last.
-        let silence = CancellationToken::new();
-        let _guards = (stop.clone().drop_guard(), silence.clone().drop_guard());
-        let events = Events::new(
-            self.client.clone(),
-            "snapshot-controller",
-            &self.process.metrics,
-        );
-        let recorder = events.clone();
-        let tasks = &self.process.tasks;
-        tasks.spawn("events", async move { recorder.run(silence).await });
-        tokio::select! {
-            () = self.run(events, &stop) => {}
-            // Somebody else may be at work already: whatever is under way is dropped at once.
-            () = lost.cancelled() => {}
-        }
-        Ok(())
+        let work = async {
+            // One may have come while we waited for the lease.
+            self.refuse_rival().await?;
+            let stop = self.process.shutdown.child_token();
+            // Events outlive the work, which speaks to the last.
+            let client = self.client.clone();
+            let (events, _events_end) = Events::start(client, "snapshot-controller", &self.process);
+            let _work_ends = stop.clone().drop_guard();
+            self.run(events, &stop).await;
+            Ok(())
+        };
+        // Once it is lost somebody else may be at work already: whatever is under way is dropped at once.
+        lost.run_until_cancelled(work).await.unwrap_or(Ok(()))
+    }
+
+    /// Ends the process where another controller is at work.
+    async fn refuse_rival(&self) -> Result<(), ControllerError> {
+        let shutdown = &self.process.shutdown;
+        let alone = rival::refuse_once_known(&self.client, &self.namespace, shutdown).await;
+        Ok(alone.unwrap_or(Ok(()))?)
     }
 
     async fn run(&self, events: Events, stop: &CancellationToken) {
-        let Some(Some(scope)) = stop.run_until_cancelled(self.discover(stop)).await else {
+        let Some(scope) = self.discover(stop).await else {
             return;
         };
         let world = Arc::new(World::default());
-        let process = (&self.process.tasks, &self.process.health);
-        let following = world.follow(&self.client, scope, process, stop);
+        let watcher = Watcher {
+            client: self.client.clone(),
+            tasks: self.process.tasks.clone(),
+            health: self.process.health.clone(),
+        };
+        let following = world.follow(&watcher, scope, stop);
         if stop.run_until_cancelled(following).await.is_none() {
             return;
         }
@@ -235,29 +241,24 @@ impl Controller {
 
     /// Waits until the server has the kinds of snapshots. `None`: asked to stop.
     async fn discover(&self, stop: &CancellationToken) -> Option<Scope> {
-        let mut told = String::new();
-        loop {
-            let problem = match self.client.list_api_groups().await {
-                Ok(found) => {
-                    let has = |name: &str| found.groups.iter().any(|group| group.name == name);
-                    if has("snapshot.storage.k8s.io") {
-                        return Some(Scope {
-                            groups: has("groupsnapshot.storage.k8s.io"),
-                            nodes: self.args.enable_distributed_snapshotting,
-                        });
-                    }
-                    "the kinds of snapshot.storage.k8s.io are not installed: `stowage crds | kubectl apply -f -`"
-                        .to_owned()
-                }
-                Err(error) => error.to_string(),
-            };
-            if told != problem {
-                tracing::warn!(reason = problem, "Snapshots must wait; asking again.");
-                told = problem;
+        let ask = || async {
+            let found = group_versions(&self.client).await;
+            let found = found.map_err(|error| answer::chain(&error))?;
+            if !found.contains(SNAPSHOT.api_version) {
+                return Err(format!(
+                    "the kinds of {} are not installed: `stowage crds | kubectl apply -f -`",
+                    SNAPSHOT.api_version
+                ));
             }
-            let pause = tokio::time::sleep(ASK_AGAIN);
-            stop.run_until_cancelled(pause).await?;
-        }
+            Ok(Scope {
+                groups: found.contains(GROUP_SNAPSHOT.api_version),
+                nodes: self.args.enable_distributed_snapshotting,
+            })
+        };
+        let tell = |reason: &str| {
+            tracing::warn!(reason, "Snapshots must wait; asking again.");
+        };
+        patiently(stop, PAUSES, ask, tell).await
     }
 
     fn queues(&self) -> Queues {

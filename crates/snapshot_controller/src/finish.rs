@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use stowage_kubernetes::events::Events;
 use stowage_kubernetes::json_patch::ObjectPatch;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Verdict};
 
 use crate::content::{Content, Origin};
-use crate::failure::Failure;
 use crate::request::Kind;
 use crate::world::World;
 use crate::write::Writer;
@@ -52,7 +52,7 @@ pub(crate) async fn finish(
         .change_content(&content, add_finalizer(&content))
         .await
     {
-        Ok(_) | Err(Failure::Gone(_)) => Verdict::Done,
-        Err(failure) => Verdict::Retry(failure.to_string()),
+        Ok(_) | Err(ObjectError::Gone(_)) => Verdict::Done,
+        Err(error) => Verdict::Retry(error.to_string()),
     }
 }

@@ -12,6 +12,7 @@ use stowage_api::snapshot::VolumeSnapshotError;
 use stowage_api::snapshot::names::SNAPSHOT_AS_SOURCE;
 use stowage_kubernetes::events::Events;
 use stowage_kubernetes::json_patch::ObjectPatch;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Verdict};
 
 use crate::content::{Content, Origin};
@@ -77,11 +78,11 @@ impl Worker {
             Err(failure) => Err(failure),
         };
         match left {
-            Ok(()) | Err(Failure::Gone(_)) => {
+            Err(failure) if !failure.is_gone() => Verdict::Retry(failure.to_string()),
+            _ => {
                 self.known.lock().remove(uid);
                 Verdict::Done
             }
-            Err(failure) => Verdict::Retry(failure.to_string()),
         }
     }
 
@@ -163,7 +164,7 @@ impl Worker {
     pub(crate) async fn content(&self, name: &str) -> Result<Option<Content>, Failure> {
         match self.world.contents.of(self.kind).store().get(name) {
             Some(content) => Ok(Some(Content::clone(&content))),
-            None => self.writer.content(self.kind, name).await,
+            None => Ok(self.writer.content(self.kind, name).await?),
         }
     }
 
@@ -186,7 +187,7 @@ impl Worker {
             return Ok(content);
         }
         let patch = patch.and(crate::finish::add_finalizer(&content));
-        self.writer.change_content(&content, patch).await
+        Ok(self.writer.change_content(&content, patch).await?)
     }
 
     /// Keeps the request until its content is dealt with.
@@ -206,7 +207,7 @@ impl Worker {
             return Ok(request);
         }
         let patch = ObjectPatch::new().replace_finalizers(&request.finalizers, &all);
-        self.writer.change(&request, patch).await
+        Ok(self.writer.change(&request, patch).await?)
     }
 
     /// Copies what the content says into the status of the request.
@@ -249,8 +250,8 @@ impl Worker {
         match failure.audience(self.kind) {
             Audience::Nobody => {
                 return match failure {
-                    Failure::Gone(_) | Failure::GroupGoing => Verdict::Done,
-                    Failure::Stale(_) => Verdict::After(CATCH_UP, None),
+                    Failure::GroupGoing | Failure::Object(ObjectError::Gone(_)) => Verdict::Done,
+                    Failure::Object(error) if error.is_stale() => Verdict::After(CATCH_UP, None),
                     _ => Verdict::Retry(message),
                 };
             }

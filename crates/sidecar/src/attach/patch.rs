@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+use stowage_kubernetes::events::cut;
 use stowage_kubernetes::json_patch::ObjectPatch;
 
 use crate::cluster::attachment::{Attachment, NODE_ID};
@@ -24,11 +25,7 @@ pub(super) struct Shown {
 impl Shown {
     pub(super) fn new(mut message: String, code: Option<i32>) -> Self {
         if message.len() > LONGEST_MESSAGE {
-            let mut end = LONGEST_MESSAGE - "...".len();
-            while !message.is_char_boundary(end) {
-                end -= 1;
-            }
-            message.truncate(end);
+            cut(&mut message, LONGEST_MESSAGE - "...".len());
             message.push_str("...");
         }
         Self { message, code }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::ControllerUnpublishVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Verdict};
 use stowage_kubernetes::secrets;
 
@@ -18,7 +19,7 @@ use super::lanes::{Lane, Lanes};
 use super::step::{Attach, Detach, Marks, Rules, Step, may_go, next_step};
 use super::turns::Turns;
 use super::unsure::Unsure;
-use super::write::{WriteError, Writer};
+use super::write::Writer;
 use crate::cluster::Cluster;
 use crate::cluster::attachment::Attachment;
 use crate::cluster::node::DriverNode;
@@ -133,7 +134,7 @@ impl Worker {
         })
     }
 
-    async fn fresh(&self, key: &str) -> Result<Option<View>, WriteError> {
+    async fn fresh(&self, key: &str) -> Result<Option<View>, ObjectError> {
         let driver = self.rules.driver.as_str();
         let attachment = self.writer.read_attachment(key).await?;
         let Some(attachment) = attachment.and_then(|wire| Attachment::read(wire, driver)) else {
@@ -165,7 +166,7 @@ impl Worker {
         };
         match done {
             // Somebody took it away, which is what we would have ended with.
-            Err(Failure::Write(WriteError::AttachmentGone)) => Ok(()),
+            Err(failure) if failure.is_attachment_gone() => Ok(()),
             done => done,
         }
     }
@@ -213,7 +214,7 @@ impl Worker {
         let context = &answer.get_ref().publish_context;
         match self.set_attached(attachment, context).await {
             Ok(()) => self.unsure.end(&attachment.name),
-            Err(Failure::Write(WriteError::AttachmentGone)) => self.undo(&attachment.name).await?,
+            Err(failure) if failure.is_attachment_gone() => self.undo(&attachment.name).await?,
             Err(failure) => return Err(failure),
         }
         Ok(())
@@ -344,8 +345,8 @@ impl Worker {
                 break;
             };
             match self.writer.unmark_volume(&current).await {
-                Ok(()) | Err(WriteError::VolumeGone) => break,
-                Err(WriteError::Refused(..)) if round < ROUNDS => {}
+                Ok(()) | Err(ObjectError::Gone(_)) => break,
+                Err(error) if error.is_stale() && round < ROUNDS => {}
                 Err(error) => {
                     tracing::warn!(volume = current.name, reason = %error, "The finalizer of a volume cannot be removed; trying again.");
                     return Verdict::Retry(error.to_string());

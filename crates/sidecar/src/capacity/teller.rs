@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-    PostParams, Preconditions,
+    ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
 };
 use kube::{Api, ResourceExt as _};
 use parking_lot::Mutex;
@@ -14,7 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_csi::proto::csi::{GetCapacityRequest, Topology};
-use stowage_kubernetes::answer;
+use stowage_kubernetes::answer::{self, Answer, is_gone};
+use stowage_kubernetes::deletion::delete;
 use stowage_kubernetes::queue::{Key, Queue, Verdict};
 
 use super::plan::{self, Free, Spot};
@@ -260,7 +260,7 @@ impl Teller {
                 told.free = Some(free);
                 Ok(Some(told))
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => {
+            Err(error) if is_gone(&error) => {
                 self.queue.add(EVERYTHING);
                 Ok(None)
             }
@@ -269,28 +269,18 @@ impl Teller {
     }
 
     async fn remove(&self, object: &Told) -> Result<(), String> {
-        let same = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(object.uid.clone()),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        match self.objects.delete(&object.name, &same).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-            Err(error) => Err(self.explain("delete", &error)),
-        }
+        let deleted = delete(&self.objects, &object.name, &object.uid).await;
+        deleted.map_err(|error| self.explain("delete", &error))
     }
 
     fn explain(&self, verb: &str, error: &kube::Error) -> String {
-        match error {
-            kube::Error::Api(status) if status.code == 403 => format!(
+        match Answer::of(error) {
+            Answer::Forbidden(_) => format!(
                 "the service account may not {verb} csistoragecapacities in namespace `{}`: add `{verb}` on \
                  `csistoragecapacities` to its Role there",
                 self.settings.namespace
             ),
-            error => answer::chain(error),
+            _ => answer::chain(error),
         }
     }
 

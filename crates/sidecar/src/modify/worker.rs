@@ -13,6 +13,7 @@ use stowage_csi::metrics::code_label;
 use stowage_csi::proto::csi::ControllerModifyVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_kubernetes::events::Events;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Verdict};
 use stowage_kubernetes::secrets::{self, SecretError};
 use tonic::{Code, Status};
@@ -23,7 +24,7 @@ use crate::attributes_class::{self, ClassError};
 use crate::cluster::claim::Claim;
 use crate::cluster::volume::Volume;
 use crate::driver_call;
-use crate::objects::{ObjectError, Objects};
+use crate::objects::Objects;
 use crate::provision::Territory;
 use crate::role::Context;
 
@@ -100,8 +101,8 @@ impl Worker {
         loop {
             match self.attempt(&key, &claim, &volume).await {
                 Ok(verdict) => return verdict,
-                Err(Failure::Object(ObjectError::Gone)) => return Verdict::Done,
-                Err(Failure::Object(ObjectError::Conflict)) if round < ROUNDS => round += 1,
+                Err(Failure::Object(ObjectError::Gone(_))) => return Verdict::Done,
+                Err(Failure::Object(ObjectError::Conflict(_))) if round < ROUNDS => round += 1,
                 Err(failure) => return self.report(&claim, &failure),
             }
         }

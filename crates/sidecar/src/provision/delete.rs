@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, SecretReference};
 use kube::Api;
-use kube::api::{DeleteParams, Preconditions};
 use stowage_csi::proto::csi::DeleteVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
-use stowage_kubernetes::answer::{self, is_gone_or_replaced};
+use stowage_kubernetes::answer;
+use stowage_kubernetes::deletion::delete;
 use stowage_kubernetes::finalizer::{self, Seen};
 use stowage_kubernetes::queue::Verdict;
 use stowage_kubernetes::secrets;
@@ -139,17 +139,7 @@ impl Deleter {
     async fn delete_object(&self, volume: &Volume) -> kube::Result<()> {
         let api = self.api();
         if !volume.deleting {
-            let same = DeleteParams {
-                preconditions: Some(Preconditions {
-                    uid: Some(volume.uid.clone()),
-                    resource_version: None,
-                }),
-                ..DeleteParams::default()
-            };
-            match api.delete(&volume.name, &same).await {
-                Err(error) if is_gone_or_replaced(&error) => return Ok(()),
-                deleted => deleted.map(|_| ())?,
-            }
+            delete(&api, &volume.name, &volume.uid).await?;
         }
         finalizer::remove(&api, seen(volume), DELETION_PROTECTION).await
     }

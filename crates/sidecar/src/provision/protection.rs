@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt as _};
 use stowage_api::snapshot::VolumeSnapshot;
-use stowage_kubernetes::answer;
+use stowage_kubernetes::answer::{self, Answer};
 use stowage_kubernetes::metadata::{self, Which, add_finalizer, remove_finalizer};
 use stowage_kubernetes::queue::{Queue, Verdict};
 
@@ -52,12 +52,15 @@ pub(crate) async fn keep_snapshot(
     let kept = metadata::change::<VolumeSnapshot>(&context.client, which, |live| {
         add_finalizer(live, SNAPSHOT_PROTECTION)
     });
-    match kept.await {
-        Err(kube::Error::Api(status)) if status.code == 403 => {
-            tracing::debug!(reason = status.message, "A snapshot is not protected.");
+    let Err(error) = kept.await else {
+        return Ok(());
+    };
+    match Answer::of(&error) {
+        Answer::Forbidden(reason) => {
+            tracing::debug!(reason, "A snapshot is not protected.");
             Ok(())
         }
-        kept => kept,
+        _ => Err(error),
     }
 }
 

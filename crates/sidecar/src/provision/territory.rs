@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use stowage_csi::proto::csi::NodeGetInfoRequest;
 use stowage_csi::proto::csi::node_client::NodeClient;
+use stowage_kubernetes::patience::patiently;
+use stowage_kubernetes::queue::Backoff;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::volume::Volume;
@@ -11,8 +13,11 @@ use crate::driver_call;
 use crate::intent::Segment;
 use crate::role::Context;
 
-/// Pause before a driver that does not say where its node is is asked again.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Between two questions to a driver that does not say where its node is.
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(1),
+};
 
 /// Where this process makes and deletes volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,24 +34,20 @@ impl Territory {
         if context.settings.own_node.is_none() {
             return Some(Self::Cluster);
         }
-        loop {
+        let ask = || async {
             let mut node = NodeClient::new(context.driver.connection());
-            match node.node_get_info(NodeGetInfoRequest {}).await {
-                Ok(answer) => {
-                    let topology = answer.into_inner().accessible_topology;
-                    return Some(Self::Node(topology.map(|topology| topology.segments)));
-                }
-                Err(status) => {
-                    let reason = driver_call::status(&status);
-                    tracing::warn!(
-                        reason,
-                        "The driver does not say where its node is; asking again."
-                    );
-                }
-            }
-            stop.run_until_cancelled(tokio::time::sleep(ASK_AGAIN))
-                .await?;
-        }
+            let answer = node.node_get_info(NodeGetInfoRequest {}).await;
+            let answer = answer.map_err(|status| driver_call::status(&status))?;
+            let topology = answer.into_inner().accessible_topology;
+            Ok(Self::Node(topology.map(|topology| topology.segments)))
+        };
+        let tell = |reason: &str| {
+            tracing::warn!(
+                reason,
+                "The driver does not say where its node is; asking again."
+            );
+        };
+        patiently(stop, PAUSES, ask, tell).await
     }
 
     /// Whether a volume is ours. One that may be anywhere is nobody's in particular, and deleted by whichever node is

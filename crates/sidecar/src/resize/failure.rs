@@ -1,13 +1,13 @@
 //! Why an attempt ended without success, and what that means.
 
 use stowage_api::quantity::QuantityError;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::secrets::SecretError;
 use tonic::Status;
 
 use super::step::{Refusal, TooSmall};
 use crate::access::AccessError;
 use crate::driver_call;
-use crate::objects::ObjectError;
 
 /// Why a claim does not have its new size yet.
 #[derive(Debug, thiserror::Error)]

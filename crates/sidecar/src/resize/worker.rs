@@ -15,6 +15,7 @@ use stowage_api::quantity;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_kubernetes::events::Events;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Queue, Verdict};
 use stowage_kubernetes::secrets;
 
@@ -26,7 +27,7 @@ use super::step::{self, Fate, Grown, Refusal, Rules, Step, next_step};
 use crate::cluster::Cluster;
 use crate::cluster::claim::Claim;
 use crate::cluster::volume::Volume;
-use crate::objects::{ObjectError, Objects};
+use crate::objects::Objects;
 use crate::provision::Territory;
 use crate::role::Context;
 
@@ -108,8 +109,8 @@ impl Worker {
         loop {
             match self.attempt(&key, &claim, &volume).await {
                 Ok(verdict) => return verdict,
-                Err((Failure::Object(ObjectError::Gone), _)) => return Verdict::Done,
-                Err((Failure::Object(ObjectError::Conflict), _)) if round < ROUNDS => round += 1,
+                Err((Failure::Object(ObjectError::Gone(_)), _)) => return Verdict::Done,
+                Err((Failure::Object(ObjectError::Conflict(_)), _)) if round < ROUNDS => round += 1,
                 Err((failure, live)) => {
                     return self
                         .report(key, &claim, &volume, live.as_ref(), &failure)
@@ -261,7 +262,7 @@ impl Worker {
                 patch::finished(&live, grown.size)
             };
             match self.write(claim, &patch).await {
-                Err(Failure::Object(ObjectError::Conflict)) if round < ROUNDS => round += 1,
+                Err(Failure::Object(ObjectError::Conflict(_))) if round < ROUNDS => round += 1,
                 written => return written,
             }
             live = self.read(claim).await?;

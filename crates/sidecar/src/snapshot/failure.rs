@@ -1,10 +1,10 @@
 //! What can go wrong with a content, and what is said about it.
 
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::secrets::SecretError;
 use tonic::{Code, Status};
 
 use super::parameters::ParameterError;
-use super::write::WriteError;
 use crate::cluster::content::Kind;
 use crate::driver_call;
 
@@ -34,7 +34,7 @@ pub(super) enum Failure {
     #[error("the driver does not know snapshot `{0}`")]
     Missing(String),
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Object(#[from] ObjectError),
 }
 
 impl From<Status> for Failure {
