@@ -6,13 +6,16 @@
 //! | [`parameters`], [`templates`], [`topology`], [`source`] | the parts of the plan |
 //! | [`object`] | from an intent to the call and the object; checks the driver's answer |
 //! | [`create`] | carries an intent out, whatever happens in between |
+//! | [`limits`] | how many claims are worked on at a time, and why |
 //! | [`delete`] | deletes released volumes, guards the objects of the others |
 //! | [`protection`] | keeps claims and snapshots while they are copied |
 //! | [`territory`] | whether all of the cluster is ours, or one node |
-//! | [`selected_node`], [`metadata`] | what is written on claims, and how |
+//! | [`selected_node`] | the node that a volume is made for, written on the claim |
+//! | [`metrics`] | what is counted |
 
 mod create;
 mod delete;
+mod limits;
 mod metrics;
 mod object;
 mod parameters;
@@ -32,8 +35,9 @@ use stowage_kubernetes::queue::{Key, Queue};
 use stowage_kubernetes::store::{Cached as _, Change};
 use tokio_util::sync::CancellationToken;
 
-use self::create::{Gate, Provisioner};
+use self::create::Provisioner;
 use self::delete::Deleter;
+use self::limits::Limits;
 use self::metrics::ProvisionMetrics;
 use self::plan::Places;
 use self::selected_node::jitter;
@@ -44,12 +48,6 @@ use crate::driver::Capabilities;
 use crate::role::{Context, Role, sanitised};
 pub(crate) use territory::Territory;
 pub(crate) use topology::Topologies;
-
-/// How many claims per worker may have their intents written ahead. One write of the journal serves all that wait for it, and
-/// takes its turn among the volumes that are being written: few and large ones leave no worker idle.
-const AHEAD: usize = 5;
-/// Claims beyond all that wait for the journal and for a worker: they finish what was begun when the journal is full.
-const SPARE: usize = 10;
 
 /// The provisioner's part.
 pub(crate) const ROLE: Role = Role {
@@ -81,15 +79,8 @@ async fn run(context: Context, stop: CancellationToken) {
     };
     let (claims, volumes, originals) = (queue("claims"), queue("volumes"), queue("originals"));
     let workers = context.settings.provision.workers;
-    let ahead = workers * AHEAD;
-    let gate = Gate::new(claims.clone(), ahead);
-    let provisioner = provisioner(
-        &context,
-        territory.clone(),
-        metrics.clone(),
-        Some(gate),
-        &stop,
-    );
+    let limits = Limits::new(workers, &claims);
+    let provisioner = provisioner(&context, territory.clone(), metrics.clone(), limits, &stop);
     let deleter = Arc::new(Deleter::new(context.clone(), metrics, territory));
 
     // What a predecessor left half done comes first.
@@ -108,8 +99,7 @@ async fn run(context: Context, stop: CancellationToken) {
         }
     });
 
-    let at_once = ahead + workers + SPARE;
-    let making = claims.run(at_once, stop.clone(), |uid| {
+    let making = claims.run(limits::width(workers), stop.clone(), |uid| {
         let provisioner = Arc::clone(&provisioner);
         async move { provisioner.work(&uid).await }
     });
@@ -136,12 +126,14 @@ pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
     let metrics = ProvisionMetrics::register(&context.metrics);
     let make = |registry: &mut _| Queue::new("claims", context.backoff(), registry);
     let claims = context.metrics.with_registry(make);
-    let provisioner = provisioner(&context, territory, metrics, None, &stop);
+    let workers = context.settings.provision.workers;
+    let limits = Limits::without_new(workers);
+    let provisioner = provisioner(&context, territory, metrics, limits, &stop);
     for intent in context.journal.all() {
         claims.add(intent.claim.uid);
     }
     let done = stop.child_token();
-    let working = claims.run(context.settings.provision.workers, done.clone(), |uid| {
+    let working = claims.run(workers, done.clone(), |uid| {
         let provisioner = Arc::clone(&provisioner);
         let (journal, done) = (context.journal.clone(), done.clone());
         async move {
@@ -161,7 +153,7 @@ fn provisioner(
     context: &Context,
     territory: Territory,
     metrics: ProvisionMetrics,
-    gate: Option<Gate>,
+    limits: Limits,
     stop: &CancellationToken,
 ) -> Arc<Provisioner> {
     let places = match territory {
@@ -182,7 +174,7 @@ fn provisioner(
         places,
         identity,
         metrics,
-        gate,
+        limits,
         stop.clone(),
     ))
 }

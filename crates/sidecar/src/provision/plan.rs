@@ -1,5 +1,5 @@
 //! From a claim to an intent: everything that can be wrong with a claim or its class is found here, before anything
-//! is sent to the driver.
+//! is sent to the driver. Planning reads; it writes nothing, and a plan that is dropped leaves nothing behind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, ResourceExt as _};
 use stowage_api::quantity::{self, QuantityError};
 use stowage_kubernetes::secret_template::TemplateError;
-use stowage_kubernetes::secrets::SecretError;
+use stowage_kubernetes::secrets::{self, SecretError};
 
 use super::parameters::{ParameterError, Parameters};
-use super::source::{self, SourceError};
+use super::source::{self, Found, SourceError};
 use super::templates::Filling;
 use super::topology::{Topologies, TopologyError, Wish};
 use crate::access::{self, AccessError};
@@ -62,6 +62,8 @@ pub(crate) enum Refusal {
     NameTaken(String),
     #[error("the claim cannot be read or written")]
     Unreadable(#[source] Box<kube::Error>),
+    #[error("what the claim copies cannot be protected while it is copied")]
+    Unprotected(#[source] Box<kube::Error>),
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
@@ -84,9 +86,71 @@ pub(crate) enum Places {
     OwnNode(Option<Segment>),
 }
 
+/// What is to be done for a claim.
+pub(crate) enum Step {
+    /// Nothing: its volume is there, or a pod must come first.
+    Rest,
+    /// Any node may make its volume: this one asks for it.
+    TakeNode(String),
+    Make(Box<Plan>),
+}
+
+/// A volume to be made.
+pub(crate) struct Plan {
+    pub(crate) intent: Intent,
+    /// Read before the intent is written down: an intent that was never sent must not need a secret that nobody ever
+    /// made.
+    pub(crate) secrets: SecretContent,
+    /// The uid of what it copies, which must be kept until the copy is made.
+    pub(crate) original: Option<String>,
+}
+
+/// The content of a secret.
+pub(crate) type SecretContent = BTreeMap<String, String>;
+
 impl Planner {
-    /// Fixes everything about the volume of a claim.
-    pub(crate) async fn plan(&self, claim: &Claim, class: &Class) -> Result<Intent, Refusal> {
+    /// Decides what to do for a claim, and fixes everything about its volume.
+    pub(crate) async fn plan(&self, claim: &Claim) -> Result<Step, Refusal> {
+        let context = &self.context;
+        let volume = volume_name(&context.settings, &claim.uid);
+        if let Some(known) = context.cluster.volumes.store().get(&volume) {
+            let own = known.claim.as_ref().is_some_and(|of| of.uid == claim.uid);
+            return if own {
+                Ok(Step::Rest)
+            } else {
+                Err(Refusal::NameTaken(volume))
+            };
+        }
+        let class = self.class_of(claim)?;
+        if class.waits_for_consumer && claim.selected_node.is_none() {
+            return Ok(Step::Rest);
+        }
+        if let (Some(own), None) = (&context.settings.own_node, &claim.selected_node) {
+            return Ok(Step::TakeNode(own.name.clone()));
+        }
+        let (intent, original) = self.intent(claim, &class, volume).await?;
+        let secret = intent.secrets.provisioner.as_ref();
+        let secrets = secrets::read(&context.client, secret).await?;
+        Ok(Step::Make(Box::new(Plan {
+            intent,
+            secrets,
+            original,
+        })))
+    }
+
+    fn class_of(&self, claim: &Claim) -> Result<Arc<Class>, Refusal> {
+        let name = claim.class.as_deref().ok_or(Refusal::ClassNotNamed)?;
+        let class = self.context.cluster.classes.store().get(name);
+        class.ok_or_else(|| Refusal::NoClass(name.to_owned()))
+    }
+
+    /// The intent, and the uid of what the claim copies.
+    async fn intent(
+        &self,
+        claim: &Claim,
+        class: &Class,
+        volume: String,
+    ) -> Result<(Intent, Option<String>), Refusal> {
         let settings = &self.context.settings;
         if claim.has_selector {
             return Err(Refusal::Selector);
@@ -106,7 +170,6 @@ impl Planner {
                 class: class.name.clone(),
                 source,
             })?;
-        let volume = volume_name(settings, &claim.uid);
         let annotations = if parameters.secrets.need_annotations() {
             self.annotations(claim).await?
         } else {
@@ -120,9 +183,12 @@ impl Planner {
         })?;
         let topology = self.topology(claim, class)?;
         let attributes = self.attributes(claim).await?;
-        let source = source::find(&self.context, claim, bytes).await?;
+        let (source, original) = match source::find(&self.context, claim, bytes).await? {
+            Some(Found { source, uid }) => (Some(source), Some(uid)),
+            None => (None, None),
+        };
         let only_reads = claim.access_modes == ["ReadOnlyMany"];
-        Ok(Intent {
+        let intent = Intent {
             claim: ClaimKey {
                 namespace: claim.namespace.clone(),
                 name: claim.name.clone(),
@@ -139,7 +205,8 @@ impl Planner {
             class: Arc::new(facts(class, parameters, settings)),
             attributes,
             secrets,
-        })
+        };
+        Ok((intent, original))
     }
 
     fn topology(&self, claim: &Claim, class: &Class) -> Result<Option<FrozenTopology>, Refusal> {
@@ -206,6 +273,6 @@ fn facts(class: &Class, parameters: Parameters, settings: &Settings) -> ClassFac
 }
 
 /// The name of a claim's volume. It follows from the uid alone, so that everybody finds the same one.
-pub(crate) fn volume_name(settings: &Settings, uid: &str) -> String {
+fn volume_name(settings: &Settings, uid: &str) -> String {
     settings.provision.naming.name(uid)
 }

@@ -1,5 +1,6 @@
 //! Volumes that are copies of others, or of snapshots.
 
+use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionCondition,
 };
@@ -122,6 +123,36 @@ async fn snapshot(rig: &Rig, name: &str, volume: &str, content: Value, status: V
         .await
         .unwrap();
     handle
+}
+
+/// Planning writes nothing: what is copied is protected when all else is known to be in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_lacks_its_secret_leaves_its_original_alone() {
+    let rig = Rig::plain().await;
+    let _sidecar = rig.sidecar(&[]);
+    with_original(&rig).await;
+    let guarded = format!("{}-guarded", rig.name);
+    let object = json!({
+        "metadata": {"name": guarded},
+        "provisioner": rig.name,
+        "parameters": {
+            "csi.storage.k8s.io/provisioner-secret-name": "login",
+            "csi.storage.k8s.io/provisioner-secret-namespace": rig.namespace,
+        },
+    });
+    create::<StorageClass>(&Api::all(rig.client.clone()), object).await;
+    let mut copy = copy_of("original");
+    copy["spec"]["storageClassName"] = json!(guarded);
+    rig.claim("copy", copy).await;
+    rig.event("copy", "ProvisioningFailed", "does not exist")
+        .await;
+    let finalizers = finalizers_of_claim(&rig, "original").await;
+    assert!(!finalizers.contains(&CLONING.to_owned()), "{finalizers:?}");
+
+    rig.secret("login", "password", "s3cret").await;
+    rig.bound("copy").await;
+    let finalizers = finalizers_of_claim(&rig, "original").await;
+    assert!(finalizers.contains(&CLONING.to_owned()), "{finalizers:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
