@@ -184,10 +184,11 @@ pub enum Sidecar {
     Node(Box<SidecarNodeArgs>),
 }
 
-/// Beside a driver's controller: provisions, deletes, attaches and detaches volumes, takes snapshots
+/// Beside a driver's controller: provisions, attaches, resizes and modifies volumes, takes snapshots, publishes capacity
 ///
-/// In place of external-provisioner, external-attacher and csi-snapshotter, with their flags, under their roles. Asks the driver what it
-/// can do and does what it can. Without --leader-election run one replica only, and none of the Go sidecars beside it.
+/// In place of external-provisioner, external-attacher, external-resizer, csi-snapshotter and livenessprobe, with their flags, under
+/// their roles. Asks the driver what it can do and does what it can. Without --leader-election run one replica only, and none
+/// of the Go sidecars beside it.
 #[derive(Debug, clap::Args)]
 #[command(
     // Pods of a driver often share the host's network: a port is opened where it is asked for.

@@ -1,4 +1,4 @@
-//! Names of secrets with holes in them, such as `${pvc.name}`.
+//! Names of secrets with placeholders in them, such as `${pvc.name}`.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +19,19 @@ pub struct SecretTemplate {
 /// Why a template names no secret.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// A hole that nothing fills.
-    #[error("the secret template `{template}` does not resolve: `${{{token}}}` is not known here")]
+    /// A placeholder that is not known.
+    #[error(
+        "the secret template `{template}` cannot be resolved: `${{{token}}}` is not known here"
+    )]
     Unknown {
         /// The template.
         template: String,
-        /// The hole.
+        /// The placeholder.
         token: String,
     },
-    /// A hole for an annotation that is not there.
+    /// A placeholder for an annotation that is not there.
     #[error(
-        "the secret template `{template}` does not resolve: the claim has no annotation `{key}`"
+        "the secret template `{template}` cannot be resolved: the claim has no annotation `{key}`"
     )]
     NoAnnotation {
         /// The template.
@@ -37,9 +39,9 @@ pub enum TemplateError {
         /// The annotation.
         key: String,
     },
-    /// The holes are filled, but not with a name.
+    /// All placeholders are replaced, but the result is not a name.
     #[error(
-        "the secret template `{template}` resolves to `{result}`, which no {what} can be called"
+        "the secret template `{template}` resolves to `{result}`, which is not a valid name of a {what}"
     )]
     Invalid {
         /// The template.
@@ -53,8 +55,8 @@ pub enum TemplateError {
 
 /// A name without its namespace, or the other way round.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("parameter `{0}` needs `{1}` beside it, and neither may be empty")]
-pub struct Half(pub String, pub String);
+#[error("parameter `{0}` needs parameter `{1}`, and neither may be empty")]
+pub struct IncompleteReference(pub String, pub String);
 
 /// The value of a token, if the token is known. A value may be missing: then its key is known.
 pub type Value<'a> = Option<Result<&'a str, String>>;
@@ -65,12 +67,12 @@ impl SecretTemplate {
         parameters: &BTreeMap<String, String>,
         name_key: String,
         namespace_key: String,
-    ) -> Result<Option<Self>, Half> {
+    ) -> Result<Option<Self>, IncompleteReference> {
         let value = |key: &str| parameters.get(key).map(String::as_str);
         match (value(&name_key), value(&namespace_key)) {
             (None, None) => Ok(None),
-            (None | Some(""), _) => Err(Half(namespace_key, name_key)),
-            (_, None | Some("")) => Err(Half(name_key, namespace_key)),
+            (None | Some(""), _) => Err(IncompleteReference(namespace_key, name_key)),
+            (_, None | Some("")) => Err(IncompleteReference(name_key, namespace_key)),
             (Some(name), Some(namespace)) => Ok(Some(Self {
                 name: name.to_owned(),
                 namespace: namespace.to_owned(),
@@ -79,7 +81,10 @@ impl SecretTemplate {
     }
 
     /// The template under the keys for one purpose, such as `snapshotter-`.
-    pub fn of(parameters: &BTreeMap<String, String>, whose: &str) -> Result<Option<Self>, Half> {
+    pub fn of(
+        parameters: &BTreeMap<String, String>,
+        whose: &str,
+    ) -> Result<Option<Self>, IncompleteReference> {
         Self::under(
             parameters,
             format!("{PREFIX}{whose}secret-name"),
@@ -87,7 +92,7 @@ impl SecretTemplate {
         )
     }
 
-    /// Fills the holes. Fewer tokens are known in the namespace: it must not follow what users can choose, or they
+    /// Replaces the placeholders. Fewer of them are known in the namespace: it must not follow what users can choose, or they
     /// would choose whose secrets are read.
     pub fn fill<'a>(
         &self,

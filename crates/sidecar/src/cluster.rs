@@ -29,7 +29,7 @@ use self::attachment::Attachment;
 use self::claim::Claim;
 use self::class::Class;
 use self::content::{Content, SnapshotClass};
-use self::node::{DriverNode, NodeLabels};
+use self::node::{CsiNode, NodeLabels};
 use self::volume::Volume;
 use crate::server::Server;
 
@@ -40,7 +40,7 @@ pub struct Kinds {
     /// VolumeAttachments.
     pub attachments: bool,
     /// CSINodes.
-    pub driver_nodes: bool,
+    pub csi_nodes: bool,
     /// Nodes.
     pub nodes: bool,
     /// VolumeSnapshotContents and VolumeSnapshotClasses.
@@ -54,7 +54,7 @@ impl Kinds {
     pub fn and(self, other: Self) -> Self {
         Self {
             attachments: self.attachments || other.attachments,
-            driver_nodes: self.driver_nodes || other.driver_nodes,
+            csi_nodes: self.csi_nodes || other.csi_nodes,
             nodes: self.nodes || other.nodes,
             snapshots: self.snapshots || other.snapshots,
             group_snapshots: self.group_snapshots || other.group_snapshots,
@@ -105,7 +105,7 @@ pub struct Cluster {
     /// VolumeAttachments of this driver, by name.
     pub attachments: Arc<Watched<Attachment>>,
     /// CSINodes with this driver, by name.
-    pub driver_nodes: Arc<Watched<DriverNode>>,
+    pub csi_nodes: Arc<Watched<CsiNode>>,
     /// Nodes, by name.
     pub nodes: Arc<Watched<NodeLabels>>,
     /// VolumeSnapshotContents of this driver, by name.
@@ -137,8 +137,8 @@ impl Cluster {
         if kinds.attachments {
             watcher.follow(&self.attachments, Attachment::read, stop);
         }
-        if kinds.driver_nodes {
-            watcher.follow(&self.driver_nodes, DriverNode::read, stop);
+        if kinds.csi_nodes {
+            watcher.follow(&self.csi_nodes, CsiNode::read, stop);
         }
         if kinds.nodes {
             watcher.follow(&self.nodes, |wire, _| NodeLabels::read(wire), stop);
@@ -172,8 +172,8 @@ impl Cluster {
         if kinds.attachments {
             self.attachments.synced().await;
         }
-        if kinds.driver_nodes {
-            self.driver_nodes.synced().await;
+        if kinds.csi_nodes {
+            self.csi_nodes.synced().await;
         }
         if kinds.nodes {
             self.nodes.synced().await;

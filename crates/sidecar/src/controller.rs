@@ -78,7 +78,7 @@ pub enum ControllerError {
     Driver(#[from] DriverError),
     /// The roles depend on what the driver can do.
     #[error(
-        "the driver came back with other capabilities: this process ends so that its roles begin anew"
+        "the driver came back with other capabilities: this process ends so that it starts with the roles for them"
     )]
     Different,
     /// No client for the API server.
@@ -95,7 +95,7 @@ pub enum ControllerError {
     Journal(#[from] JournalError),
     /// The socket serves no controller.
     #[error(
-        "the driver `{0}` can neither create nor attach volumes: it needs no controller sidecar"
+        "the driver `{0}` can neither create nor attach volumes: it does not need a controller sidecar"
     )]
     NothingToDo(DriverName),
 }

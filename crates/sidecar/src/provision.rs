@@ -9,7 +9,7 @@
 //! | [`limits`] | how many claims are worked on at a time, and why |
 //! | [`delete`] | deletes released volumes, guards the objects of the others |
 //! | [`protection`] | keeps claims and snapshots while they are copied |
-//! | [`territory`] | whether all of the cluster is ours, or one node |
+//! | [`scope`] | whether this process works for the whole cluster, or for one node |
 //! | [`selected_node`] | the node that a volume is made for, written on the claim |
 //! | [`metrics`] | what is counted |
 
@@ -21,10 +21,10 @@ mod object;
 mod parameters;
 mod plan;
 mod protection;
+mod scope;
 mod selected_node;
 mod source;
 mod templates;
-mod territory;
 mod topology;
 
 use std::sync::Arc;
@@ -39,15 +39,14 @@ use self::create::Provisioner;
 use self::delete::Deleter;
 use self::limits::Limits;
 use self::metrics::ProvisionMetrics;
-use self::plan::Places;
 use self::selected_node::jitter;
 use crate::args::Settings;
 use crate::cluster::Kinds;
 use crate::cluster::claim::{Claim, Original};
 use crate::driver::Capabilities;
 use crate::role::{Context, Role, sanitised};
-pub(crate) use territory::Territory;
-pub(crate) use topology::Topologies;
+pub(crate) use scope::Scope;
+pub(crate) use topology::Accessibility;
 
 /// The provisioner's part.
 pub(crate) const ROLE: Role = Role {
@@ -61,7 +60,7 @@ fn needs(driver: Capabilities, settings: &Settings) -> Option<Kinds> {
     let topology = driver.volume_accessibility_constraints() && settings.own_node.is_none();
     (driver.controller_service() && driver.create_delete_volume()).then_some(Kinds {
         attachments: driver.publish_unpublish(),
-        driver_nodes: topology,
+        csi_nodes: topology,
         nodes: topology,
         ..Kinds::default()
     })
@@ -69,7 +68,7 @@ fn needs(driver: Capabilities, settings: &Settings) -> Option<Kinds> {
 
 /// Provisions and deletes until `stop`.
 async fn run(context: Context, stop: CancellationToken) {
-    let Some(territory) = Territory::find(&context, &stop).await else {
+    let Some(scope) = Scope::find(&context, &stop).await else {
         return;
     };
     let metrics = ProvisionMetrics::register(&context.metrics);
@@ -80,8 +79,8 @@ async fn run(context: Context, stop: CancellationToken) {
     let (claims, volumes, originals) = (queue("claims"), queue("volumes"), queue("originals"));
     let workers = context.settings.provision.workers;
     let limits = Limits::new(workers, &claims);
-    let provisioner = provisioner(&context, territory.clone(), metrics.clone(), limits, &stop);
-    let deleter = Arc::new(Deleter::new(context.clone(), metrics, territory));
+    let provisioner = provisioner(&context, &scope, metrics.clone(), limits, &stop);
+    let deleter = Arc::new(Deleter::new(context.clone(), metrics, scope));
 
     // What a predecessor left half done comes first.
     for intent in context.journal.all() {
@@ -120,7 +119,7 @@ async fn run(context: Context, stop: CancellationToken) {
 
 /// Carries out what the journal holds and nothing else; returns when it is empty.
 pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
-    let Some(territory) = Territory::find(&context, &stop).await else {
+    let Some(scope) = Scope::find(&context, &stop).await else {
         return;
     };
     let metrics = ProvisionMetrics::register(&context.metrics);
@@ -128,7 +127,7 @@ pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
     let claims = context.metrics.with_registry(make);
     let workers = context.settings.provision.workers;
     let limits = Limits::without_new(workers);
-    let provisioner = provisioner(&context, territory, metrics, limits, &stop);
+    let provisioner = provisioner(&context, &scope, metrics, limits, &stop);
     for intent in context.journal.all() {
         claims.add(intent.claim.uid);
     }
@@ -151,27 +150,16 @@ pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
 
 fn provisioner(
     context: &Context,
-    territory: Territory,
+    scope: &Scope,
     metrics: ProvisionMetrics,
     limits: Limits,
     stop: &CancellationToken,
 ) -> Arc<Provisioner> {
-    let places = match territory {
-        Territory::Node(segment) => Places::OwnNode(segment),
-        Territory::Cluster
-            if context
-                .driver
-                .capabilities()
-                .volume_accessibility_constraints() =>
-        {
-            Places::Cluster(Topologies::new(context.cluster.clone()))
-        }
-        Territory::Cluster => Places::Everywhere,
-    };
+    let accessibility = Accessibility::of(context, scope);
     let identity = identity(context.driver.name().as_str());
     Arc::new(Provisioner::new(
         context.clone(),
-        places,
+        accessibility,
         identity,
         metrics,
         limits,

@@ -8,15 +8,15 @@ use stowage_kubernetes::metadata::{self, Which, remove_finalizer};
 use stowage_kubernetes::object_error::explain;
 use stowage_kubernetes::queue::{Key, Verdict};
 
+use crate::cluster::Cluster;
 use crate::request::{Kind, by};
-use crate::world::World;
 use crate::write::{CLAIMS, Writer};
 
 /// Releases a claim, named as `namespace/name`, of which no snapshot is being taken. Called twice: the second finds
 /// nothing to do.
-pub(crate) async fn release(world: Arc<World>, writer: Writer, key: Key) -> Verdict {
-    let held = world.claims.store().in_group(&by::name(&key));
-    let requests = world.requests.of(Kind::Single).store();
+pub(crate) async fn release(cluster: Arc<Cluster>, writer: Writer, key: Key) -> Verdict {
+    let held = cluster.claims.store().in_group(&by::name(&key));
+    let requests = cluster.requests.of(Kind::Single).store();
     let in_use = requests.count_in_group(&by::claim(&key)) > 0;
     let Some((namespace, name)) = key.split_once('/') else {
         return Verdict::Done;
@@ -40,7 +40,7 @@ pub(crate) async fn release(world: Arc<World>, writer: Writer, key: Key) -> Verd
             tracing::warn!(
                 claim = &*key,
                 reason,
-                "A claim cannot be let go; trying again."
+                "The finalizer of a claim cannot be removed; trying again."
             );
             Verdict::Retry(reason)
         }

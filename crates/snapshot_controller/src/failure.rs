@@ -1,7 +1,7 @@
 //! What can go wrong with a request, and what is said about it.
 
 use stowage_kubernetes::object_error::ObjectError;
-use stowage_kubernetes::secret_template::{Half, TemplateError};
+use stowage_kubernetes::secret_template::{IncompleteReference, TemplateError};
 
 use crate::request::Kind;
 
@@ -20,7 +20,7 @@ pub(crate) enum Failure {
     },
     #[error("the selector matches no claim in namespace `{0}`")]
     NoClaims(String),
-    #[error("the selector cannot be understood: {0}")]
+    #[error("the selector is not valid: {0}")]
     Selector(String),
     #[error("class `{0}` does not exist: create it, or name another one")]
     NoClass(String),
@@ -51,7 +51,7 @@ pub(crate) enum Failure {
     #[error("VolumeSnapshotContent is missing: there is no content `{0}`")]
     ContentMissing(String),
     #[error(
-        "content `{0}` is not what is wanted: one of them is of a snapshot that exists, and the other is not"
+        "content `{0}` cannot be bound: one of the two is for an existing snapshot, and the other is not"
     )]
     Mismatch(String),
     #[error("VolumeSnapshotContent [{0}] is bound to a different snapshot")]
@@ -65,8 +65,8 @@ pub(crate) enum Failure {
     GroupGoing,
     /// Not a failure of the request: nobody deals with it.
     #[error(
-        "no sidecar of driver `{0}` has begun with it: see that the driver's controller runs, that its sidecar takes snapshots, and that the \
-         driver can (CREATE_DELETE_SNAPSHOT); it goes on by itself then"
+        "no sidecar of driver `{0}` has begun with it: check that the driver's controller runs, that its sidecar takes snapshots, and that \
+         the driver can (CREATE_DELETE_SNAPSHOT); it then goes on by itself"
     )]
     NotBegun(String),
     #[error(transparent)]
@@ -77,7 +77,7 @@ pub(crate) enum Failure {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretNameError {
     #[error(transparent)]
-    Half(#[from] Half),
+    Incomplete(#[from] IncompleteReference),
     #[error(transparent)]
     Template(#[from] TemplateError),
 }

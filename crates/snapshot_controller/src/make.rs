@@ -130,7 +130,7 @@ impl Worker {
     }
 
     fn class_for(&self, request: &Request, volumes: &[Volume]) -> Result<Class, Failure> {
-        let classes = self.world.classes.of(self.kind).store();
+        let classes = self.cluster.classes.of(self.kind).store();
         let driver = volumes.first().map_or("", |volume| volume.driver.as_str());
         let class = match &request.class {
             Some(name) => {
@@ -244,7 +244,7 @@ impl Worker {
                 affinity.is_some_and(|affinity| node.reaches(affinity))
             })
         };
-        let nodes = self.world.nodes.store().all();
+        let nodes = self.cluster.nodes.store().all();
         let node = nodes.iter().find(|node| reaches_all(node));
         node.map(|node| node.name.clone())
     }

@@ -72,14 +72,14 @@ impl Worker {
 
     fn is_missing(&self, group: &Request, info: &VolumeSnapshotInfo) -> bool {
         let volume = info.volume_handle.as_deref().unwrap_or_default();
-        let contents = self.world.contents.of(Kind::Single).store();
+        let contents = self.cluster.contents.of(Kind::Single).store();
         let content = contents.get(&member_name("snapcontent", group, volume));
         if content.is_none_or(|content| content.state.handle.is_none()) {
             return true;
         }
         let name = member_name("snapshot", group, volume);
         let key = format!("{}/{name}", group.namespace);
-        let snapshots = self.world.requests.of(Kind::Single).store();
+        let snapshots = self.cluster.requests.of(Kind::Single).store();
         snapshots.count_in_group(&by::name(&key)) == 0
     }
 
@@ -116,7 +116,7 @@ impl Worker {
         mode: Option<&str>,
     ) -> Result<Value, Failure> {
         let mut annotations = json!({ GROUP_HANDLE: content.state.handle });
-        let classes = self.world.classes.of(Kind::Group).store();
+        let classes = self.cluster.classes.of(Kind::Group).store();
         let class = content.class.as_deref().and_then(|name| classes.get(name));
         let named = class.map(|class| secret(group, &class)).transpose()?;
         if let Some(named) = named.flatten() {

@@ -46,7 +46,7 @@ pub enum Rival {
     },
     /// The rule is missing.
     #[error(
-        "the service account may not list leases: without that nobody can tell whether another snapshot controller is \
+        "the service account may not list leases: without that it is not known whether another snapshot controller is \
          at work. Add `list` on `leases` to its ClusterRole"
     )]
     Forbidden,

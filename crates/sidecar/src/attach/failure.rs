@@ -4,7 +4,7 @@ use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::secrets::SecretError;
 use tonic::Status;
 
-use super::patch::Shown;
+use super::patch::VolumeError;
 use super::step::Problem;
 use super::write::VOLUMES;
 use crate::driver_call;
@@ -39,12 +39,12 @@ impl Failure {
     }
 
     /// As users see it; with the gRPC code where the server has a field for it.
-    pub(super) fn shown(&self, with_codes: bool) -> Shown {
+    pub(super) fn volume_error(&self, with_codes: bool) -> VolumeError {
         let code = match self {
             Self::Driver(status) if with_codes => Some(status.code().into()),
             _ => None,
         };
-        Shown::new(self.to_string(), code)
+        VolumeError::new(self.to_string(), code)
     }
 
     /// The API server itself is in trouble: it would not take what we have to say about it.

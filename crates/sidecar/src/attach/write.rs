@@ -6,7 +6,7 @@ use kube::{Api, Client};
 use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 use stowage_kubernetes::object_error::{ObjectError, explain};
 
-use super::patch::{self, Shown};
+use super::patch::{self, VolumeError};
 use crate::cluster::attachment::Attachment;
 use crate::cluster::volume::Volume;
 use crate::cluster::wire::{WireAttachment, WireVolume};
@@ -92,9 +92,9 @@ impl Writer {
     pub(super) async fn set_error(
         &self,
         attachment: &Attachment,
-        shown: &Shown,
+        error: &VolumeError,
     ) -> Result<(), ObjectError> {
-        let operations = patch::error(attachment, shown);
+        let operations = patch::error(attachment, error);
         self.patch_status(attachment, operations).await
     }
 

@@ -16,7 +16,7 @@ use crate::args::{Capacity, Owner};
 enum OwnerError {
     #[error("{0} cannot be read: {said}", said = answer::chain(&**.1))]
     Unreadable(String, Box<kube::Error>),
-    #[error("{0} is owned by nobody: lower --capacity-ownerref-level")]
+    #[error("{0} has no owner: lower --capacity-ownerref-level")]
     Nobody(String),
 }
 

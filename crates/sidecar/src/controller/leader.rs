@@ -57,7 +57,7 @@ impl Controller {
             Ok(written) => Ok(written?),
             Err(_) => {
                 tracing::warn!(
-                    "The server does not take the intent journal: the next process looks at it again."
+                    "The intent journal cannot be written at the end; the next process looks at its entries again."
                 );
                 Ok(())
             }
@@ -122,7 +122,7 @@ impl Controller {
             provision::resolve(context.clone(), stop.clone()).await;
             match context.journal.all().len() {
                 0 => tracing::info!("No volume is left half made."),
-                left => tracing::warn!(left, "Asked to stop: volumes are left half made."),
+                left => tracing::warn!(left, "Asked to stop while volumes are half made."),
             }
             return Ok(());
         }

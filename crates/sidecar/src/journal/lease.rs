@@ -13,8 +13,8 @@ use stowage_kubernetes::answer::{Answer, chain};
 use tokio::time::timeout;
 
 use super::JournalError;
-use super::book::Book;
 use super::document::Unreadable;
+use super::entries::Entries;
 
 /// Where the journal is in the Lease.
 const CONTENT: &str = "stowage.dev/intents";
@@ -110,8 +110,8 @@ impl IntentLease {
     }
 
     /// The content as last seen, read.
-    pub(super) fn book(&self) -> Result<Book, JournalError> {
-        Book::read(self.content()).map_err(|error| self.unreadable(error))
+    pub(super) fn entries(&self) -> Result<Entries, JournalError> {
+        Entries::read(self.content()).map_err(|error| self.unreadable(error))
     }
 
     /// Who has it, if that is not us.

@@ -25,7 +25,7 @@ use crate::cluster::claim::Claim;
 use crate::cluster::volume::Volume;
 use crate::driver_call;
 use crate::objects::Objects;
-use crate::provision::Territory;
+use crate::provision::Scope;
 use crate::role::Context;
 
 /// How often to look whether a class that is missing has appeared.
@@ -39,7 +39,7 @@ pub(super) struct Worker {
     objects: Objects,
     controller: ControllerClient<Connection>,
     events: Events,
-    territory: Territory,
+    scope: Scope,
     /// Claims whose last call was refused: what has begun for them need not be finished.
     refused: Mutex<HashSet<Key>>,
 }
@@ -58,14 +58,14 @@ enum Failure {
 }
 
 impl Worker {
-    pub(super) fn new(context: Context, territory: Territory) -> Self {
+    pub(super) fn new(context: Context, scope: Scope) -> Self {
         let timeout = context.settings.resize.timeout;
-        let speaker = format!("external-resizer {}", context.driver.name());
+        let component = format!("external-resizer {}", context.driver.name());
         Self {
             objects: Objects::new(context.client.clone()),
             controller: ControllerClient::new(context.driver.connection().with_timeout(timeout)),
-            events: context.events.speaking_as(&speaker),
-            territory,
+            events: context.events.as_component(&component),
+            scope,
             refused: Mutex::default(),
             context,
         }
@@ -80,7 +80,7 @@ impl Worker {
 
     fn volume_of(&self, claim: &Claim) -> Option<Arc<Volume>> {
         let volume = self.context.cluster.volume_of(claim);
-        volume.filter(|volume| self.territory.has(volume))
+        volume.filter(|volume| self.scope.has(volume))
     }
 
     /// A claim is gone.

@@ -24,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::Limits;
 use super::metrics::ProvisionMetrics;
-use super::plan::{Places, Plan, Planner, Refusal, SecretContent, Step};
+use super::plan::{Plan, Planner, Refusal, SecretContent, Step};
+use super::topology::Accessibility;
 use super::{object, protection, selected_node};
 use crate::cluster::claim::{Claim, claim_reference};
 use crate::intent::{Intent, Source};
@@ -51,7 +52,7 @@ pub(crate) struct Provisioner {
 impl Provisioner {
     pub(crate) fn new(
         context: Context,
-        places: Places,
+        accessibility: Accessibility,
         identity: String,
         metrics: ProvisionMetrics,
         limits: Limits,
@@ -59,7 +60,7 @@ impl Provisioner {
     ) -> Self {
         let planner = Planner {
             context: context.clone(),
-            places,
+            accessibility,
         };
         Self {
             context,
@@ -131,7 +132,7 @@ impl Provisioner {
             let kept = protection::keep(context, original, uid).await;
             kept.map_err(|error| Refusal::Unprotected(Box::new(error)))?;
         }
-        let recorded = self.record(&plan.intent);
+        let recorded = self.make_durable(&plan.intent);
         match self.stop.run_until_cancelled(recorded).await {
             Some(recorded) => recorded.map(|()| Some(plan)).map_err(Refusal::from),
             // A journal that is full, or a server that is away, must not hold up the end of the process.
@@ -143,7 +144,7 @@ impl Provisioner {
     }
 
     /// Makes an intent durable, and says so on the claim if that takes long.
-    async fn record(&self, intent: &Intent) -> Result<(), JournalError> {
+    async fn make_durable(&self, intent: &Intent) -> Result<(), JournalError> {
         let mut recorded = pin!(self.context.journal.record(intent.clone()));
         if let Ok(recorded) = timeout(PATIENCE_WITH_JOURNAL, &mut recorded).await {
             return recorded;

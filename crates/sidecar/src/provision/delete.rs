@@ -16,8 +16,8 @@ use stowage_kubernetes::secrets;
 
 use super::metrics::ProvisionMetrics;
 use super::parameters::Parameters;
-use super::templates::Filling;
-use super::territory::Territory;
+use super::scope::Scope;
+use super::templates::PlaceholderValues;
 use crate::cluster::volume::{DELETION_PROTECTION, DeletionSecret, Phase, Reclaim, Volume};
 use crate::cluster::wire::WireVolume;
 use crate::driver_call;
@@ -27,7 +27,7 @@ use crate::role::Context;
 pub(crate) struct Deleter {
     context: Context,
     metrics: ProvisionMetrics,
-    territory: Territory,
+    scope: Scope,
 }
 
 /// What is to be done about a volume.
@@ -42,11 +42,11 @@ enum Step {
 }
 
 impl Deleter {
-    pub(crate) fn new(context: Context, metrics: ProvisionMetrics, territory: Territory) -> Self {
+    pub(crate) fn new(context: Context, metrics: ProvisionMetrics, scope: Scope) -> Self {
         Self {
             context,
             metrics,
-            territory,
+            scope,
         }
     }
 
@@ -55,7 +55,7 @@ impl Deleter {
         let Some(volume) = self.context.cluster.volumes.store().get(name) else {
             return Verdict::Done;
         };
-        if !self.territory.has(&volume) {
+        if !self.scope.has(&volume) {
             return Verdict::Done;
         }
         let attachments = self.context.cluster.attachments.store().in_group(name);
@@ -163,13 +163,13 @@ impl Deleter {
             Some(claim) => (claim.namespace.as_str(), claim.name.as_str()),
             None => ("", ""),
         };
-        let filling = Filling {
+        let values = PlaceholderValues {
             volume: &volume.name,
             claim,
             namespace,
             annotations: &BTreeMap::new(),
         };
-        let secret = filling.fill(&template);
+        let secret = values.fill(&template);
         secret.map(Some).map_err(|error| error.to_string())
     }
 
@@ -244,7 +244,7 @@ mod tests {
             mount_options: Vec::new(),
             block: false,
             class: None,
-            places: None,
+            affinity: None,
             provisioned_by_us: true,
             deletion_secret: DeletionSecret::None,
             finalizers: if protected {

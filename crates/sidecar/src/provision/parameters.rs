@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stowage_kubernetes::secret_template::{Half, PREFIX, SecretTemplate};
+use stowage_kubernetes::secret_template::{IncompleteReference, PREFIX, SecretTemplate};
 
 use super::templates::SecretTemplates;
 
@@ -44,10 +44,10 @@ pub(crate) struct Parameters {
 pub(crate) enum ParameterError {
     #[error("parameter `{0}` is unknown: keys that begin with `{PREFIX}` are not for the driver")]
     Unknown(String),
-    #[error("parameters `{0}` and `{1}` say the same thing: keep one of them")]
+    #[error("parameters `{0}` and `{1}` set the same thing: keep one of them")]
     Twice(String, String),
     #[error(transparent)]
-    Half(#[from] Half),
+    Incomplete(#[from] IncompleteReference),
 }
 
 impl Parameters {
@@ -193,11 +193,11 @@ mod tests {
             ),
             (
                 vec![("csi.storage.k8s.io/fstype", "xfs"), ("fsType", "xfs")],
-                "say the same thing",
+                "set the same thing",
             ),
             (
                 vec![("csi.storage.k8s.io/secret-name", "all")],
-                "parameter `csi.storage.k8s.io/secret-name` needs `csi.storage.k8s.io/secret-namespace`",
+                "parameter `csi.storage.k8s.io/secret-name` needs parameter `csi.storage.k8s.io/secret-namespace`",
             ),
             (
                 vec![

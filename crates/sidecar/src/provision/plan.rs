@@ -12,32 +12,34 @@ use stowage_kubernetes::secrets::{self, SecretError};
 
 use super::parameters::{ParameterError, Parameters};
 use super::source::{self, Found, SourceError};
-use super::templates::Filling;
-use super::topology::{Topologies, TopologyError, Wish};
+use super::templates::PlaceholderValues;
+use super::topology::{Accessibility, TopologyError, TopologyRequest};
 use crate::access::{self, AccessError};
 use crate::args::Settings;
 use crate::attributes_class;
 use crate::cluster::claim::Claim;
 use crate::cluster::class::Class;
 use crate::cluster::volume::ClaimKey;
-use crate::intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Segment};
+use crate::intent::{AttributesClass, ClassFacts, FrozenTopology, Intent};
 use crate::journal::JournalError;
 use crate::role::Context;
 
 /// Why a claim cannot be provisioned now. Nothing was sent to the driver.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("storage class `{0}` does not exist or is of another driver")]
+    #[error(
+        "storage class `{0}` does not exist or is for another driver: create it, or use another class"
+    )]
     NoClass(String),
-    #[error("the claim names no storage class")]
+    #[error("the claim does not name a storage class: set spec.storageClassName")]
     ClassNotNamed,
     #[error(
         "claims with a selector are bound to existing volumes and cannot be provisioned: remove spec.selector"
     )]
     Selector,
-    #[error("the request cannot be met: {0}")]
+    #[error("the requested size cannot be used: {0}")]
     Size(#[from] QuantityError),
-    #[error("the claim asks for no storage: set spec.resources.requests.storage")]
+    #[error("the claim does not request any storage: set spec.resources.requests.storage")]
     Nothing,
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -72,18 +74,7 @@ pub(crate) enum Refusal {
 #[derive(Clone)]
 pub(crate) struct Planner {
     pub(crate) context: Context,
-    pub(crate) places: Places,
-}
-
-/// How the driver tells places apart.
-#[derive(Clone)]
-pub(crate) enum Places {
-    /// Not at all.
-    Everywhere,
-    /// By node labels.
-    Cluster(Topologies),
-    /// Only this node is ours; `None` where its driver told no topology.
-    OwnNode(Option<Segment>),
+    pub(crate) accessibility: Accessibility,
 }
 
 /// What is to be done for a claim.
@@ -152,19 +143,9 @@ impl Planner {
         volume: String,
     ) -> Result<(Intent, Option<String>), Refusal> {
         let settings = &self.context.settings;
-        if claim.has_selector {
-            return Err(Refusal::Selector);
-        }
-        let bytes = quantity::size(&claim.requested)?;
-        if bytes == 0 {
-            return Err(Refusal::Nothing);
-        }
-        let wide = self
-            .context
-            .driver
-            .capabilities()
-            .single_node_multi_writer();
-        let csi_modes = access::csi_modes(&claim.access_modes, wide)?;
+        let can = self.context.driver.capabilities();
+        let bytes = size_of(claim)?;
+        let csi_modes = access::csi_modes(&claim.access_modes, can.single_node_multi_writer())?;
         let parameters =
             Parameters::read(&class.parameters).map_err(|source| Refusal::Parameters {
                 class: class.name.clone(),
@@ -175,7 +156,7 @@ impl Planner {
         } else {
             BTreeMap::new()
         };
-        let secrets = parameters.secrets.resolve(Filling {
+        let secrets = parameters.secrets.resolve(PlaceholderValues {
             volume: &volume,
             claim: &claim.name,
             namespace: &claim.namespace,
@@ -211,16 +192,16 @@ impl Planner {
 
     fn topology(&self, claim: &Claim, class: &Class) -> Result<Option<FrozenTopology>, Refusal> {
         let settings = &self.context.settings.provision;
-        match &self.places {
-            Places::Everywhere => Ok(None),
-            Places::OwnNode(segment) => Ok(segment.clone().map(|segment| FrozenTopology {
+        match &self.accessibility {
+            Accessibility::Everywhere => Ok(None),
+            Accessibility::OwnNode(segment) => Ok(segment.clone().map(|segment| FrozenTopology {
                 segments: Arc::new([segment]),
                 first: 0,
             })),
-            Places::Cluster(topologies) => {
+            Accessibility::Segments(topologies) => {
                 let waits = class.waits_for_consumer;
                 let selected_node = claim.selected_node.as_deref().filter(|_| waits);
-                Ok(topologies.segments().choose(Wish {
+                Ok(topologies.segments().choose(TopologyRequest {
                     claim: &claim.name,
                     selected_node,
                     allowed: &class.allowed_topologies,
@@ -256,6 +237,17 @@ impl Planner {
         let driver = context.driver.name();
         let found = attributes_class::find(&context.client, &context.server, driver, name).await;
         found.map(Some).map_err(|error| refuse(error.to_string()))
+    }
+}
+
+/// What a claim that can be provisioned at all asks for.
+fn size_of(claim: &Claim) -> Result<i64, Refusal> {
+    if claim.has_selector {
+        return Err(Refusal::Selector);
+    }
+    match quantity::size(&claim.requested)? {
+        0 => Err(Refusal::Nothing),
+        bytes => Ok(bytes),
     }
 }
 

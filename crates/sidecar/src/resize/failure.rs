@@ -21,7 +21,9 @@ pub(super) enum Failure {
          false in the storage class"
     )]
     Unable(String),
-    #[error("the driver wants the volume out of use, and {0}: stop the pods that use the claim")]
+    #[error(
+        "the driver expands volumes only while they are not in use, and {0}: stop the pods that use the claim"
+    )]
     InUse(String),
     #[error(transparent)]
     Access(#[from] AccessError),

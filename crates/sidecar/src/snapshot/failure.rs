@@ -11,12 +11,12 @@ use crate::driver_call;
 /// Why an attempt ended. All are tried again.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("the content belongs to no snapshot: spec.volumeSnapshotRef has no uid")]
+    #[error("the content does not belong to a snapshot: spec.volumeSnapshotRef has no uid")]
     NoOwner,
     #[error("no class is named, and a snapshot cannot be taken without one")]
     ClassNotNamed,
     #[error(
-        "snapshot class `{0}` does not exist or is of another driver: create it, or take a snapshot with another class"
+        "snapshot class `{0}` does not exist or is for another driver: create it, or take a snapshot with another class"
     )]
     NoClass(String),
     #[error("snapshot class `{class}`: {error}")]
@@ -29,7 +29,7 @@ pub(super) enum Failure {
     Secret(#[from] SecretError),
     #[error("{}", driver_call::status(.0))]
     Driver(Box<Status>),
-    #[error("the driver's answer makes no sense: {0}")]
+    #[error("the driver's answer is not valid: {0}")]
     Answer(String),
     #[error("the driver does not know snapshot `{0}`")]
     Missing(String),

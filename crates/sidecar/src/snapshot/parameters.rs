@@ -1,9 +1,11 @@
-//! The parameters of a snapshot class: what is for the driver, and which secrets it takes to look at snapshots.
+//! The parameters of a snapshot class: what is for the driver, and the secret with which snapshots are looked at.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::SecretReference;
-use stowage_kubernetes::secret_template::{Half, PREFIX, SecretTemplate, TemplateError};
+use stowage_kubernetes::secret_template::{
+    IncompleteReference, PREFIX, SecretTemplate, TemplateError,
+};
 
 use crate::cluster::content::{Content, Kind};
 
@@ -21,7 +23,7 @@ pub(super) enum ParameterError {
     #[error("parameter `{0}` is unknown: keys that begin with `{PREFIX}` are not for the driver")]
     Unknown(String),
     #[error(transparent)]
-    Half(#[from] Half),
+    Incomplete(#[from] IncompleteReference),
     #[error(transparent)]
     Template(#[from] TemplateError),
 }
@@ -54,14 +56,14 @@ pub(super) fn look_secret(
     parameters: &BTreeMap<String, String>,
     content: &Content,
 ) -> Result<Option<SecretReference>, ParameterError> {
-    let (whose, hole) = match content.kind {
+    let (whose, placeholder) = match content.kind {
         Kind::Single => ("snapshotter-list-", "volumesnapshotcontent.name"),
         Kind::Group => ("group-snapshotter-get-", "volumegroupsnapshotcontent.name"),
     };
     let Some(template) = SecretTemplate::of(parameters, whose)? else {
         return Ok(None);
     };
-    let value = |token: &str| (token == hole).then_some(Ok(content.name.as_str()));
+    let value = |token: &str| (token == placeholder).then_some(Ok(content.name.as_str()));
     Ok(Some(template.fill(value, value)?))
 }
 

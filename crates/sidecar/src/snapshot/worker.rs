@@ -69,7 +69,7 @@ impl Worker {
             writer: Writer::new(&context.client, kind, driver),
             events: context
                 .events
-                .speaking_as(&format!("csi-snapshotter {driver}")),
+                .as_component(&format!("csi-snapshotter {driver}")),
             naming: match kind {
                 Kind::Single => settings.snapshots.naming.clone(),
                 Kind::Group => settings.snapshots.group_naming.clone(),
@@ -138,7 +138,10 @@ impl Worker {
                 let secrets = self.secrets_to_look(content).await?;
                 view.asked = true;
                 let content = &view.content;
-                let found = self.calls.look(content, &handle, &members, secrets).await?;
+                let found = self
+                    .calls
+                    .get_snapshot(content, &handle, &members, secrets)
+                    .await?;
                 now(self.write_down(content, found).await?)
             }
             Step::Unmark => now(self.writer.unmark(content).await?),
@@ -172,7 +175,7 @@ impl Worker {
         let name = self.naming.name(&content.owner.uid);
         let made = self
             .calls
-            .make(content, name, volumes, parameters, secrets)
+            .create_snapshot(content, name, volumes, parameters, secrets)
             .await;
         match made {
             Ok(found) => {
@@ -219,7 +222,7 @@ impl Worker {
     ) -> Result<Progress, Failure> {
         let secrets = secrets::read(&self.client, content.secret.as_ref()).await?;
         self.calls
-            .delete(content, handle.clone(), members, secrets)
+            .delete_snapshot(content, handle.clone(), members, secrets)
             .await?;
         tracing::info!(content = content.name, handle, "The snapshot is deleted.");
         if content.finalizers.len() > 1 {

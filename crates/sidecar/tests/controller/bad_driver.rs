@@ -38,7 +38,7 @@ async fn told_and_made_good(rig: &Rig, sidecar: &Sidecar, says: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_that_is_too_small_is_deleted_and_asked_for_again() {
     let (rig, sidecar) = faulty(Fault::VolumeTooSmall).await;
-    let says = "made a volume of 536870912 bytes where 1073741824 were asked for";
+    let says = "made a volume of 536870912 bytes, but 1073741824 were requested";
     told_and_made_good(&rig, &sidecar, says).await;
     assert!(rig.driver.deleted_volumes().len() > 1);
 }

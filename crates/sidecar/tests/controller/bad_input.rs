@@ -84,7 +84,7 @@ async fn a_key_that_nobody_knows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn half_a_secret() {
     let class = json!({"parameters": {format!("{PREFIX}/node-stage-secret-name"): "x"}});
-    let says = "needs `csi.storage.k8s.io/node-stage-secret-namespace` beside it";
+    let says = "needs parameter `csi.storage.k8s.io/node-stage-secret-namespace`";
     refused(class, json!({}), says).await;
 }
 
@@ -118,7 +118,7 @@ async fn a_class_that_is_deleted_is_missed_and_taken_up_when_it_comes_back() {
     rig.delete_class().await;
     let sidecar = rig.sidecar(&["--retry-interval-start=60s"]);
     let says = format!(
-        "storage class `{}` does not exist or is of another driver",
+        "storage class `{}` does not exist or is for another driver",
         rig.name
     );
     rig.event("data", "ProvisioningFailed", &says).await;

@@ -265,7 +265,7 @@ async fn a_driver_that_ignores_the_source_has_its_volume_deleted_again() {
     rig.event(
         "copy",
         "ProvisioningFailed",
-        "with another content than asked for",
+        "with other content than requested",
     )
     .await;
     rig.called("DeleteVolume", 1).await;

@@ -129,7 +129,7 @@ async fn a_class_can_allow_less_than_the_cluster_has() {
     rig.event(
         "data",
         "ProvisioningFailed",
-        "is outside of the storage class's allowedTopologies",
+        "is outside of the allowedTopologies of the storage class",
     )
     .await;
     assert_eq!(rig.driver.calls("CreateVolume"), 0);
@@ -209,8 +209,12 @@ async fn a_node_whose_driver_told_no_keys_is_waited_for() {
     waiting_class(&rig, json!({})).await;
     rig.claim("data", json!({})).await;
     select(&rig, "data", "new").await;
-    rig.event("data", "ProvisioningFailed", "has told no topology keys")
-        .await;
+    rig.event(
+        "data",
+        "ProvisioningFailed",
+        "has reported no topology keys",
+    )
+    .await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let claim = rig.get_claim("data").await;
     assert!(claim.metadata.annotations.unwrap().contains_key(SELECTED));

@@ -17,7 +17,7 @@ async fn a_missing_class_is_told_and_waited_for() {
     let content = rig.content("u1", source).await;
     let error = rig.error(&content).await;
     let expected = format!(
-        "snapshot class `{}` does not exist or is of another driver",
+        "snapshot class `{}` does not exist or is for another driver",
         rig.name
     );
     assert!(error.contains(&expected), "{error}");

@@ -28,7 +28,7 @@ use crate::attach::worker::Worker;
 use crate::attach::{Setup, run};
 use crate::cluster::Cluster;
 use crate::cluster::attachment::Attachment;
-use crate::cluster::node::DriverNode;
+use crate::cluster::node::CsiNode;
 use crate::cluster::volume::Volume;
 use crate::driver::{Driver, DriverOptions, Interest};
 
@@ -182,7 +182,7 @@ impl Scene {
         }
         follow!(volumes, Volume);
         follow!(attachments, Attachment);
-        follow!(driver_nodes, DriverNode);
+        follow!(csi_nodes, CsiNode);
         cluster
     }
 

@@ -38,7 +38,7 @@ impl<T> Both<T> {
 
 /// Everything that is watched.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct Cluster {
     pub(crate) requests: Both<Request>,
     pub(crate) contents: Both<Content>,
     pub(crate) classes: Both<Class>,
@@ -63,7 +63,7 @@ impl Scope {
     }
 }
 
-impl World {
+impl Cluster {
     /// Starts the watches; they end with `stop`. Returns when everything that exists is known.
     pub(crate) async fn follow(&self, watcher: &Watcher, scope: Scope, stop: &CancellationToken) {
         let (requests, contents, classes) = (&self.requests, &self.contents, &self.classes);

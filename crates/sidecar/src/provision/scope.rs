@@ -1,4 +1,4 @@
-//! Which part of the cluster is ours: all of it, or one node.
+//! Which part of the cluster this process works for: all of it, or one node.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::driver_call;
 use crate::intent::Segment;
 use crate::role::Context;
 
-/// Between two questions to a driver that does not say where its node is.
+/// Between two questions to a driver that does not report the topology of its node.
 const PAUSES: Backoff = Backoff {
     first: Duration::from_secs(1),
     longest: Duration::from_secs(1),
@@ -21,14 +21,14 @@ const PAUSES: Backoff = Backoff {
 
 /// Where this process makes and deletes volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Territory {
+pub(crate) enum Scope {
     /// Everywhere.
     Cluster,
-    /// On its own node, with a controller on every node. `None`: the driver told no topology.
+    /// On its own node, with a controller on every node. `None`: the driver reports no topology.
     Node(Option<Segment>),
 }
 
-impl Territory {
+impl Scope {
     /// Asks the driver where its node is, where that matters. `None`: asked to stop.
     pub(crate) async fn find(context: &Context, stop: &CancellationToken) -> Option<Self> {
         if context.settings.own_node.is_none() {
@@ -44,7 +44,7 @@ impl Territory {
         let tell = |reason: &str| {
             tracing::warn!(
                 reason,
-                "The driver does not say where its node is; asking again."
+                "The driver does not report the topology of its node; asking again."
             );
         };
         patiently(stop, PAUSES, ask, tell).await
@@ -56,8 +56,8 @@ impl Territory {
         let Self::Node(Some(segment)) = self else {
             return true;
         };
-        let places = volume.places.as_ref();
-        places.is_none_or(|places| places.include(segment))
+        let affinity = volume.affinity.as_ref();
+        affinity.is_none_or(|affinity| affinity.includes(segment))
     }
 }
 
@@ -86,11 +86,11 @@ mod tests {
     #[test]
     fn a_node_has_what_is_on_it_and_what_may_be_anywhere() {
         let segment = Segment::from([("host".to_owned(), "a".to_owned())]);
-        let here = Territory::Node(Some(segment));
+        let here = Scope::Node(Some(segment));
         assert!(here.has(&on_host("a")));
         assert!(!here.has(&on_host("b")));
         assert!(here.has(&volume(&json!(null))));
-        assert!(Territory::Node(None).has(&on_host("b")));
-        assert!(Territory::Cluster.has(&on_host("b")));
+        assert!(Scope::Node(None).has(&on_host("b")));
+        assert!(Scope::Cluster.has(&on_host("b")));
     }
 }
