@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use stowage_sidecar::controller::run;
 
 use crate::scene::{Scene, controller};
 
@@ -11,7 +12,7 @@ const MANY: usize = 20;
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_survive_kills_of_both_processes_and_none_is_taken_twice() {
     let mut scene = Scene::quiet().await;
-    scene.rig.class(json!({})).await;
+    scene.rig.snapshot_class(json!({})).await;
     scene.claim("data", Value::Null).await;
     for number in 0..MANY {
         scene
@@ -21,7 +22,7 @@ async fn snapshots_survive_kills_of_both_processes_and_none_is_taken_twice() {
     // Moments from before the first write until after the last.
     for round in 0..6 {
         let controller = controller(&scene.rig, &[]);
-        let sidecar = scene.rig.sidecar(&[]);
+        let sidecar = scene.rig.sidecar(run, &[]);
         tokio::time::sleep(Duration::from_millis(100 + 60 * round)).await;
         controller.kill().await;
         sidecar.kill().await;
