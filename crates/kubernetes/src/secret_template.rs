@@ -58,6 +58,42 @@ pub enum TemplateError {
 #[error("parameter `{0}` needs parameter `{1}`, and neither may be empty")]
 pub struct IncompleteReference(pub String, pub String);
 
+/// A key with the prefix that nobody reads.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parameter `{0}` is unknown: keys that begin with `{PREFIX}` are not for the driver")]
+pub struct UnknownParameter(pub String);
+
+/// The parameters of a class that are for the driver. Of the others, those for the secrets of `purposes` (such as
+/// `snapshotter-`) and those in `others` are known.
+pub fn for_driver(
+    parameters: &BTreeMap<String, String>,
+    purposes: &[&str],
+    others: &[&str],
+) -> Result<BTreeMap<String, String>, UnknownParameter> {
+    let known = |key: &String| {
+        let of = |purpose: &&str| {
+            let (name, namespace) = keys(purpose);
+            *key == name || *key == namespace
+        };
+        others.contains(&key.as_str()) || purposes.iter().any(of)
+    };
+    let (reserved, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = parameters
+        .clone()
+        .into_iter()
+        .partition(|(key, _)| key.starts_with(PREFIX));
+    match reserved.into_keys().find(|key| !known(key)) {
+        Some(unknown) => Err(UnknownParameter(unknown)),
+        None => Ok(rest),
+    }
+}
+
+/// The keys of name and namespace of the secret for one purpose.
+fn keys(purpose: &str) -> (String, String) {
+    let name = format!("{PREFIX}{purpose}secret-name");
+    let namespace = format!("{PREFIX}{purpose}secret-namespace");
+    (name, namespace)
+}
+
 /// The value of a token, if the token is known. A value may be missing: then its key is known.
 pub type Value<'a> = Option<Result<&'a str, String>>;
 
@@ -83,24 +119,21 @@ impl SecretTemplate {
     /// The template under the keys for one purpose, such as `snapshotter-`.
     pub fn of(
         parameters: &BTreeMap<String, String>,
-        whose: &str,
+        purpose: &str,
     ) -> Result<Option<Self>, IncompleteReference> {
-        Self::under(
-            parameters,
-            format!("{PREFIX}{whose}secret-name"),
-            format!("{PREFIX}{whose}secret-namespace"),
-        )
+        let (name, namespace) = keys(purpose);
+        Self::under(parameters, name, namespace)
     }
 
     /// Replaces the placeholders. Fewer of them are known in the namespace: it must not follow what users can choose, or they
     /// would choose whose secrets are read.
-    pub fn fill<'a>(
+    pub fn resolve<'a>(
         &self,
         in_namespace: impl Fn(&str) -> Value<'a>,
         in_name: impl Fn(&str) -> Value<'a>,
     ) -> Result<SecretReference, TemplateError> {
-        let namespace = fill(&self.namespace, in_namespace)?;
-        let name = fill(&self.name, in_name)?;
+        let namespace = replace(&self.namespace, in_namespace)?;
+        let name = replace(&self.name, in_name)?;
         let valid = is_label(&namespace);
         check(&self.namespace, &namespace, valid, "namespace")?;
         let valid = name.len() <= 253 && name.split('.').all(is_label_of_any_length);
@@ -113,7 +146,7 @@ impl SecretTemplate {
 }
 
 /// Replaces each `${token}`.
-fn fill<'a>(template: &str, value: impl Fn(&str) -> Value<'a>) -> Result<String, TemplateError> {
+fn replace<'a>(template: &str, value: impl Fn(&str) -> Value<'a>) -> Result<String, TemplateError> {
     let mut filled = String::new();
     let mut rest = template;
     while let Some(start) = rest.find("${") {

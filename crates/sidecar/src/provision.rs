@@ -193,7 +193,7 @@ fn listen_to_claims(
             }
             match (delays, &new.selected_node) {
                 (Some(delays), None) => {
-                    claims.add_after(new.uid.as_str(), jitter(&new.uid, delays));
+                    claims.add_after(new.uid.as_str(), jitter(delays));
                 }
                 _ => claims.add(new.uid.as_str()),
             }
@@ -280,7 +280,6 @@ fn listen_to_volumes(
 fn identity(driver: &str) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let milliseconds = now.unwrap_or_default().as_millis();
-    let seed = std::collections::hash_map::RandomState::new();
-    let random = std::hash::BuildHasher::hash_one(&seed, driver) % 10_000;
+    let random = fastrand::u32(..10_000);
     format!("{milliseconds}-{random}-{driver}")
 }

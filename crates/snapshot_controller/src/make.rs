@@ -292,7 +292,7 @@ pub(crate) fn secret(request: &Request, class: &Class) -> Result<Option<SecretRe
                 let own = (token == format!("{object}.name")).then_some(Ok(request.name.as_str()));
                 own.or_else(|| in_namespace(token))
             };
-            Ok(Some(template.fill(in_namespace, in_name)?))
+            Ok(Some(template.resolve(in_namespace, in_name)?))
         });
     filled.map_err(|error| {
         let class = class.name.clone();

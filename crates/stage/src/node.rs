@@ -1,16 +1,14 @@
 //! A node with a driver of its own, as where a driver runs whole on every node.
 
-use std::error::Error;
 use std::path::Path;
 
 use clap::Args;
 use stowage_csi::endpoint::Endpoint;
 use stowage_memory_driver::{MemoryDriver, Profile, Serving};
-use stowage_service::Process;
 use tempfile::TempDir;
 
 use crate::rig::Rig;
-use crate::running::{Place, Running};
+use crate::running::{Place, Role, Running};
 
 /// A node.
 pub struct Node {
@@ -42,17 +40,7 @@ impl Node {
     }
 
     /// Starts a sidecar of the node: `run` says which.
-    pub fn sidecar<A, F, E>(
-        &self,
-        run: impl FnOnce(A, Process) -> F,
-        rig: &Rig,
-        flags: &[&str],
-    ) -> Running
-    where
-        A: Args,
-        F: Future<Output = Result<(), E>> + Send + 'static,
-        E: Error + Send + Sync + 'static,
-    {
+    pub fn sidecar<A: Args>(&self, run: impl Role<A>, rig: &Rig, flags: &[&str]) -> Running {
         let registry = self.directory.path().join("registry");
         std::fs::create_dir_all(&registry).unwrap();
         let place = Place {

@@ -3,6 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use kube::Client;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -33,6 +39,27 @@ impl Proxy {
         Self {
             kubeconfig,
             serving,
+        }
+    }
+}
+
+/// Sends a request on to the API server, as whoever `client` is.
+pub async fn pass_on(client: &Client, parts: &Parts, body: &Bytes) -> Response {
+    let mut onward = Request::builder()
+        .method(parts.method.clone())
+        .uri(parts.uri.path_and_query().unwrap().as_str());
+    for name in ["content-type", "accept"] {
+        if let Some(value) = parts.headers.get(name) {
+            onward = onward.header(name, value);
+        }
+    }
+    let body = kube::client::Body::from(body.to_vec());
+    match client.send(onward.body(body).unwrap()).await {
+        Ok(answer) => answer.map(Body::new),
+        Err(error) => {
+            let mut answer = Response::new(Body::from(error.to_string()));
+            *answer.status_mut() = StatusCode::BAD_GATEWAY;
+            answer
         }
     }
 }

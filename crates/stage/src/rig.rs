@@ -1,6 +1,5 @@
 //! A driver of its own name in a namespace of its own.
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,12 +11,11 @@ use kube::{Api, Client};
 use serde_json::json;
 use stowage_csi::endpoint::Endpoint;
 use stowage_memory_driver::{MemoryDriver, Profile, Serving};
-use stowage_service::Process;
 use tempfile::TempDir;
 
 use crate::contents::with_kinds;
 use crate::objects::{connect, create, eventually};
-use crate::running::{Place, Running};
+use crate::running::{Place, Role, Running};
 
 /// A driver, its corner of the cluster, and the sidecars that a test starts beside it.
 pub struct Rig {
@@ -40,8 +38,14 @@ pub struct Rig {
 impl Rig {
     /// A rig whose driver can do everything but tell places apart.
     pub async fn plain() -> Self {
+        Self::plain_with(|_| {}).await
+    }
+
+    /// The same, but for what `change` changes.
+    pub async fn plain_with(change: impl FnOnce(&mut Profile)) -> Self {
         Self::new(|mut profile| {
             profile.topology = false;
+            change(&mut profile);
             profile
         })
         .await
@@ -122,27 +126,17 @@ impl Rig {
     }
 
     /// Starts a sidecar with these flags: `run` says which.
-    pub fn sidecar<A, F, E>(&self, run: impl FnOnce(A, Process) -> F, flags: &[&str]) -> Running
-    where
-        A: Args,
-        F: Future<Output = Result<(), E>> + Send + 'static,
-        E: Error + Send + Sync + 'static,
-    {
+    pub fn sidecar<A: Args>(&self, run: impl Role<A>, flags: &[&str]) -> Running {
         self.sidecar_as(run, self.server.kubeconfig(), flags)
     }
 
     /// Starts a sidecar that is somebody else than the administrator.
-    pub fn sidecar_as<A, F, E>(
+    pub fn sidecar_as<A: Args>(
         &self,
-        run: impl FnOnce(A, Process) -> F,
+        run: impl Role<A>,
         kubeconfig: &Path,
         flags: &[&str],
-    ) -> Running
-    where
-        A: Args,
-        F: Future<Output = Result<(), E>> + Send + 'static,
-        E: Error + Send + Sync + 'static,
-    {
+    ) -> Running {
         let place = Place {
             endpoint: &self.endpoint(),
             kubeconfig,

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::pin::Pin;
 use std::time::Duration;
 
 use clap::{Args, Command};
@@ -14,6 +15,24 @@ use crate::objects::{SOON, eventually};
 
 /// How a role ends.
 pub type Ended = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// The `run` of a role, such as `stowage_sidecar::controller::run`.
+pub trait Role<A> {
+    /// Runs until shutdown.
+    fn run(self, args: A, process: Process) -> Pin<Box<dyn Future<Output = Ended> + Send>>;
+}
+
+impl<A, R, F, E> Role<A> for R
+where
+    R: FnOnce(A, Process) -> F,
+    F: Future<Output = Result<(), E>> + Send + 'static,
+    E: Error + Send + Sync + 'static,
+{
+    fn run(self, args: A, process: Process) -> Pin<Box<dyn Future<Output = Ended> + Send>> {
+        let running = self(args, process);
+        Box::pin(async { Ok(running.await?) })
+    }
+}
 
 /// A role that runs.
 pub struct Running {
@@ -57,12 +76,7 @@ pub fn flags(kubeconfig: &Path, namespace: &str) -> Vec<String> {
 
 impl Running {
     /// Starts a role with these flags, of which later ones win.
-    pub fn start<A, F, E>(run: impl FnOnce(A, Process) -> F, flags: Vec<String>) -> Self
-    where
-        A: Args,
-        F: Future<Output = Result<(), E>> + Send + 'static,
-        E: Error + Send + Sync + 'static,
-    {
+    pub fn start<A: Args>(role: impl Role<A>, flags: Vec<String>) -> Self {
         let command = A::augment_args(Command::new("role")).args_override_self(true);
         let words = std::iter::once("role".to_owned()).chain(flags);
         let matches = command.try_get_matches_from(words);
@@ -76,29 +90,23 @@ impl Running {
             shutdown: shutdown.clone(),
         };
         let (health, metrics) = (process.health.clone(), process.metrics.clone());
-        let running = Box::pin(run(args, process));
         Self {
             health,
             metrics,
             shutdown,
-            task: tokio::spawn(async { Ok(running.await?) }),
+            task: tokio::spawn(role.run(args, process)),
         }
     }
 
     /// Starts a sidecar in a place, with these flags besides those of the place.
-    pub fn sidecar<A, F, E>(
-        run: impl FnOnce(A, Process) -> F,
+    pub fn sidecar<A: Args>(
+        role: impl Role<A>,
         place: Place<'_>,
         flags: impl IntoIterator<Item = impl Into<String>>,
-    ) -> Self
-    where
-        A: Args,
-        F: Future<Output = Result<(), E>> + Send + 'static,
-        E: Error + Send + Sync + 'static,
-    {
+    ) -> Self {
         let mut all = place.flags();
         all.extend(flags.into_iter().map(Into::into));
-        Self::start(run, all)
+        Self::start(role, all)
     }
 
     /// Asks it to stop, and waits.

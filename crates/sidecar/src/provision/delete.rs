@@ -169,7 +169,7 @@ impl Deleter {
             namespace,
             annotations: &BTreeMap::new(),
         };
-        let secret = values.fill(&template);
+        let secret = values.resolve(&template);
         secret.map(Some).map_err(|error| error.to_string())
     }
 

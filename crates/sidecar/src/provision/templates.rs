@@ -46,7 +46,7 @@ impl SecretTemplates {
 
     pub(crate) fn resolve(&self, values: PlaceholderValues<'_>) -> Result<Secrets, TemplateError> {
         let resolve = |template: &Option<SecretTemplate>| {
-            let resolved = template.as_ref().map(|template| values.fill(template));
+            let resolved = template.as_ref().map(|template| values.resolve(template));
             resolved.transpose()
         };
         Ok(Secrets {
@@ -62,8 +62,11 @@ impl SecretTemplates {
 }
 
 impl PlaceholderValues<'_> {
-    pub(crate) fn fill(self, template: &SecretTemplate) -> Result<SecretReference, TemplateError> {
-        template.fill(
+    pub(crate) fn resolve(
+        self,
+        template: &SecretTemplate,
+    ) -> Result<SecretReference, TemplateError> {
+        template.resolve(
             |token| match token {
                 "pv.name" => Some(Ok(self.volume)),
                 "pvc.namespace" => Some(Ok(self.namespace)),
@@ -101,7 +104,7 @@ mod tests {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
         };
-        let reference = values.fill(&template)?;
+        let reference = values.resolve(&template)?;
         Ok((reference.namespace.unwrap(), reference.name.unwrap()))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::SecretReference;
 use stowage_kubernetes::secret_template::{
-    IncompleteReference, PREFIX, SecretTemplate, TemplateError,
+    self, IncompleteReference, SecretTemplate, TemplateError, UnknownParameter,
 };
 
 use crate::cluster::content::{Content, Kind};
@@ -20,8 +20,8 @@ const SECRETS: [&str; 4] = [
 /// What is wrong with the parameters of a class.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ParameterError {
-    #[error("parameter `{0}` is unknown: keys that begin with `{PREFIX}` are not for the driver")]
-    Unknown(String),
+    #[error(transparent)]
+    Unknown(#[from] UnknownParameter),
     #[error(transparent)]
     Incomplete(#[from] IncompleteReference),
     #[error(transparent)]
@@ -32,23 +32,7 @@ pub(super) enum ParameterError {
 pub(super) fn for_driver(
     parameters: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, ParameterError> {
-    let known = |key: &str| {
-        SECRETS.iter().any(|whose| {
-            key == format!("{PREFIX}{whose}secret-name")
-                || key == format!("{PREFIX}{whose}secret-namespace")
-        })
-    };
-    let mut rest = BTreeMap::new();
-    for (key, value) in parameters {
-        match key.starts_with(PREFIX) {
-            true if known(key) => {}
-            true => return Err(ParameterError::Unknown(key.clone())),
-            false => {
-                rest.insert(key.clone(), value.clone());
-            }
-        }
-    }
-    Ok(rest)
+    Ok(secret_template::for_driver(parameters, &SECRETS, &[])?)
 }
 
 /// The secret with which snapshots are looked at. It names the content only: the user's object may be gone.
@@ -64,11 +48,13 @@ pub(super) fn look_secret(
         return Ok(None);
     };
     let value = |token: &str| (token == placeholder).then_some(Ok(content.name.as_str()));
-    Ok(Some(template.fill(value, value)?))
+    Ok(Some(template.resolve(value, value)?))
 }
 
 #[cfg(test)]
 mod tests {
+    use stowage_kubernetes::secret_template::PREFIX;
+
     use super::*;
 
     #[test]
@@ -85,6 +71,6 @@ mod tests {
         assert_eq!(for_driver(&parameters), Ok(tier));
         let odd = format!("{PREFIX}snapshoter-secret-name");
         let parameters = BTreeMap::from([(odd.clone(), String::new())]);
-        assert_eq!(for_driver(&parameters), Err(ParameterError::Unknown(odd)));
+        assert_eq!(for_driver(&parameters), Err(UnknownParameter(odd).into()));
     }
 }

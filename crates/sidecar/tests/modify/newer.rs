@@ -14,6 +14,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use stowage_memory_driver::Profile;
 use stowage_sidecar::controller::run;
+use stowage_stage::proxy::pass_on;
 use stowage_stage::{Proxy, Rig, Running, eventually};
 
 use crate::overlay::Overlay;
@@ -29,12 +30,7 @@ pub struct Newer {
 
 impl Newer {
     pub async fn new(change: impl FnOnce(&mut Profile), flags: &[&str]) -> Self {
-        let rig = Rig::new(|mut profile| {
-            profile.topology = false;
-            change(&mut profile);
-            profile
-        })
-        .await;
+        let rig = Rig::plain_with(change).await;
         rig.class(json!({"allowVolumeExpansion": true})).await;
         let overlay = Arc::<Overlay>::default();
         let state = (rig.client.clone(), Arc::clone(&overlay));
@@ -126,18 +122,7 @@ async fn pass(
         };
     }
     let body = to_bytes(body, usize::MAX).await.unwrap();
-    let mut onward = Request::builder()
-        .method(parts.method.clone())
-        .uri(parts.uri.path_and_query().unwrap().as_str());
-    for name in ["content-type", "accept"] {
-        if let Some(value) = parts.headers.get(name) {
-            onward = onward.header(name, value);
-        }
-    }
-    let onward = onward
-        .body(kube::client::Body::from(body.to_vec()))
-        .unwrap();
-    let answer = client.send(onward).await.unwrap().map(Body::new);
+    let answer = pass_on(&client, &parts, &body).await;
     if !answer.status().is_success() {
         return answer;
     }

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use axum::response::Response;
 use kube::Client;
 use parking_lot::Mutex;
 use stowage_stage::objects::connect;
+use stowage_stage::proxy::pass_on;
 use stowage_stage::{Proxy, eventually};
 
 /// The proxy. It ends when dropped.
@@ -122,23 +123,5 @@ async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
         return std::future::pending().await;
     }
     let body = to_bytes(body, usize::MAX).await.unwrap();
-    let mut onward = Request::builder()
-        .method(parts.method)
-        .uri(parts.uri.path_and_query().unwrap().as_str());
-    for name in ["content-type", "accept"] {
-        if let Some(value) = parts.headers.get(name) {
-            onward = onward.header(name, value);
-        }
-    }
-    let onward = onward
-        .body(kube::client::Body::from(body.to_vec()))
-        .unwrap();
-    match shared.client.send(onward).await {
-        Ok(answer) => answer.map(Body::new),
-        Err(error) => {
-            let mut answer = Response::new(Body::from(error.to_string()));
-            *answer.status_mut() = StatusCode::BAD_GATEWAY;
-            answer
-        }
-    }
+    pass_on(&shared.client, &parts, &body).await
 }

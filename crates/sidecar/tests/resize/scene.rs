@@ -31,12 +31,7 @@ impl Scene {
     }
 
     pub async fn with(change: impl FnOnce(&mut Profile), flags: &[&str]) -> Self {
-        let rig = Rig::new(|mut profile| {
-            profile.topology = false;
-            change(&mut profile);
-            profile
-        })
-        .await;
+        let rig = Rig::plain_with(change).await;
         rig.class(json!({"allowVolumeExpansion": true})).await;
         Self::of(rig, flags).await
     }

@@ -113,10 +113,8 @@ async fn a_call_that_may_be_under_way_keeps_its_mark_and_its_content() {
     sidecar.stop().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_kill_between_call_and_status_leaves_one_snapshot() {
-    let rig = Rig::with_snapshots(|profile| profile).await;
-    rig.snapshot_class(json!({"tier": "gold"})).await;
+/// A content whose sidecar was killed between the driver's work and the status.
+async fn killed_after_the_call(rig: &Rig) -> String {
     rig.driver.upset(
         "CreateSnapshot",
         Mishap::new(Moment::After, Trouble::Hang).once(),
@@ -130,6 +128,14 @@ async fn a_kill_between_call_and_status_leaves_one_snapshot() {
     })
     .await;
     sidecar.kill().await;
+    content
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_between_call_and_status_leaves_one_snapshot() {
+    let rig = Rig::with_snapshots(|profile| profile).await;
+    rig.snapshot_class(json!({"tier": "gold"})).await;
+    let content = killed_after_the_call(&rig).await;
     assert!(is_marked(&rig.contents().get(&content).await.unwrap()));
 
     let sidecar = rig.sidecar(run, &[]);
@@ -145,19 +151,7 @@ async fn a_kill_between_call_and_status_leaves_one_snapshot() {
 async fn a_mark_that_a_dead_process_left_is_resolved_before_the_content_goes() {
     let rig = Rig::with_snapshots(|profile| profile).await;
     rig.snapshot_class(json!({})).await;
-    rig.driver.upset(
-        "CreateSnapshot",
-        Mishap::new(Moment::After, Trouble::Hang).once(),
-    );
-    let sidecar = rig.sidecar(run, &[]);
-    let volume = rig.volume("data").await;
-    let source = json!({"spec": {"source": {"volumeHandle": volume}}});
-    let content = rig.content("u1", source).await;
-    eventually("the driver has it", async || {
-        (rig.driver.snapshots().len() == 1).then_some(())
-    })
-    .await;
-    sidecar.kill().await;
+    let content = killed_after_the_call(&rig).await;
     // The user gave up, and the class is gone too.
     rig.delete_content(&content).await;
     rig.delete_snapshot_class().await;

@@ -24,8 +24,8 @@ fn marked() -> serde_json::Value {
     json!({names::SNAPSHOT.being_created: "yes"})
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_that_was_being_taken_is_found_by_its_name() {
+/// A content whose snapshot the driver has, and that says that the driver is being asked for it.
+async fn being_taken() -> (Rig, String, String) {
     let rig = Rig::with_snapshots(|profile| profile).await;
     rig.snapshot_class(json!({})).await;
     let volume = rig.volume("data").await;
@@ -35,6 +35,12 @@ async fn a_snapshot_that_was_being_taken_is_found_by_its_name() {
         "spec": {"source": {"volumeHandle": volume}},
     });
     let content = rig.content("u1", content).await;
+    (rig, content, handle)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_was_being_taken_is_found_by_its_name() {
+    let (rig, content, handle) = being_taken().await;
     let sidecar = rig.sidecar(run, &[]);
     let ready = rig.content_is_ready(&content).await;
     assert_eq!(ready.status.unwrap().snapshot_handle, Some(handle));
@@ -44,15 +50,7 @@ async fn a_snapshot_that_was_being_taken_is_found_by_its_name() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mark_beside_a_status_is_all_that_was_left_to_do() {
-    let rig = Rig::with_snapshots(|profile| profile).await;
-    rig.snapshot_class(json!({})).await;
-    let volume = rig.volume("data").await;
-    let handle = taken(&rig, "u1", &volume).await;
-    let content = json!({
-        "metadata": {"annotations": marked()},
-        "spec": {"source": {"volumeHandle": volume}},
-    });
-    let content = rig.content("u1", content).await;
+    let (rig, content, handle) = being_taken().await;
     let status = kube::api::Patch::Merge(json!({"status": {
         "snapshotHandle": handle, "creationTime": 7, "restoreSize": 9, "readyToUse": true,
     }}));

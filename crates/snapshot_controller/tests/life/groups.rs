@@ -119,16 +119,7 @@ async fn a_group_of_two_volumes_comes_and_goes_as_one() {
     let params = DeleteParams::default();
     scene.groups().delete("nightly", &params).await.unwrap();
     scene.nothing_left().await;
-    let groups = scene.groups();
-    eventually("the group is gone", async || {
-        groups
-            .get_opt("nightly")
-            .await
-            .unwrap()
-            .is_none()
-            .then_some(())
-    })
-    .await;
+    scene.group_is_gone("nightly").await;
     assert_eq!(rig.driver.calls("DeleteVolumeGroupSnapshot"), 1);
     assert_eq!(rig.driver.calls("DeleteSnapshot"), 0);
     scene.end().await;

@@ -117,15 +117,7 @@ async fn whole_life(scene: &Scene) {
     let groups = scene.groups();
     let deleted = groups.delete("nightly", &DeleteParams::default()).await;
     deleted.unwrap();
-    eventually("the group is gone", async || {
-        groups
-            .get_opt("nightly")
-            .await
-            .unwrap()
-            .is_none()
-            .then_some(())
-    })
-    .await;
+    scene.group_is_gone("nightly").await;
     scene.nothing_left().await;
 }
 

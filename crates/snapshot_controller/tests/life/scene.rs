@@ -124,6 +124,25 @@ impl Scene {
         create(&self.snapshots(), object).await
     }
 
+    /// A claim `data`, and snapshots of it: `s0`, `s1` and so on.
+    pub async fn many_snapshots(&self, how_many: usize) {
+        self.rig.snapshot_class(json!({})).await;
+        self.claim("data", Value::Null).await;
+        for number in 0..how_many {
+            self.snapshot(&format!("s{number}"), "data", json!({}))
+                .await;
+        }
+    }
+
+    pub async fn group_is_gone(&self, name: &str) {
+        let groups = self.groups();
+        eventually(&format!("group {name} is gone"), async || {
+            let group = groups.get_opt(name).await.unwrap();
+            group.is_none().then_some(())
+        })
+        .await;
+    }
+
     pub async fn snapshot_that(
         &self,
         name: &str,

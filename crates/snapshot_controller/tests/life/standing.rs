@@ -12,13 +12,7 @@ const MANY: usize = 200;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_with_many_snapshots_writes_nothing() {
     let mut scene = Scene::new().await;
-    scene.rig.snapshot_class(json!({})).await;
-    scene.claim("data", Value::Null).await;
-    for number in 0..MANY {
-        scene
-            .snapshot(&format!("s{number}"), "data", json!({}))
-            .await;
-    }
+    scene.many_snapshots(MANY).await;
     for number in 0..MANY {
         scene.ready(&format!("s{number}")).await;
     }
