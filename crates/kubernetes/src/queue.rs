@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use metrics::QueueMetrics;
 
-/// An empty queue keeps room for about so many objects.
+/// How many objects an empty queue keeps room for.
 const KEPT_ROOM: usize = 256;
 
 /// The name of an object: a uid, or a name.

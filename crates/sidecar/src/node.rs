@@ -42,7 +42,7 @@ pub struct NodeArgs {
     #[arg(long, value_name = "NAME")]
     pub driver_name: Option<DriverName>,
 
-    /// How long the driver may take for an answer
+    /// How long a call to the driver may take
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = some_time)]
     pub timeout: Duration,
 
@@ -54,7 +54,7 @@ pub struct NodeArgs {
     #[command(flatten)]
     pub termination: TerminationArgs,
 
-    /// Run the controller's roles for this node too: for drivers that run whole on every node
+    /// Also run the controller's roles for this node, for drivers that run completely on every node
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
         help_heading = NODE_DEPLOYMENT)]

@@ -15,7 +15,7 @@ use crate::node::NodeError;
 /// Where the kubelet looks for the last words of a container.
 #[derive(clap::Args, Clone, Debug)]
 pub struct TerminationArgs {
-    /// File for the reason of a failure; nothing is written where there is none
+    /// File for the reason of a failure; it is not created
     #[arg(
         long,
         hide = true,

@@ -1,4 +1,4 @@
-//! Getting to know a driver: wait until it is ready, then ask what it is.
+//! The first calls to a driver: wait until it is ready, then ask what it is.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const SHOWN: usize = 500;
 
 /// Asks, and asks again.
-pub(super) struct Introduction {
+pub(super) struct Handshake {
     endpoint: Endpoint,
     connection: Connection,
     patience: Duration,
@@ -44,7 +44,7 @@ enum Setback {
     Name(InvalidName),
 }
 
-impl Introduction {
+impl Handshake {
     pub(super) fn new(options: DriverOptions) -> Self {
         // Shorter than the deadline: "no such file" tells more than "deadline exceeded".
         let patience = options.timeout / 2;
@@ -70,10 +70,10 @@ impl Introduction {
     }
 
     /// Waits for a driver that is ready.
-    pub(super) async fn meet(&mut self) -> Result<(Driver, Lifeline), DriverError> {
+    pub(super) async fn make(&mut self) -> Result<(Driver, Lifeline), DriverError> {
         loop {
             let reason = match self.attempt().await {
-                Ok((about, lifeline)) => return Ok((self.introduced(about), lifeline)),
+                Ok((about, lifeline)) => return Ok((self.known(about), lifeline)),
                 Err(Setback::Passing(reason)) => reason,
                 Err(Setback::Name(source)) => {
                     let endpoint = self.endpoint.clone();
@@ -87,9 +87,9 @@ impl Introduction {
 
     /// Waits for a driver that was lost. The pause keeps a server that hangs up on idle connections from being
     /// asked without end.
-    pub(super) async fn meet_again(&mut self) -> Result<(Driver, Lifeline), DriverError> {
+    pub(super) async fn make_again(&mut self) -> Result<(Driver, Lifeline), DriverError> {
         sleep(INTERVAL).await;
-        self.meet().await
+        self.make().await
     }
 
     /// Takes note that `driver` went away.
@@ -98,9 +98,9 @@ impl Introduction {
         tracing::warn!(driver = %driver.name(), "The connection to the driver was lost.");
     }
 
-    fn introduced(&mut self, about: About) -> Driver {
+    fn known(&mut self, about: About) -> Driver {
         self.waiting.over();
-        // From now on calls are counted under this name, including those of the next introduction.
+        // From now on calls are counted under this name, including those of the next handshake.
         self.connection = self
             .connection
             .clone()

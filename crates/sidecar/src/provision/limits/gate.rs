@@ -7,7 +7,7 @@ use stowage_kubernetes::queue::{Key, Queue};
 
 /// A gate. An object that finds no room inside leaves its worker to others, and comes back, in order, when somebody
 /// leaves.
-pub(crate) struct Gate {
+pub(super) struct Gate {
     queue: Queue,
     room: usize,
     state: Mutex<State>,
@@ -26,7 +26,7 @@ pub(crate) struct Inside<'a>(&'a Gate);
 
 impl Gate {
     /// A gate for objects of `queue`, of which `room` may be inside.
-    pub(crate) fn new(queue: Queue, room: usize) -> Self {
+    pub(super) fn new(queue: Queue, room: usize) -> Self {
         Self {
             queue,
             room,
@@ -36,7 +36,7 @@ impl Gate {
 
     /// `None`: no room. The object is added to the queue again when its turn comes, and has to enter then, or to call
     /// [`Gate::next`].
-    pub(crate) fn enter(&self, key: &Key) -> Option<Inside<'_>> {
+    pub(super) fn enter(&self, key: &Key) -> Option<Inside<'_>> {
         let mut state = self.state.lock();
         if state.inside < self.room {
             state.inside += 1;
@@ -49,7 +49,7 @@ impl Gate {
     }
 
     /// Lets the next one come, if there is room.
-    pub(crate) fn next(&self) {
+    pub(super) fn next(&self) {
         let mut state = self.state.lock();
         if state.inside >= self.room {
             return;

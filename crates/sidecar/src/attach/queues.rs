@@ -13,7 +13,7 @@ use crate::cluster::volume::Volume;
 
 /// Attaching and detaching have workers of their own: detaches that hang keep no pod from starting.
 #[derive(Clone)]
-pub(super) struct Lanes {
+pub(super) struct Queues {
     pub(super) attach: Queue,
     pub(super) detach: Queue,
     /// Volumes that are being deleted.
@@ -24,12 +24,12 @@ pub(super) struct Lanes {
 
 /// What is done to an attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum Operation {
     Attach,
     Detach,
 }
 
-impl Lane {
+impl Operation {
     pub(super) fn of(attachment: &Attachment) -> Self {
         if attachment.deleting {
             Self::Detach
@@ -39,7 +39,7 @@ impl Lane {
     }
 }
 
-impl Lanes {
+impl Queues {
     pub(super) fn new(backoff: Backoff, own_node: Option<&str>, registry: &mut Registry) -> Self {
         Self {
             attach: Queue::new("csi-attacher-va", backoff, registry),
@@ -49,10 +49,10 @@ impl Lanes {
         }
     }
 
-    pub(super) fn queue(&self, lane: Lane) -> &Queue {
-        match lane {
-            Lane::Attach => &self.attach,
-            Lane::Detach => &self.detach,
+    pub(super) fn queue(&self, operation: Operation) -> &Queue {
+        match operation {
+            Operation::Attach => &self.attach,
+            Operation::Detach => &self.detach,
         }
     }
 
@@ -62,24 +62,24 @@ impl Lanes {
         own.is_none_or(|own| own == attachment.node)
     }
 
-    /// Hears of all attachments and volumes from now on, until `stop`.
+    /// Adds attachments and volumes to the queues as they change, until `stop`.
     pub(super) fn listen(&self, cluster: &Cluster, finalizer: &str, stop: &CancellationToken) {
-        let (lanes, stopped) = (self.clone(), stop.clone());
+        let (queues, stopped) = (self.clone(), stop.clone());
         cluster.attachments.listen(move |change| {
             if !stopped.is_cancelled() {
-                lanes.hear(change);
+                queues.add(change);
             }
         });
-        let (lanes, stopped) = (self.clone(), stop.clone());
+        let (queues, stopped) = (self.clone(), stop.clone());
         let finalizer = finalizer.to_owned();
         cluster.volumes.listen(move |change| {
             if !stopped.is_cancelled() {
-                lanes.hear_of_volume(change, &finalizer);
+                queues.add_volume(change, &finalizer);
             }
         });
     }
 
-    fn hear(&self, change: &Change<Attachment>) {
+    fn add(&self, change: &Change<Attachment>) {
         if !self.ours(change.object()) {
             return;
         }
@@ -89,7 +89,7 @@ impl Lanes {
                 if !old.as_ref().is_none_or(|old| matters(old, new)) {
                     return;
                 }
-                self.queue(Lane::of(new)).add(Arc::clone(&key));
+                self.queue(Operation::of(new)).add(Arc::clone(&key));
                 if new.deleting && old.is_some() {
                     let_go(&self.attach, key);
                 }
@@ -104,7 +104,7 @@ impl Lanes {
         }
     }
 
-    fn hear_of_volume(&self, change: &Change<Volume>, finalizer: &str) {
+    fn add_volume(&self, change: &Change<Volume>, finalizer: &str) {
         let volume = change.object();
         if volume.deleting && volume.has_finalizer(finalizer) {
             self.volumes.add(volume.name.as_str());
@@ -119,7 +119,7 @@ fn let_go(queue: &Queue, key: Key) {
 }
 
 /// Whether a change is more than an echo of what we wrote ourselves. Errors in the status, the finalizer and the
-/// node's id come back while an attempt runs or waits: taken for news, they would end its pause.
+/// node's id come back while an attempt runs or waits: they must not end its pause.
 fn matters(old: &Attachment, new: &Attachment) -> bool {
     let facts = |one: &Attachment| (one.uid.clone(), one.deleting, one.attached);
     facts(old) != facts(new)
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_wrote_ourselves_is_no_news() {
+    fn what_we_wrote_ourselves_does_not_matter() {
         let before = attachment(&json!({}), &json!({ "attached": false }));
         let echoes = [
             attachment(
@@ -175,36 +175,36 @@ mod tests {
         }
     }
 
-    fn lanes(own_node: Option<&str>) -> Lanes {
+    fn queues(own_node: Option<&str>) -> Queues {
         let second = std::time::Duration::from_secs(1);
         let backoff = Backoff {
             first: second,
             longest: second,
         };
-        Lanes::new(backoff, own_node, &mut Registry::default())
+        Queues::new(backoff, own_node, &mut Registry::default())
     }
 
     #[test]
-    fn a_controller_on_every_node_hears_of_its_own_only() {
+    fn a_controller_on_every_node_works_on_its_own_only() {
         let new = Arc::new(attachment(&json!({}), &json!({})));
         for (own, expected) in [(None, 1), (Some("north"), 1), (Some("south"), 0)] {
-            let lanes = lanes(own);
-            lanes.hear(&Change::Set {
+            let queues = queues(own);
+            queues.add(&Change::Set {
                 old: None,
                 new: Arc::clone(&new),
             });
-            assert_eq!(lanes.attach.len(), expected, "{own:?}");
+            assert_eq!(queues.attach.len(), expected, "{own:?}");
         }
     }
 
     #[test]
     fn what_is_gone_lets_go_of_its_volume() {
-        let lanes = lanes(None);
+        let queues = queues(None);
         let last = attachment(
             &json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }),
             &json!({}),
         );
-        lanes.hear(&Change::Gone(Arc::new(last)));
-        assert_eq!(lanes.volumes.len(), 1);
+        queues.add(&Change::Gone(Arc::new(last)));
+        assert_eq!(queues.volumes.len(), 1);
     }
 }

@@ -46,8 +46,8 @@ impl Kept {
 
 /// All entries. Clones are cheap, so that a change can be tried out.
 #[derive(Clone, Debug)]
-pub(super) struct Book {
-    entries: BTreeMap<Arc<str>, Arc<Kept>>,
+pub(super) struct Entries {
+    by_claim: BTreeMap<Arc<str>, Arc<Kept>>,
     rows: BTreeMap<(Table, Arc<str>), Shared>,
     bytes: usize,
 }
@@ -59,25 +59,25 @@ struct Shared {
     uses: usize,
 }
 
-impl Default for Book {
+impl Default for Entries {
     fn default() -> Self {
         Self {
-            entries: BTreeMap::new(),
+            by_claim: BTreeMap::new(),
             rows: BTreeMap::new(),
             bytes: ENVELOPE,
         }
     }
 }
 
-impl Book {
+impl Entries {
     /// Reads a journal's text; no text is an empty journal.
     pub(super) fn read(text: Option<&str>) -> Result<Self, Unreadable> {
-        let mut book = Self::default();
+        let mut entries = Self::default();
         let intents = text.map(document::decode).transpose()?;
         for intent in intents.unwrap_or_default() {
-            book.insert(Kept::new(intent, false)?);
+            entries.insert(Kept::new(intent, false)?);
         }
-        Ok(book)
+        Ok(entries)
     }
 
     /// The journal's text.
@@ -87,8 +87,8 @@ impl Book {
             let pairs = of_table.map(|((_, id), row)| (&**id, &*row.text));
             Box::new(pairs) as Box<dyn Iterator<Item = _>>
         };
-        let entries = self.entries.values().map(|kept| kept.text.as_str());
-        document::compose(rows, entries, self.bytes)
+        let by_claim = self.by_claim.values().map(|kept| kept.text.as_str());
+        document::compose(rows, by_claim, self.bytes)
     }
 
     /// Not less than the length of the text.
@@ -97,15 +97,15 @@ impl Book {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.by_claim.len()
     }
 
     pub(super) fn get(&self, uid: &str) -> Option<&Kept> {
-        self.entries.get(uid).map(|kept| &**kept)
+        self.by_claim.get(uid).map(|kept| &**kept)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Kept> {
-        self.entries.values().map(|kept| &**kept)
+        self.by_claim.values().map(|kept| &**kept)
     }
 
     /// Adds an entry; the one for the same claim goes.
@@ -126,12 +126,12 @@ impl Book {
             row.text = Arc::clone(&shared.text);
         }
         self.bytes += kept.text.len() + AROUND_ENTRY;
-        self.entries.insert(kept.uid().into(), Arc::new(kept));
+        self.by_claim.insert(kept.uid().into(), Arc::new(kept));
     }
 
     /// Removes an entry; says whether it was there.
     pub(super) fn remove(&mut self, uid: &str) -> bool {
-        let Some(kept) = self.entries.remove(uid) else {
+        let Some(kept) = self.by_claim.remove(uid) else {
             return false;
         };
         self.bytes -= kept.text.len() + AROUND_ENTRY;
@@ -148,7 +148,7 @@ impl Book {
         true
     }
 
-    /// What the book would take with this entry, or a little more.
+    /// What the entries would take with this entry, or a little more.
     pub(super) fn bytes_with(&self, kept: &Kept) -> usize {
         let known = |row: &&Row| self.rows.contains_key(&(row.table, Arc::clone(&row.id)));
         let new_rows = kept.rows.iter().filter(|row| !known(row));
@@ -161,7 +161,7 @@ impl Book {
 
     /// The entry is ours from now on: another process that drops it drops only its own copy.
     pub(super) fn adopt(&mut self, uid: &str) {
-        if let Some(kept) = self.entries.get_mut(uid) {
+        if let Some(kept) = self.by_claim.get_mut(uid) {
             Arc::make_mut(kept).ours = true;
         }
     }
@@ -170,12 +170,12 @@ impl Book {
     /// that is not ours and that it dropped goes.
     pub(super) fn merge(&mut self, theirs: Self, dropped: impl Fn(&str) -> bool) {
         let before = std::mem::replace(self, theirs);
-        let ours = before.entries.into_values().filter(|kept| kept.ours);
+        let ours = before.by_claim.into_values().filter(|kept| kept.ours);
         for kept in ours {
             self.insert(Arc::unwrap_or_clone(kept));
         }
         let unwanted: Vec<_> = self
-            .entries
+            .by_claim
             .keys()
             .filter(|uid| dropped(uid))
             .cloned()

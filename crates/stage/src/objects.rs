@@ -1,16 +1,19 @@
-//! What the rigs of this crate and of the snapshot controller share: the API server, reached and written to.
+//! Objects made, and whatever else waited for.
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use stowage_service::client;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-/// Longer than anything here takes, shorter than a person's patience.
+/// Longer than anything in a test takes, shorter than a person's patience.
 pub const SOON: Duration = Duration::from_secs(30);
 
 /// A client of this kubeconfig.
@@ -21,14 +24,16 @@ pub async fn connect(kubeconfig: &Path) -> Client {
     client::connect(config.unwrap()).unwrap()
 }
 
+/// Makes an object.
 pub async fn create<K>(api: &Api<K>, object: Value) -> K
 where
-    K: serde::de::DeserializeOwned + serde::Serialize + Clone + std::fmt::Debug,
+    K: DeserializeOwned + Serialize + Clone + Debug,
 {
     let object = serde_json::from_value(object).unwrap();
     api.create(&PostParams::default(), &object).await.unwrap()
 }
 
+/// Adds `more` to an object, or replaces what it has.
 pub fn merge(object: &mut Value, more: Value) {
     match (object, more) {
         (Value::Object(object), Value::Object(more)) => {
@@ -50,4 +55,15 @@ pub async fn eventually<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
         assert!(Instant::now() < give_up, "not within {SOON:?}: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// Waits until something is so.
+pub async fn until(what: &str, is_so: impl Fn() -> bool) {
+    eventually(what, async || is_so().then_some(())).await;
+}
+
+/// Waits for something that does not take long.
+pub async fn soon<T>(future: impl Future<Output = T>) -> T {
+    let ended = timeout(SOON, future).await;
+    ended.unwrap_or_else(|_| panic!("not within {SOON:?}"))
 }

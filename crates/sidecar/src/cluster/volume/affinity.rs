@@ -1,33 +1,33 @@
-//! Where a volume can be used.
+//! Where a volume can be used: its node affinity.
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, VolumeNodeAffinity};
 
 use crate::intent::Segment;
 
-/// The places of a volume, each by all of its keys.
+/// The terms of a node affinity, of which one must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Places(Box<[Place]>);
+pub(crate) struct NodeAffinity(Box<[Term]>);
 
-/// Keys and the values that will do.
-type Place = Box<[(String, Box<[String]>)]>;
+/// Keys, and the values that match.
+type Term = Box<[(String, Box<[String]>)]>;
 
-impl Places {
+impl NodeAffinity {
     /// `None`: everywhere.
     pub(crate) fn read(affinity: VolumeNodeAffinity) -> Option<Self> {
         let terms = affinity.required?.node_selector_terms;
-        Some(Self(terms.into_iter().map(place).collect()))
+        Some(Self(terms.into_iter().map(read_term).collect()))
     }
 
-    /// Whether one of them is `segment`, or around it.
-    pub(crate) fn include(&self, segment: &Segment) -> bool {
-        let will_do = |(key, values): &(String, Box<[String]>)| {
+    /// Whether nodes of this segment match.
+    pub(crate) fn includes(&self, segment: &Segment) -> bool {
+        let matches = |(key, values): &(String, Box<[String]>)| {
             segment.get(key).is_some_and(|own| values.contains(own))
         };
-        self.0.iter().any(|place| place.iter().all(will_do))
+        self.0.iter().any(|term| term.iter().all(matches))
     }
 }
 
-fn place(term: NodeSelectorTerm) -> Place {
+fn read_term(term: NodeSelectorTerm) -> Term {
     let expressions = term.match_expressions.unwrap_or_default();
     expressions.into_iter().map(requirement).collect()
 }

@@ -1,19 +1,11 @@
 //! The watches.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use kube::core::DeserializeGuard;
-use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
-use stowage_api::snapshot::{
-    VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent, VolumeSnapshot,
-    VolumeSnapshotClass, VolumeSnapshotContent,
-};
 use stowage_kubernetes::store::Cached;
-use stowage_kubernetes::watch::Watched;
-use stowage_service::{Health, Tasks};
+use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
 
 use crate::content::Content;
@@ -46,7 +38,7 @@ impl<T> Both<T> {
 
 /// Everything that is watched.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct Cluster {
     pub(crate) requests: Both<Request>,
     pub(crate) contents: Both<Content>,
     pub(crate) classes: Both<Class>,
@@ -71,33 +63,21 @@ impl Scope {
     }
 }
 
-impl World {
+impl Cluster {
     /// Starts the watches; they end with `stop`. Returns when everything that exists is known.
-    pub(crate) async fn follow(
-        &self,
-        client: &Client,
-        scope: Scope,
-        (tasks, health): (&Tasks, &Health),
-        stop: &CancellationToken,
-    ) {
-        let watcher = Watcher {
-            client,
-            tasks,
-            health,
-            stop,
-        };
-        watcher.guarded::<VolumeSnapshot, _>(&self.requests.single, Request::read_single);
-        watcher.guarded::<VolumeSnapshotContent, _>(&self.contents.single, Content::read_single);
-        watcher.guarded::<VolumeSnapshotClass, _>(&self.classes.single, Class::read_single);
-        watcher.plain::<PersistentVolumeClaim, _>(&self.claims, Claim::read);
+    pub(crate) async fn follow(&self, watcher: &Watcher, scope: Scope, stop: &CancellationToken) {
+        let (requests, contents, classes) = (&self.requests, &self.contents, &self.classes);
+        watcher.follow(&requests.single, guarded(Request::read_single), stop);
+        watcher.follow(&contents.single, guarded(Content::read_single), stop);
+        watcher.follow(&classes.single, guarded(Class::read_single), stop);
+        watcher.follow(&self.claims, Claim::read, stop);
         if scope.groups {
-            watcher.guarded::<VolumeGroupSnapshot, _>(&self.requests.group, Request::read_group);
-            let contents = &self.contents.group;
-            watcher.guarded::<VolumeGroupSnapshotContent, _>(contents, Content::read_group);
-            watcher.guarded::<VolumeGroupSnapshotClass, _>(&self.classes.group, Class::read_group);
+            watcher.follow(&requests.group, guarded(Request::read_group), stop);
+            watcher.follow(&contents.group, guarded(Content::read_group), stop);
+            watcher.follow(&classes.group, guarded(Class::read_group), stop);
         }
         if scope.nodes {
-            watcher.plain::<Node, _>(&self.nodes, NodeLabels::read);
+            watcher.follow(&self.nodes, NodeLabels::read, stop);
             self.nodes.synced().await;
         }
         for kind in scope.kinds() {
@@ -131,34 +111,12 @@ impl World {
     }
 }
 
-struct Watcher<'a> {
-    client: &'a Client,
-    tasks: &'a Tasks,
-    health: &'a Health,
-    stop: &'a CancellationToken,
-}
-
-impl Watcher<'_> {
-    /// Of custom resources one malformed object must not stop the whole watch.
-    fn guarded<K, T: Cached>(&self, watched: &Arc<Watched<T>>, read: fn(K) -> Option<T>)
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
-    {
-        let read = move |guard: DeserializeGuard<K>| guard.0.ok().and_then(read);
-        self.plain::<DeserializeGuard<K>, _>(watched, read);
-    }
-
-    fn plain<W, T: Cached>(
-        &self,
-        watched: &Arc<Watched<T>>,
-        read: impl Fn(W) -> Option<T> + Send + 'static,
-    ) where
-        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
-    {
-        let following = Arc::clone(watched);
-        let name = format!("watch {}", W::plural(&()));
-        let check = self.health.check(name.as_str());
-        let task = following.follow(self.client.clone(), read, check, self.stop.clone());
-        self.tasks.spawn(name, task);
-    }
+/// Of custom resources one malformed object must not stop the whole watch.
+fn guarded<K, T: Cached>(
+    read: fn(K) -> Option<T>,
+) -> impl Fn(DeserializeGuard<K>) -> Option<T> + Send + 'static
+where
+    K: DeserializeOwned + 'static,
+{
+    move |guard| guard.0.ok().and_then(read)
 }

@@ -1,12 +1,11 @@
-//! Asks the driver how much space there is, and writes it down where it has changed.
+//! Asks the driver how much space there is, and writes what has changed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-    PostParams, Preconditions,
+    ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
 };
 use kube::{Api, ResourceExt as _};
 use parking_lot::Mutex;
@@ -14,7 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_csi::proto::csi::{GetCapacityRequest, Topology};
-use stowage_kubernetes::answer;
+use stowage_kubernetes::answer::{self, Answer, is_gone};
+use stowage_kubernetes::deletion::delete;
 use stowage_kubernetes::queue::{Key, Queue, Verdict};
 
 use super::plan::{self, Free, Spot};
@@ -24,26 +24,20 @@ use crate::cluster::class::Class;
 use crate::cluster::volume::Volume;
 use crate::driver_call;
 use crate::intent::Segment;
-use crate::provision::{Territory, Topologies};
+use crate::provision::{Accessibility, Scope};
 use crate::role::Context;
 
 /// The key of all objects together: which there should be, and which are there.
 pub(super) const EVERYTHING: &str = "";
 
-/// The parts of the cluster that the driver tells apart.
-pub(super) enum Places {
-    Fixed(Segment),
-    Cluster(Topologies),
-}
-
 /// Keeps the objects as they should be.
-pub(super) struct Teller {
+pub(super) struct CapacityPublisher {
     cluster: Cluster,
     controller: ControllerClient<Connection>,
     objects: Api<DynamicObject>,
     settings: Capacity,
     version: &'static str,
-    places: Places,
+    accessibility: Accessibility,
     labels: BTreeMap<String, String>,
     owner: Option<OwnerReference>,
     queue: Queue,
@@ -56,11 +50,11 @@ pub(super) struct Teller {
 struct Known {
     spot: Spot,
     /// `None`: it has yet to be made.
-    object: Option<Told>,
+    object: Option<Published>,
 }
 
 #[derive(Clone, Debug)]
-struct Told {
+struct Published {
     name: String,
     uid: String,
     free: Option<Free>,
@@ -73,12 +67,12 @@ struct CapacityMetrics {
     obsolete: Gauge,
 }
 
-impl Teller {
+impl CapacityPublisher {
     pub(super) fn new(
         context: &Context,
         settings: Capacity,
         version: &'static str,
-        places: Places,
+        accessibility: Accessibility,
         owner: Option<OwnerReference>,
         queue: &Queue,
     ) -> Self {
@@ -95,7 +89,7 @@ impl Teller {
             objects: Api::namespaced_with(client, &settings.namespace, &kind),
             settings,
             version,
-            places,
+            accessibility,
             labels: plan::labels(
                 context.driver.name().as_str(),
                 node.map(|node| node.name.as_str()),
@@ -112,7 +106,7 @@ impl Teller {
         let done = if &*key == EVERYTHING {
             self.take_stock().await
         } else {
-            self.tell(&key).await
+            self.publish(&key).await
         };
         match done {
             Ok(()) => Verdict::Done,
@@ -120,7 +114,7 @@ impl Teller {
                 tracing::warn!(
                     what = &*key,
                     reason,
-                    "Free capacity cannot be told; trying again."
+                    "Free capacity cannot be published; trying again."
                 );
                 Verdict::Retry(reason)
             }
@@ -132,7 +126,7 @@ impl Teller {
         let known = self.known.lock();
         let near = known.iter().filter(|(_, known)| {
             let segment = known.spot.segment.clone();
-            Territory::Node(Some(segment)).has(volume)
+            Scope::Node(Some(segment)).has(volume)
         });
         near.map(|(key, _)| key.clone()).collect()
     }
@@ -155,7 +149,7 @@ impl Teller {
             .collect();
         let mut obsolete = Vec::new();
         for object in found {
-            let told = Told {
+            let published = Published {
                 name: object.name_any(),
                 uid: object.uid().unwrap_or_default(),
                 free: Free::read(&object.data),
@@ -163,14 +157,14 @@ impl Teller {
             let key = Spot::read(&object.data).map(|spot| spot.key());
             let place = key.and_then(|key| known.get_mut(&key));
             match place.filter(|known| known.object.is_none()) {
-                Some(known) => known.object = Some(told),
-                None => obsolete.push(told),
+                Some(known) => known.object = Some(published),
+                None => obsolete.push(published),
             }
         }
-        self.metrics.obsolete.set(count(obsolete.len()));
+        self.metrics.obsolete.set(gauge_value(obsolete.len()));
         let keys: Vec<_> = known.keys().cloned().collect();
         *self.known.lock() = known;
-        self.count();
+        self.show_counts();
         for key in keys {
             self.queue.add(key);
         }
@@ -183,12 +177,13 @@ impl Teller {
 
     /// All objects that there should be.
     fn spots(&self) -> Vec<Spot> {
-        let segments: Vec<Segment> = match &self.places {
-            Places::Fixed(segment) => vec![segment.clone()],
-            Places::Cluster(topologies) => topologies.segments().all().cloned().collect(),
+        let segments: Vec<Segment> = match &self.accessibility {
+            Accessibility::Everywhere => vec![plan::EVERYWHERE],
+            Accessibility::OwnNode(segment) => vec![segment.clone().unwrap_or_default()],
+            Accessibility::Segments(topologies) => topologies.segments().all().cloned().collect(),
         };
         let classes = self.cluster.classes.store().all();
-        let classes = classes.iter().filter(|class| self.is_told(class));
+        let classes = classes.iter().filter(|class| self.is_published(class));
         classes
             .flat_map(|class| {
                 segments.iter().map(|segment| Spot {
@@ -199,12 +194,12 @@ impl Teller {
             .collect()
     }
 
-    /// The scheduler asks only where a volume is made for a pod.
-    fn is_told(&self, class: &Class) -> bool {
+    /// The scheduler reads it only where a volume is made for a pod.
+    fn is_published(&self, class: &Class) -> bool {
         class.waits_for_consumer || self.settings.immediate
     }
 
-    async fn tell(&self, key: &str) -> Result<(), String> {
+    async fn publish(&self, key: &str) -> Result<(), String> {
         let Some(known) = self.known.lock().get(key).cloned() else {
             return Ok(());
         };
@@ -213,15 +208,15 @@ impl Teller {
             return Ok(());
         };
         let free = self.ask(&class, &known.spot.segment).await?;
-        let told = match known.object {
-            Some(told) if told.free.as_ref() == Some(&free) => return Ok(()),
-            Some(told) => self.change(told, free).await?,
+        let published = match known.object {
+            Some(published) if published.free.as_ref() == Some(&free) => return Ok(()),
+            Some(published) => self.change(published, free).await?,
             None => Some(self.make(&known.spot, free).await?),
         };
         if let Some(known) = self.known.lock().get_mut(key) {
-            known.object = told;
+            known.object = published;
         }
-        self.count();
+        self.show_counts();
         Ok(())
     }
 
@@ -239,12 +234,12 @@ impl Teller {
         Free::of(answer.get_ref(), self.version).map_err(|error| error.to_string())
     }
 
-    async fn make(&self, spot: &Spot, free: Free) -> Result<Told, String> {
+    async fn make(&self, spot: &Spot, free: Free) -> Result<Published, String> {
         let object = plan::object(spot, &free, &self.labels, self.owner.as_ref());
         let object = serde_json::from_value(object).map_err(|error| error.to_string())?;
         let made = self.objects.create(&PostParams::default(), &object).await;
         let made = made.map_err(|error| self.explain("create", &error))?;
-        Ok(Told {
+        Ok(Published {
             name: made.name_any(),
             uid: made.uid().unwrap_or_default(),
             free: Some(free),
@@ -252,15 +247,19 @@ impl Teller {
     }
 
     /// `None`: somebody took the object away.
-    async fn change(&self, mut told: Told, free: Free) -> Result<Option<Told>, String> {
-        let patch = Patch::Merge(free.patch(&told.uid));
+    async fn change(
+        &self,
+        mut published: Published,
+        free: Free,
+    ) -> Result<Option<Published>, String> {
+        let patch = Patch::Merge(free.patch(&published.uid));
         let params = PatchParams::default();
-        match self.objects.patch(&told.name, &params, &patch).await {
+        match self.objects.patch(&published.name, &params, &patch).await {
             Ok(_) => {
-                told.free = Some(free);
-                Ok(Some(told))
+                published.free = Some(free);
+                Ok(Some(published))
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => {
+            Err(error) if is_gone(&error) => {
                 self.queue.add(EVERYTHING);
                 Ok(None)
             }
@@ -268,37 +267,27 @@ impl Teller {
         }
     }
 
-    async fn remove(&self, object: &Told) -> Result<(), String> {
-        let same = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(object.uid.clone()),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        match self.objects.delete(&object.name, &same).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-            Err(error) => Err(self.explain("delete", &error)),
-        }
+    async fn remove(&self, object: &Published) -> Result<(), String> {
+        let deleted = delete(&self.objects, &object.name, &object.uid).await;
+        deleted.map_err(|error| self.explain("delete", &error))
     }
 
     fn explain(&self, verb: &str, error: &kube::Error) -> String {
-        match error {
-            kube::Error::Api(status) if status.code == 403 => format!(
+        match Answer::of(error) {
+            Answer::Forbidden(_) => format!(
                 "the service account may not {verb} csistoragecapacities in namespace `{}`: add `{verb}` on \
                  `csistoragecapacities` to its Role there",
                 self.settings.namespace
             ),
-            error => answer::chain(error),
+            _ => answer::chain(error),
         }
     }
 
-    fn count(&self) {
+    fn show_counts(&self) {
         let known = self.known.lock();
         let there = known.values().filter(|known| known.object.is_some());
-        self.metrics.current.set(count(there.count()));
-        self.metrics.goal.set(count(known.len()));
+        self.metrics.current.set(gauge_value(there.count()));
+        self.metrics.goal.set(gauge_value(known.len()));
     }
 }
 
@@ -326,6 +315,6 @@ impl CapacityMetrics {
     }
 }
 
-fn count(number: usize) -> i64 {
+fn gauge_value(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
