@@ -16,13 +16,12 @@ pub mod stage;
 pub mod tree;
 pub mod wire;
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use fuser::{Config, Session, SessionACL};
 use tokio::runtime::Handle;

@@ -5,10 +5,9 @@ mod handles;
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, SystemTime};
+use std::{io, thread};
 
 use fuser::{
     BsdFileFlags, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
