@@ -194,7 +194,8 @@ mod tests {
             .command(&program)
             .args([
                 "-c",
-                "x=$(head -c 8000000 /dev/zero | tr '\\0' x); echo ready; sleep 600",
+                // The shell must have something left to do, or it becomes the `sleep` and has no memory any more.
+                "x=$(head -c 8000000 /dev/zero | tr '\\0' x); echo ready; sleep 600; :",
             ])
             .stdout(Stdio::piped())
             .kill_on_drop(true)

@@ -91,9 +91,11 @@ impl Daemon {
         };
         let started = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default());
         reap_in_background(child);
-        // Until `setsid` has become the program, nobody would recognise it.
-        wait_until("exec", Duration::from_secs(5), &self.log, || {
-            Ok(program_name(started).as_deref() != Some("setsid"))
+        // Until `setsid` has become the program, nobody would recognise it. In between it has no name at all.
+        let what = format!("the start of {}", self.program);
+        wait_until(&what, Duration::from_secs(30), &self.log, || {
+            let became = program_name(started).is_some_and(|name| name != "setsid");
+            Ok(became || born(started.as_raw()).is_none())
         })?;
         Ok(true)
     }
