@@ -9,17 +9,17 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 /// Any object: pod templates, the spec of a CSIDriver, resource requirements.
-pub(super) fn any_object(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
 /// The same where it may be left out.
-pub(super) fn optional_object(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn optional_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true})
 }
 
 /// A list of any objects, which may be left out.
-pub(super) fn optional_objects(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn optional_objects(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "nullable": true,
@@ -28,17 +28,17 @@ pub(super) fn optional_objects(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// A text.
-pub(super) fn text(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "nullable": true})
 }
 
 /// A list of texts, which may be left out.
-pub(super) fn optional_texts(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn optional_texts(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "nullable": true, "items": {"type": "string", "nullable": true}})
 }
 
 /// Texts by key, which may be left out.
-pub(super) fn optional_text_map(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn optional_text_map(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "nullable": true,
@@ -46,11 +46,11 @@ pub(super) fn optional_text_map(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-pub(super) fn read_text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+pub(crate) fn read_text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-pub(super) fn read_texts<'de, D: Deserializer<'de>>(
+pub(crate) fn read_texts<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Vec<String>>, D::Error> {
     let texts: Option<Vec<Option<String>>> = Option::deserialize(from)?;
@@ -59,7 +59,7 @@ pub(super) fn read_texts<'de, D: Deserializer<'de>>(
 
 type TextMap = BTreeMap<String, String>;
 
-pub(super) fn read_text_map<'de, D: Deserializer<'de>>(
+pub(crate) fn read_text_map<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<TextMap>, D::Error> {
     let texts: Option<BTreeMap<String, Option<String>>> = Option::deserialize(from)?;
