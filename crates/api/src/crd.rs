@@ -136,6 +136,11 @@ fn tidy(schema: &mut JSONSchemaProps, absence: Absence) {
         schema.nullable = None;
     }
     schema.default = None;
+    if let Some(words) = &mut schema.enum_ {
+        // kubectl 1.20 refuses a definition whose enum has a null among its words.
+        words.retain(|word| !word.0.is_null());
+        schema.nullable = None;
+    }
     if let Some(description) = &mut schema.description {
         let paragraphs: Vec<_> = description
             .split("\n\n")

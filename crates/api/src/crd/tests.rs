@@ -107,6 +107,8 @@ fn schemas_are_structural_and_use_only_keys_that_kubernetes_1_20_knows() {
             let typed = schema["type"].is_string();
             let int_or_string = schema["x-kubernetes-int-or-string"] == true;
             assert!(typed != int_or_string, "{path} needs one type: {schema}");
+            let words = schema["enum"].as_array().into_iter().flatten();
+            assert!(words.into_iter().all(Value::is_string), "{path}: {schema}");
             // A structural schema may only restrict inside `oneOf`, never describe.
             for branch in schema["oneOf"].as_array().into_iter().flatten() {
                 let keys: Vec<_> = branch.as_object().unwrap().keys().collect();
