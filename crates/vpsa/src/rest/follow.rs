@@ -67,7 +67,7 @@ pub async fn follow<T>(
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn it_is_looked_until_it_is_there_or_the_time_is_over() {
         let mut looks = 0;
         let deadline = Deadline::after(Duration::from_secs(60));
