@@ -227,7 +227,7 @@ fn what_is_missing_null_or_unknown_makes_no_object_unreadable() {
         (status.state, status.id.as_str()),
         (VolumeState::Creating, "")
     );
-    let written = serde_json::to_value(&read(&empty)).unwrap();
+    let written = serde_json::to_value(read(&empty)).unwrap();
     // Zadara's definition requires these four of a status.
     for field in ["VPSAID", "ID", "CGID", "poolID"] {
         assert_eq!(written["status"][field], "", "{field}");

@@ -85,11 +85,11 @@ const MODE_FIELDS: [&str; 4] = ["mode", "capacity_mode", "capacity_state", "prot
 impl Pool {
     /// How full it is, in the array's own judgement; a pool without any room is at least protected.
     pub fn capacity_mode(&self) -> CapacityMode {
-        let said = MODE_FIELDS
+        let mut said = MODE_FIELDS
             .iter()
             .filter_map(|field| self.rest.get(*field)?.as_str())
             .chain([self.status.as_str()]);
-        let told = said.filter_map(mode).next().unwrap_or_default();
+        let told = said.find_map(mode).unwrap_or_default();
         if self.capacity > 0.0 && self.available_capacity < 1.0 {
             return told.max(CapacityMode::Protected);
         }
