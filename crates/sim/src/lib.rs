@@ -3,6 +3,17 @@
 //! A simulator is a state machine over a data directory. It speaks the array's own wire format, refuses what the array
 //! would refuse, and has a control API for what goes wrong with arrays: slow, refused, half-done, restarted.
 //!
+//! What they share: [`endpoints`] (ports that stop and start), [`store`] (state that outlives `kill -9`), [`faults`] and
+//! [`control`] (what goes wrong, on purpose), [`files`] (directories served over FUSE), [`handover`] (helpers and what
+//! they hand over).
+//!
 //! - [`weka`]: a Weka cluster: REST API, control API, and a frontend that serves its filesystems over FUSE.
 
+pub mod control;
+pub mod endpoints;
+pub mod faults;
+pub mod files;
+pub mod handover;
+pub mod moment;
+pub mod store;
 pub mod weka;

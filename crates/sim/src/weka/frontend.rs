@@ -4,17 +4,9 @@
 //! socket; it asks the cluster's control API whether the mount is allowed; the helper mounts in its own mount namespace
 //! and hands the descriptor of the mount over.
 //!
-//! - [`wire`]: what helper and frontend say to each other.
-//! - [`served`]: what the kernel asks, and what it is answered.
-//! - [`tree`]: what operations do to the files behind; [`nodes`]: what the kernel knows of; [`accounts`]: who pays.
 //! - [`stage`]: stand-ins of the kernel's files.
 
-pub mod accounts;
-pub mod nodes;
-pub mod served;
 pub mod stage;
-pub mod tree;
-pub mod wire;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,15 +20,16 @@ use fuser::{Config, Session, SessionACL};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use self::served::Served;
 use self::stage::StageFiles;
-use self::tree::Tree;
-use self::wire::{Mount, Verdict, hear, say, take_over};
 use super::args::FrontendOptions;
 use super::backing::Backing;
 use super::control::frontends::{Report, Stage};
 use super::control::{Control, ControlError};
+use super::mount_helper::Mount;
 use super::state::mounts::MountRequest;
+use crate::files::served::Served;
+use crate::files::tree::Tree;
+use crate::handover::{Verdict, hear, say, take_over};
 
 /// How often the cluster is told that the frontend is there.
 const HEARTBEAT: Duration = Duration::from_millis(250);
@@ -211,7 +204,7 @@ impl Shared {
             Ok(grant) => grant,
             Err(error) => return say(&mut stream, &Verdict::Refused(error.to_string())),
         };
-        let tree = match Tree::open(self.backing.clone(), &grant.filesystem) {
+        let tree = match self.backing.open(&grant.filesystem) {
             Ok(tree) => tree,
             Err(error) => return say(&mut stream, &Verdict::Refused(error.to_string())),
         };

@@ -11,8 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use serde::{Deserialize, Serialize};
 
-use super::frontend::wire::{Mount, Verdict, hand_over, hear, say};
+use crate::handover::{Verdict, hand_over, hear, say};
 
 /// Where frontends have their sockets, unless [`SOCKETS_VARIABLE`] says otherwise.
 pub const SOCKETS: &str = "/run/stowage-sim/weka";
@@ -59,6 +60,17 @@ pub enum MountError {
         #[source]
         source: io::Error,
     },
+}
+
+/// A mount that a frontend is asked for. It has no `Debug`: the token is nobody's business.
+#[derive(Serialize, Deserialize)]
+pub struct Mount {
+    /// The name of the filesystem.
+    pub filesystem: String,
+    /// Options, without the token.
+    pub options: Vec<String>,
+    /// The token.
+    pub token: Option<String>,
 }
 
 /// What `mount` asks for. It has no `Debug`: one of the options is a secret.

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::weka::state::Millis;
+use crate::moment::Millis;
 
 /// Trouble for requests that fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fault {
+pub struct Fault<T> {
     /// Requests of this method; all if none.
     #[serde(default)]
     pub method: Option<String>,
-    /// Requests whose path, without `/api/v2/`, matches; all if none. `*` stands for one segment or, at the end, for the
+    /// Requests whose path below the API's own matches; all if none. `*` stands for one segment or, at the end, for the
     /// whole rest: `fileSystems/*/quota/*`.
     #[serde(default)]
     pub path: Option<String>,
@@ -28,7 +28,7 @@ pub struct Fault {
     #[serde(default)]
     pub times: Option<u32>,
     /// What happens.
-    pub trouble: Trouble,
+    pub trouble: T,
 }
 
 /// What happens to a request.
@@ -52,24 +52,33 @@ pub enum Trouble {
 
 /// A fault that is in effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ActiveFault {
+pub struct ActiveFault<T> {
     /// Its number.
     pub id: u64,
     /// What it is; `after` and `times` count down.
     #[serde(flatten)]
-    pub fault: Fault,
+    pub fault: Fault<T>,
 }
 
 /// The faults in effect.
-#[derive(Debug, Default)]
-pub struct Faults {
-    active: Mutex<Vec<ActiveFault>>,
+#[derive(Debug)]
+pub struct Faults<T> {
+    active: Mutex<Vec<ActiveFault<T>>>,
     next: AtomicU64,
 }
 
-impl Faults {
+impl<T> Default for Faults<T> {
+    fn default() -> Self {
+        Self {
+            active: Mutex::default(),
+            next: AtomicU64::default(),
+        }
+    }
+}
+
+impl<T: Clone> Faults<T> {
     /// Puts a fault into effect; returns its number.
-    pub fn add(&self, fault: Fault) -> u64 {
+    pub fn add(&self, fault: Fault<T>) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.active.lock().push(ActiveFault { id, fault });
         id
@@ -86,12 +95,12 @@ impl Faults {
     }
 
     /// Those in effect.
-    pub fn list(&self) -> Vec<ActiveFault> {
+    pub fn list(&self) -> Vec<ActiveFault<T>> {
         self.active.lock().clone()
     }
 
     /// The trouble that this request gets: that of the first fault that fits, which then counts it.
-    pub fn strike(&self, method: &str, path: &str, endpoint: usize) -> Option<Trouble> {
+    pub fn strike(&self, method: &str, path: &str, endpoint: usize) -> Option<T> {
         let mut active = self.active.lock();
         for candidate in active.iter_mut() {
             let fault = &mut candidate.fault;
@@ -113,7 +122,7 @@ impl Faults {
     }
 }
 
-fn fits(fault: &Fault, method: &str, path: &str, endpoint: usize) -> bool {
+fn fits<T>(fault: &Fault<T>, method: &str, path: &str, endpoint: usize) -> bool {
     fault
         .method
         .as_ref()

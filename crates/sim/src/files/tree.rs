@@ -20,7 +20,8 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, Stat, fstat, open, openat, readlink
 pub use self::change::{Attributes, Owner};
 use super::accounts::Accounts;
 use super::nodes::{Node, Nodes, View};
-use crate::weka::backing::{Backing, SNAPSHOTS, shown_inode};
+use crate::files::ledger::Ledgers;
+use crate::files::shown_inode;
 
 /// A mounted filesystem.
 #[derive(Debug)]
@@ -29,9 +30,19 @@ pub struct Tree {
     pub nodes: Nodes,
     /// Whom bytes are charged to.
     pub accounts: Accounts,
-    snapshots: PathBuf,
-    backing: Backing,
-    filesystem: String,
+    snapshots: Option<Snapshots>,
+}
+
+/// The directory of a root that holds its snapshots.
+pub const SNAPSHOTS: &str = ".snapshots";
+
+/// Where the snapshots of a filesystem are that shows them in [`SNAPSHOTS`].
+#[derive(Clone, Debug)]
+pub struct Snapshots {
+    /// A directory with one of each.
+    pub directory: PathBuf,
+    /// A directory with something of the same name for each that can be written.
+    pub writable: PathBuf,
 }
 
 /// A name in a directory.
@@ -46,27 +57,25 @@ pub struct Entry {
 }
 
 impl Tree {
-    /// The files of a filesystem.
-    pub fn open(backing: Backing, filesystem: &str) -> io::Result<Self> {
-        let root = backing.root(filesystem);
-        let inode = shown_inode(rustix::fs::stat(&root)?.st_ino);
+    /// The files below a directory.
+    pub fn open(root: &Path, ledgers: Ledgers, snapshots: Option<Snapshots>) -> io::Result<Self> {
+        let inode = shown_inode(rustix::fs::stat(root)?.st_ino);
         Ok(Self {
-            nodes: Nodes::new(&root, inode)?,
-            accounts: Accounts::open(backing.ledgers(filesystem))?,
-            snapshots: backing.snapshots(filesystem),
-            filesystem: filesystem.to_owned(),
-            backing,
+            nodes: Nodes::new(root, inode)?,
+            accounts: Accounts::open(ledgers)?,
+            snapshots,
         })
     }
 
     /// Finds a name in a directory, and tells the kernel of it.
     pub fn lookup(&self, parent: INodeNo, name: &OsStr) -> io::Result<FileAttr> {
         let parent = self.nodes.get(parent.0)?;
-        let descriptor = if is_snapshots(&parent, name) {
-            let flags = OFlags::PATH | OFlags::CLOEXEC;
-            open(&self.snapshots, flags, Mode::empty())?
-        } else {
-            behind(&parent, name)?
+        let descriptor = match self.snapshots_at(&parent, name) {
+            Some(snapshots) => {
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                open(&snapshots.directory, flags, Mode::empty())?
+            }
+            None => behind(&parent, name)?,
         };
         let view = self.view_of(&parent, name, shown_inode(fstat(&descriptor)?.st_ino));
         self.tell(&parent, descriptor, view)
@@ -97,10 +106,10 @@ impl Tree {
                 kind: kind(entry.file_type()),
             });
         }
-        if node.id == INodeNo::ROOT.0 {
+        if let Some(snapshots) = self.snapshots_at(&node, SNAPSHOTS.as_ref()) {
             entries.push(Entry {
                 name: SNAPSHOTS.as_bytes().to_vec(),
-                inode: shown_inode(rustix::fs::stat(&self.snapshots)?.st_ino),
+                inode: shown_inode(rustix::fs::stat(&snapshots.directory)?.st_ino),
                 kind: FileType::Directory,
             });
         }
@@ -117,31 +126,34 @@ impl Tree {
 
     fn view_of(&self, parent: &Node, name: &OsStr, inode: u64) -> View {
         match parent.view {
-            View::Live if is_snapshots(parent, name) => View::Snapshots,
+            View::Live if self.snapshots_at(parent, name).is_some() => View::Snapshots,
             View::Snapshots => View::Snapshot {
                 root: inode,
                 writable: self
-                    .backing
-                    .is_writable(&self.filesystem, &name.to_string_lossy()),
+                    .snapshots
+                    .as_ref()
+                    .is_some_and(|snapshots| snapshots.writable.join(name).exists()),
             },
             view => view,
         }
+    }
+
+    /// The snapshots, if this is what shows them.
+    fn snapshots_at(&self, parent: &Node, name: &OsStr) -> Option<&Snapshots> {
+        let is_it = parent.id == INodeNo::ROOT.0 && name == SNAPSHOTS;
+        self.snapshots.as_ref().filter(|_| is_it)
     }
 
     /// A directory in which `name` may be made, changed or removed.
     fn changeable(&self, parent: INodeNo, name: &OsStr) -> io::Result<Arc<Node>> {
         let parent = self.nodes.get(parent.0)?;
         parent.view.check_writable()?;
-        if is_snapshots(&parent, name) {
+        if self.snapshots_at(&parent, name).is_some() {
             Err(io::Error::from_raw_os_error(libc::EPERM))
         } else {
             Ok(parent)
         }
     }
-}
-
-fn is_snapshots(parent: &Node, name: &OsStr) -> bool {
-    parent.id == INodeNo::ROOT.0 && name == SNAPSHOTS
 }
 
 /// The file with a name in a directory, whatever it is.

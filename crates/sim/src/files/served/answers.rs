@@ -9,7 +9,7 @@ use fuser::{
 };
 use rustix::fs::Timespec;
 
-use crate::weka::frontend::tree::Owner;
+use crate::files::tree::Owner;
 
 /// Nothing is believed for long: other nodes change files, too.
 pub const NO_TIME: Duration = Duration::ZERO;

@@ -12,8 +12,8 @@ use rustix::fs::{
 };
 
 use super::{Tree, behind, shown, stat_in};
-use crate::weka::frontend::nodes::Node;
-use crate::weka::ledger::charge_of;
+use crate::files::ledger::charge_of;
+use crate::files::nodes::Node;
 
 /// Who makes a file.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
 
 use super::record::Record;
-use crate::weka::state::Millis;
+use crate::moment::Millis;
 
 /// One open ledger.
 #[derive(Debug)]

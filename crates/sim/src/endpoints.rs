@@ -187,7 +187,8 @@ async fn listen_again(address: SocketAddr) -> Result<std::net::TcpListener, Endp
     }
 }
 
-async fn accept(
+/// Answers every connection to a port until it is told to stop.
+pub async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
@@ -229,7 +230,7 @@ async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router) {
 }
 
 /// Answers one connection until it ends. How it ends is the client's business.
-pub async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, router: Router) {
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, router: Router) {
     let service = service_fn(move |request: Request<Incoming>| {
         let router = router.clone();
         async move {

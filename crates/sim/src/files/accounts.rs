@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::ledger::{Ledger, Ledgers, Overdrawn, Standstill, read_epoch};
 use super::nodes::{Nodes, View};
-use crate::weka::core::now;
-use crate::weka::ledger::{Ledger, Ledgers, Overdrawn, Standstill, read_epoch};
+use crate::moment::now;
 
 /// The ledgers of a mounted filesystem.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What the mount helper and the frontend say to each other: lines of JSON, and once a descriptor.
+//! What a stand-in for a host tool and the process behind it say to each other: lines of JSON, and descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -15,18 +15,7 @@ use serde::{Deserialize, Serialize};
 /// No message is longer.
 const LONGEST: usize = 64 * 1024;
 
-/// A mount that is asked for. It has no `Debug`: the token is nobody's business.
-#[derive(Serialize, Deserialize)]
-pub struct Mount {
-    /// The name of the filesystem.
-    pub filesystem: String,
-    /// Options, without the token.
-    pub options: Vec<String>,
-    /// The token.
-    pub token: Option<String>,
-}
-
-/// What the frontend says.
+/// Whether what was asked for is done.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Verdict {
     /// Go on.

@@ -1,6 +1,6 @@
-//! The journal: changes, one line per decision, durable before anybody is told.
+//! State that outlives `kill -9`: a journal of changes, one line per decision, durable before anybody is told.
 //!
-//! A line that `kill -9` cut off was never answered for, so it is dropped. Opening rewrites the journal to one line that
+//! [`Machine`] is the state with its journal; [`kinds!`] declares what a state is made of. A line that `kill -9` cut off was never answered for, so it is dropped. Opening rewrites the journal to one line that
 //! holds everything. Many decisions at once share one flush.
 
 use std::fs::{File, OpenOptions};
@@ -10,9 +10,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use super::{Change, State};
+mod kinds;
+mod machine;
+
+pub(crate) use kinds::kinds;
+pub use machine::{Machine, restarting};
 
 const JOURNAL: &str = "state.journal";
 
@@ -44,6 +50,18 @@ pub enum StoreError {
     },
 }
 
+/// What is kept in a journal.
+pub trait Journaled: Default {
+    /// One change of it.
+    type Change: Serialize + DeserializeOwned;
+
+    /// Makes one change.
+    fn apply(&mut self, change: Self::Change);
+
+    /// Changes that make it from nothing.
+    fn changes(&self) -> Vec<Self::Change>;
+}
+
 /// An open journal. Dropping it ends the writing, and lets go of the directory.
 #[derive(Debug)]
 pub struct Store {
@@ -58,7 +76,7 @@ struct Line {
 
 impl Store {
     /// Reads what is in a directory, which is made if missing. An empty directory gives an empty state.
-    pub fn open(directory: &Path) -> Result<(Self, State), StoreError> {
+    pub fn open<S: Journaled>(directory: &Path) -> Result<(Self, S), StoreError> {
         let unusable = |path: &Path| {
             let path = path.to_owned();
             move |source| StoreError::Unusable { path, source }
@@ -69,7 +87,7 @@ impl Store {
             .map_err(|_| StoreError::InUse(directory.to_owned()))?;
 
         let path = directory.join(JOURNAL);
-        let state = read(&path)?;
+        let state: S = read(&path)?;
         let journal = rewrite(directory, &path, &state).map_err(unusable(&path))?;
         let (lines, received) = channel();
         thread::Builder::new()
@@ -80,7 +98,7 @@ impl Store {
     }
 
     /// Queues changes, in the order of the calls; what it returns ends when they are durable.
-    pub fn append(&self, changes: &[Change]) -> oneshot::Receiver<io::Result<()>> {
+    pub fn append(&self, changes: &[impl Serialize]) -> oneshot::Receiver<io::Result<()>> {
         let (durable, done) = oneshot::channel();
         // If the writer is gone, so is `durable`, and the receiver says so.
         let _ = self.lines.send(Line {
@@ -91,13 +109,13 @@ impl Store {
     }
 }
 
-fn line(changes: &[Change]) -> Vec<u8> {
+fn line(changes: &[impl Serialize]) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(changes).expect("changes have string keys only");
     bytes.push(b'\n');
     bytes
 }
 
-fn read(path: &Path) -> Result<State, StoreError> {
+fn read<S: Journaled>(path: &Path) -> Result<S, StoreError> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -108,12 +126,12 @@ fn read(path: &Path) -> Result<State, StoreError> {
             });
         }
     };
-    let mut state = State::default();
+    let mut state = S::default();
     for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         if !line.ends_with(b"\n") {
             break;
         }
-        let changes: Vec<Change> =
+        let changes: Vec<S::Change> =
             serde_json::from_slice(line).map_err(|source| StoreError::Damaged {
                 path: path.to_owned(),
                 line: index + 1,
@@ -126,11 +144,10 @@ fn read(path: &Path) -> Result<State, StoreError> {
     Ok(state)
 }
 
-fn rewrite(directory: &Path, path: &Path, state: &State) -> io::Result<File> {
+fn rewrite(directory: &Path, path: &Path, state: &impl Journaled) -> io::Result<File> {
     let fresh = directory.join("state.journal.new");
-    let changes: Vec<Change> = state.objects().map(Change::Put).collect();
     let mut file = File::create(&fresh)?;
-    file.write_all(&line(&changes))?;
+    file.write_all(&line(&state.changes()))?;
     file.sync_all()?;
     std::fs::rename(&fresh, path)?;
     File::open(directory)?.sync_all()?;
@@ -155,55 +172,4 @@ fn write_lines(mut journal: File, lines: &Receiver<Line>, lock: &File) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::weka::state::{Object, Organization};
-
-    fn organization(id: u32) -> Change {
-        Change::Put(Object::Organization(Organization {
-            id,
-            name: format!("org-{id}"),
-        }))
-    }
-
-    #[tokio::test]
-    async fn what_was_durable_is_read_again_and_a_torn_line_is_not() {
-        let directory = tempfile::tempdir().unwrap();
-        let (store, _) = Store::open(directory.path()).unwrap();
-        store.append(&[organization(1)]).await.unwrap().unwrap();
-        drop(store);
-        let path = directory.path().join(JOURNAL);
-        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
-        file.write_all(&line(&[organization(2)])[..20]).unwrap();
-
-        let (_store, state) = reopen(directory.path()).await;
-        assert_eq!(state.organizations.keys().collect::<Vec<_>>(), ["1"]);
-    }
-
-    #[tokio::test]
-    async fn a_damaged_line_in_the_middle_is_named() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(JOURNAL);
-        std::fs::write(&path, b"[]\nnonsense\n[]\n").unwrap();
-        let error = Store::open(directory.path()).unwrap_err();
-        assert!(error.to_string().contains("line 2"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn a_directory_has_one_simulator() {
-        let directory = tempfile::tempdir().unwrap();
-        let (_store, _) = Store::open(directory.path()).unwrap();
-        let error = Store::open(directory.path()).unwrap_err();
-        assert!(matches!(error, StoreError::InUse(_)), "{error}");
-    }
-
-    /// The writer lets go of the directory a moment after the store is dropped.
-    async fn reopen(directory: &Path) -> (Store, State) {
-        loop {
-            match Store::open(directory) {
-                Err(StoreError::InUse(_)) => tokio::task::yield_now().await,
-                result => return result.unwrap(),
-            }
-        }
-    }
-}
+mod tests;

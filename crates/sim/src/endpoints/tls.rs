@@ -47,7 +47,7 @@ fn authority(directory: &Path) -> Result<Issuer<'static, KeyPair>, Box<dyn Error
         ];
         params
             .distinguished_name
-            .push(DnType::CommonName, "simulated Weka cluster");
+            .push(DnType::CommonName, "simulated array");
         std::fs::write(&key, fresh.serialize_pem())?;
         std::fs::write(&certificate, params.self_signed(&fresh)?.pem())?;
     }

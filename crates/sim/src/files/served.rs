@@ -1,14 +1,13 @@
 //! What the kernel asks, and what it is answered.
 
 mod answers;
+mod gate;
 mod handles;
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -18,42 +17,12 @@ use fuser::{
 };
 
 use self::answers::{NO_TIME, attr, bytes, empty, entry, extended, opened, owner, time};
-use self::handles::Handles;
-use super::tree::{Attributes, Entry, Tree};
-use crate::weka::ledger::BLOCK;
-
-/// How often a hung operation looks whether it may go on.
-const HANG_CHECK: Duration = Duration::from_millis(20);
+pub use self::gate::{Gate, Served};
+use super::tree::{Attributes, Tree};
+use crate::files::ledger::BLOCK;
 
 /// More files than anybody makes.
 const FILES: u64 = 1 << 32;
-
-/// A mounted filesystem, as the kernel talks to it.
-#[derive(Debug)]
-pub struct Served {
-    tree: Tree,
-    files: Handles<File>,
-    directories: Handles<Vec<Entry>>,
-}
-
-impl Served {
-    /// Serves these files.
-    pub fn new(tree: Tree) -> Self {
-        Self {
-            tree,
-            files: Handles::default(),
-            directories: Handles::default(),
-        }
-    }
-
-    /// The files, once operations do not hang.
-    fn tree(&self) -> &Tree {
-        while self.tree.accounts.is_hung() {
-            thread::sleep(HANG_CHECK);
-        }
-        &self.tree
-    }
-}
 
 impl Filesystem for Served {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -64,7 +33,7 @@ impl Filesystem for Served {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(reply, self.tree().lookup(parent, name));
+        entry(reply, self.with(|tree| tree.lookup(parent, name)));
     }
 
     fn forget(&self, _: &Request, node: INodeNo, times: u64) {
@@ -72,7 +41,7 @@ impl Filesystem for Served {
     }
 
     fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        attr(reply, self.tree().attributes(node));
+        attr(reply, self.with(|tree| tree.attributes(node)));
     }
 
     fn setattr(
@@ -100,11 +69,11 @@ impl Filesystem for Served {
             size,
             times: (atime.is_some() || mtime.is_some()).then(|| (time(atime), time(mtime))),
         };
-        attr(reply, self.tree().set_attributes(node, &changed));
+        attr(reply, self.with(|tree| tree.set_attributes(node, &changed)));
     }
 
     fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
-        bytes(reply, self.tree().read_link(node));
+        bytes(reply, self.with(|tree| tree.read_link(node)));
     }
 
     fn mknod(
@@ -117,9 +86,7 @@ impl Filesystem for Served {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let result = self
-            .tree()
-            .make_node(parent, name, mode, device, owner(request));
+        let result = self.with(|tree| tree.make_node(parent, name, mode, device, owner(request)));
         entry(reply, result);
     }
 
@@ -132,18 +99,16 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyEntry,
     ) {
-        let result = self
-            .tree()
-            .make_directory(parent, name, mode, owner(request));
+        let result = self.with(|tree| tree.make_directory(parent, name, mode, owner(request)));
         entry(reply, result);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(reply, self.tree().unlink(parent, name));
+        empty(reply, self.with(|tree| tree.unlink(parent, name)));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(reply, self.tree().remove_directory(parent, name));
+        empty(reply, self.with(|tree| tree.remove_directory(parent, name)));
     }
 
     fn symlink(
@@ -154,9 +119,7 @@ impl Filesystem for Served {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let result = self
-            .tree()
-            .make_symlink(parent, name, target, owner(request));
+        let result = self.with(|tree| tree.make_symlink(parent, name, target, owner(request)));
         entry(reply, result);
     }
 
@@ -170,18 +133,16 @@ impl Filesystem for Served {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let renamed = self
-            .tree()
-            .rename((parent, name), (new_parent, new_name), flags);
+        let renamed = self.with(|tree| tree.rename((parent, name), (new_parent, new_name), flags));
         empty(reply, renamed);
     }
 
     fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(reply, self.tree().link(node, parent, name));
+        entry(reply, self.with(|tree| tree.link(node, parent, name)));
     }
 
     fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let file = self.tree().open_file(node, flags.0);
+        let file = self.with(|tree| tree.open_file(node, flags.0));
         opened(reply, file.map(|file| self.files.add(file)));
     }
 
@@ -195,10 +156,7 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        match self
-            .tree()
-            .create_file(parent, name, mode, flags, owner(request))
-        {
+        match self.with(|tree| tree.create_file(parent, name, mode, flags, owner(request))) {
             Ok((attributes, file)) => reply.created(
                 &NO_TIME,
                 &attributes,
@@ -221,12 +179,8 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.tree();
-        let read = self
-            .files
-            .get(handle)
-            .and_then(|file| Tree::read(&file, offset, size));
-        bytes(reply, read);
+        let file = self.with(|_| self.files.get(handle));
+        bytes(reply, file.and_then(|file| Tree::read(&file, offset, size)));
     }
 
     fn write(
@@ -245,7 +199,7 @@ impl Filesystem for Served {
         let written = self
             .files
             .get(handle)
-            .and_then(|file| self.tree().write(node, &file, offset, data, append));
+            .and_then(|file| self.with(|tree| tree.write(node, &file, offset, data, append)));
         match written {
             Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
             Err(error) => reply.error(Errno::from(error)),
@@ -265,19 +219,17 @@ impl Filesystem for Served {
         let allocated = self
             .files
             .get(handle)
-            .and_then(|file| self.tree().allocate(node, &file, offset, length, mode));
+            .and_then(|file| self.with(|tree| tree.allocate(node, &file, offset, length, mode)));
         empty(reply, allocated);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        self.tree();
-        reply.ok();
+        empty(reply, self.with(|_| Ok(())));
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.tree();
-        let synced = self.files.get(handle).and_then(|file| file.sync_data());
-        empty(reply, synced);
+        let file = self.with(|_| self.files.get(handle));
+        empty(reply, file.and_then(|file| file.sync_data()));
     }
 
     fn release(
@@ -295,7 +247,7 @@ impl Filesystem for Served {
     }
 
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let entries = self.tree().entries(node);
+        let entries = self.with(|tree| tree.entries(node));
         opened(reply, entries.map(|entries| self.directories.add(entries)));
     }
 
@@ -307,8 +259,7 @@ impl Filesystem for Served {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.tree();
-        let entries = match self.directories.get(handle) {
+        let entries = match self.with(|_| self.directories.get(handle)) {
             Ok(entries) => entries,
             Err(error) => return reply.error(Errno::from(error)),
         };
@@ -336,12 +287,11 @@ impl Filesystem for Served {
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.tree();
-        reply.ok();
+        empty(reply, self.with(|_| Ok(())));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.tree().accounts.total() {
+        match self.with(|tree| tree.accounts.total()) {
             Ok((total, used)) => {
                 let free = total.saturating_sub(used) / BLOCK;
                 let block = u32::try_from(BLOCK).unwrap_or(u32::MAX);
@@ -361,18 +311,21 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        empty(reply, self.tree().set_extended(node, name, value, flags));
+        empty(
+            reply,
+            self.with(|tree| tree.set_extended(node, name, value, flags)),
+        );
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        extended(reply, size, self.tree().extended(node, name));
+        extended(reply, size, self.with(|tree| tree.extended(node, name)));
     }
 
     fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        extended(reply, size, self.tree().extended_names(node));
+        extended(reply, size, self.with(|tree| tree.extended_names(node)));
     }
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(reply, self.tree().remove_extended(node, name));
+        empty(reply, self.with(|tree| tree.remove_extended(node, name)));
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::weka::state::Millis;
+use crate::moment::Millis;
 
 /// Bytes are counted in blocks of this size.
 pub const BLOCK: u64 = 4096;
