@@ -7,6 +7,7 @@
 //! [`control`] (what goes wrong, on purpose), [`files`] (directories served over FUSE), [`handover`] (helpers and what
 //! they hand over).
 //!
+//! - [`vpsa`]: a Zadara VPSA: REST API, control API, disks over iSCSI, shares, and stand-ins for the tools of a host.
 //! - [`weka`]: a Weka cluster: REST API, control API, and a frontend that serves its filesystems over FUSE.
 
 pub mod control;
@@ -16,4 +17,5 @@ pub mod files;
 pub mod handover;
 pub mod moment;
 pub mod store;
+pub mod vpsa;
 pub mod weka;

@@ -33,6 +33,7 @@ macro_rules! kinds {
         }
 
         /// One change of the state.
+        #[allow(clippy::large_enum_variant, reason = "there are few at a time")]
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         pub enum Change {
             /// The object is now as given.

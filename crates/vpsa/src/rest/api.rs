@@ -23,8 +23,8 @@ use super::follow::Outcome;
 /// Objects per page of a list.
 const PAGE: usize = 500;
 
-/// How often a list is read that changes meanwhile.
-const MOST_READINGS: usize = 5;
+/// More pages than any list has.
+const MOST_PAGES: usize = 10_000;
 
 /// An array, within the time that one caller has.
 #[derive(Clone, Debug)]
@@ -67,48 +67,36 @@ impl Api {
 
     /// A whole list, page by page. An array that ignores pages and answers with everything is understood, too.
     ///
-    /// Each page begins with the last entry of the page before: if it is another one by now, something was removed
-    /// meanwhile and the next page would miss an entry, so the list is read again.
+    /// Each page begins with the last entry of the page before. If it begins with one that is not known, something was
+    /// removed before it and entries between were passed over, so the next page begins further in front.
     async fn list<T: DeserializeOwned>(&self, call: Call, name: &str) -> Result<Vec<T>, ApiError> {
         let doing = call.doing;
-        for _ in 0..MOST_READINGS {
-            if let Some(all) = self.try_list(&call, name).await? {
-                return all.into_iter().map(|entry| read(entry, doing)).collect();
-            }
-        }
-        Err(nonsense(doing, "it changes faster than it can be read"))
-    }
-
-    /// The list, unless something was removed from it while it was read.
-    async fn try_list(&self, call: &Call, name: &str) -> Result<Option<Vec<Value>>, ApiError> {
         let mut known: HashSet<String> = HashSet::new();
-        let mut all: Vec<Value> = Vec::new();
-        loop {
-            let start = all.len().saturating_sub(1);
+        let mut all: Vec<T> = Vec::new();
+        let (mut start, mut back) = (0_usize, 1);
+        for _ in 0..MOST_PAGES {
             let page = call.clone().set("start", start).set("limit", PAGE);
             let entries: Vec<Value> = self.one(page, name).await?;
-            let length = entries.len();
-            let joins = match (all.last(), entries.first()) {
-                (Some(last), Some(first)) => identity(last) == identity(first),
-                (Some(_), None) => false,
-                (None, _) => true,
-            };
-            let before = all.len();
+            let first = entries.first().map(identity);
+            if start > 0 && first.is_none_or(|first| !known.contains(&first)) {
+                start = start.saturating_sub(back);
+                back *= 2;
+                continue;
+            }
+            let (length, before) = (entries.len(), all.len());
             for entry in entries {
                 if known.insert(identity(&entry)) {
-                    all.push(entry);
+                    all.push(read(entry, doing)?);
                 }
             }
-            // Not full, or without anything new on it: this was the last.
-            let is_last = length != PAGE || all.len() == before;
-            match (joins, is_last) {
-                (true, true) => return Ok(Some(all)),
-                (true, false) => {}
-                // Everything again, from an array that does not know pages.
-                (false, true) if length == before => return Ok(Some(all)),
-                (false, _) => return Ok(None),
+            // Not full, or nothing new where there should be: this was the last.
+            if length != PAGE || (back == 1 && all.len() == before) {
+                return Ok(all);
             }
+            start += length - 1;
+            back = 1;
         }
+        Err(nonsense(doing, "it has no end"))
     }
 
     /// A call that changes something, and answers with the value of this field.

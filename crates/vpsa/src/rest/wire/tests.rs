@@ -56,7 +56,7 @@ fn chap_secrets_are_read_and_not_shown() {
         "very-secret"
     );
     let controller: VController = read(fields);
-    assert_eq!(controller.data_address(), None);
+    assert_eq!(controller.data_address(), Some("10.0.0.7"));
     for shown in [format!("{attached:?}"), format!("{controller:?}")] {
         assert!(!shown.contains("very-secret"), "{shown}");
     }
