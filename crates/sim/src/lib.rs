@@ -15,6 +15,7 @@ pub mod endpoints;
 pub mod faults;
 pub mod files;
 pub mod handover;
+pub mod iscsi;
 pub mod moment;
 pub mod store;
 pub mod vpsa;

@@ -30,6 +30,11 @@ impl Ledgers {
         Self { directory }
     }
 
+    /// Where they are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Makes the ledger of a filesystem, or changes its limit.
     pub fn set_total(&self, bytes: u64) -> io::Result<()> {
         std::fs::create_dir_all(&self.directory)?;

@@ -19,7 +19,7 @@ async fn a_slow_creation_is_submitted_and_followed_to_its_end() {
         .await
         .unwrap();
     let hurried = client(&rig.array, |options| {
-        options.timeout = Duration::from_secs(1)
+        options.timeout = Duration::from_secs(1);
     });
     let api = hurried.within(Duration::from_secs(30));
     let outcome = api

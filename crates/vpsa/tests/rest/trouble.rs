@@ -91,7 +91,7 @@ async fn nobody_waits_longer_than_the_caller() {
 async fn a_wrong_key_is_told_however_the_array_puts_it() {
     let rig = Rig::new().await;
     let stranger = client(&rig.array, |options| {
-        options.access_key = SecretString::from("WRONG-1")
+        options.access_key = SecretString::from("WRONG-1");
     });
     let error = stranger
         .within(Duration::from_secs(5))
@@ -114,7 +114,7 @@ async fn a_wrong_key_is_told_however_the_array_puts_it() {
         Some(Refusal::Credentials)
     );
     let renewed = client(&rig.array, |options| {
-        options.access_key = SecretString::from("NEW-2")
+        options.access_key = SecretString::from("NEW-2");
     });
     assert_eq!(
         renewed
