@@ -17,6 +17,7 @@ pub mod files;
 pub mod handover;
 pub mod iscsi;
 pub mod moment;
+pub mod mounting;
 pub mod store;
 pub mod vpsa;
 pub mod weka;

@@ -9,14 +9,12 @@
 pub mod stage;
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use fuser::{Config, Session, SessionACL};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -28,14 +26,11 @@ use super::control::{Control, ControlError};
 use super::mount_helper::Mount;
 use super::state::mounts::MountRequest;
 use crate::files::served::Served;
-use crate::files::tree::Tree;
 use crate::handover::{Verdict, hear, say, take_over};
+use crate::mounting;
 
 /// How often the cluster is told that the frontend is there.
 const HEARTBEAT: Duration = Duration::from_millis(250);
-
-/// How many operations of one mount run at once.
-const THREADS: usize = 8;
 
 /// Why a frontend does not start.
 #[derive(Debug, thiserror::Error)]
@@ -209,7 +204,7 @@ impl Shared {
             Err(error) => return say(&mut stream, &Verdict::Refused(error.to_string())),
         };
         say(&mut stream, &Verdict::Granted)?;
-        let session = begin(tree, take_over(&stream)?)?;
+        let session = mounting::session(Served::new(tree), take_over(&stream)?)?;
         say(&mut stream, &Verdict::Granted)?;
         drop(stream);
         tracing::info!(filesystem = %name, "Mounted.");
@@ -218,11 +213,4 @@ impl Shared {
         tracing::info!(filesystem = %name, "Unmounted.");
         Ok(())
     }
-}
-
-fn begin(tree: Tree, descriptor: OwnedFd) -> io::Result<Session<Served>> {
-    let mut config = Config::default();
-    config.acl = SessionACL::All;
-    config.n_threads = Some(THREADS);
-    Session::from_fd(Served::new(tree), descriptor, SessionACL::All, config)
 }

@@ -16,7 +16,6 @@ pub struct Rig {
 }
 
 pub struct Reply {
-    pub http: u16,
     pub body: Value,
 }
 
@@ -76,10 +75,6 @@ impl Rig {
         self.call(Method::POST, path, body).await
     }
 
-    pub async fn delete(&self, path: &str) -> Reply {
-        self.call(Method::DELETE, path, Value::Null).await
-    }
-
     async fn call(&self, method: Method, path: &str, body: Value) -> Reply {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let url = format!("{}/{path}.json?{query}", self.array.url());
@@ -91,9 +86,9 @@ impl Rig {
             request = request.json(&body);
         }
         let response = request.send().await.unwrap();
-        let http = response.status().as_u16();
-        let body = response.json().await.unwrap();
-        Reply { http, body }
+        Reply {
+            body: response.json().await.unwrap(),
+        }
     }
 
     pub async fn volume(&self, name: &str, block: &str, gigabytes: u64) -> String {
