@@ -1,5 +1,7 @@
 //! What end-to-end tests share: waiting for what a cluster will do, and running `./x` as a person would.
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;

@@ -58,7 +58,7 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<()> {
         format!("--statedir={}", scratch.path().join("state").display()),
         "--nodeid=bench".to_owned(),
     ];
-    let mut process = Process::start_in_own_mounts(stowage, &arguments)?;
+    let mut process = Process::start_in_own_mounts(stowage, &arguments).await?;
     process.wait_for_file(&socket).await?;
     say(&format!("idle: {}", process.memory()?));
     let bench = Bench::connect(&socket, scratch.path())?;

@@ -1,11 +1,18 @@
 //! Benchmarks. What is measured is a release binary in a process of its own; what it is compared with is measured in
 //! the same run on the same machine. `./x bench` builds both.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "what is measured is a process of its own"
+)]
+
 mod ceiling;
+mod cgroup;
 mod control_plane;
 mod csi;
 pub mod driver;
 mod latency;
+mod memory;
 pub mod operator;
 mod own_mounts;
 mod process;
@@ -21,7 +28,7 @@ use clap::{Parser, Subcommand};
 /// Measure Stowage on this machine, beside what the machine itself can do
 ///
 /// `./x bench` builds the binary that is shipped, which takes minutes the first time, and what measures it. Leave the machine
-/// alone meanwhile. Figures are ratios to a ceiling of the same run; a missed goal is no error.
+/// alone meanwhile. Figures are ratios to a ceiling of the same run; a missed goal is not an error.
 #[derive(Parser)]
 #[command(
     bin_name = "./x bench",
@@ -77,7 +84,7 @@ impl Args {
     }
 }
 
-/// Prints a line; a closed pipe is no reason to stop measuring.
+/// Prints a line; measuring goes on when nobody reads it.
 fn say(line: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout().lock(), "{line}");

@@ -18,6 +18,7 @@ use kube::{Api, ResourceExt};
 use tokio::time::{Instant, sleep};
 
 use self::stage::{NAMESPACE, Stage, instance_name};
+use crate::memory::Most;
 use crate::process::Process;
 use crate::requests::Requests;
 use crate::say;
@@ -27,6 +28,11 @@ use crate::table::{Goal, Row, Table};
 const QUIET: Duration = Duration::from_secs(5);
 /// How many DaemonSets are deleted, one after the other.
 const DELETED: usize = 10;
+/// What memory it may have.
+const MOST: Most = Most {
+    working_set: Some(40.0),
+    anonymous: None,
+};
 /// How long any part of it may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -52,11 +58,11 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
     ensure!(args.drivers > 0, "--drivers must be at least 1");
     let stage = Stage::set(args).await?;
     let begin = stage.audit.end();
-    let operator = Process::start(stowage, &stage.arguments())?;
+    let operator = Process::start(stowage, &stage.arguments()).await?;
     stage.until_synced(args.drivers, PATIENCE).await?;
     let converged = operator.started().elapsed();
     let requests = until_quiet(&stage, begin).await?;
-    say(&format!("requests of the operator: {}", requests.told()));
+    say(&format!("requests of the operator: {}", requests.summary()));
 
     let mut table = Table::new(format!(
         "{} drivers with {} classes each",
@@ -82,7 +88,7 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
         many(requests.reads()) / many(objects),
     ));
     at_rest(&stage, Duration::from_secs(args.rest), &mut table).await?;
-    add_memory(&operator, &mut table)?;
+    operator.memory()?.add_to(&mut table, "at rest", MOST);
     let slowest = repair(&stage, args.drivers.min(DELETED)).await?;
     let row = Row::new(
         "a deleted DaemonSet is back, slowest, s",
@@ -126,15 +132,6 @@ async fn at_rest(stage: &Stage, rest: Duration, table: &mut Table) -> anyhow::Re
 /// Everything that changes something in the store, apart from the lease.
 fn written(requests: &Requests) -> usize {
     requests.writes() + requests.events() - requests.lease_writes()
-}
-
-fn add_memory(operator: &Process, table: &mut Table) -> anyhow::Result<()> {
-    let memory = operator.memory()?;
-    let row = Row::new("resident memory, MB", memory.resident);
-    table.add(row.goal(Goal::AtMost(30.0)));
-    table.add(Row::new("of it anonymous", memory.anonymous));
-    table.add(Row::new("of it of files", memory.files));
-    Ok(())
 }
 
 /// Deletes DaemonSets one after the other; the longest time until one was back.

@@ -1,56 +1,100 @@
 //! The process under measurement.
 
-use std::fmt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
+use crate::cgroup::Cgroup;
+use crate::memory::{Memory, Most};
+use crate::table::Table;
+
+/// Where programs are copied to: a directory on a disk, so that their pages are those of a file.
+const PROGRAMS: &str = "/var/tmp";
+
 /// How long a process may take to get ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A process of ours that runs, killed when dropped.
+/// A process that runs, killed when dropped.
 pub struct Process {
     child: Child,
     started: Instant,
     metrics_port: u16,
+    // Goes after the process.
+    container: Option<Container>,
+}
+
+/// What a process is measured in: a cgroup, and the directory of its program.
+struct Container {
+    cgroup: Cgroup,
+    _directory: TempDir,
 }
 
 impl Process {
-    /// Starts `stowage` with `arguments` and a metrics port of its own.
-    pub fn start(stowage: &Path, arguments: &[String]) -> anyhow::Result<Self> {
-        Self::spawn(Command::new(stowage), stowage, arguments)
+    /// Starts a fresh copy of `stowage` in a cgroup of its own, with `arguments` and a metrics port of its own.
+    pub async fn start(stowage: &Path, arguments: &[String]) -> anyhow::Result<Self> {
+        Self::start_measured(stowage, &[], arguments).await
     }
 
     /// The same in a mount namespace of its own: nothing it mounts outlives it.
-    pub fn start_in_own_mounts(stowage: &Path, arguments: &[String]) -> anyhow::Result<Self> {
-        let mut command = Command::new("unshare");
-        command
-            .args(["--mount", "--propagation", "private", "--"])
-            .arg(stowage);
-        Self::spawn(command, stowage, arguments)
+    pub async fn start_in_own_mounts(stowage: &Path, arguments: &[String]) -> anyhow::Result<Self> {
+        let unshare = ["unshare", "--mount", "--propagation", "private", "--"];
+        Self::start_measured(stowage, &unshare, arguments).await
     }
 
-    fn spawn(mut command: Command, stowage: &Path, arguments: &[String]) -> anyhow::Result<Self> {
+    /// Starts something that is not measured itself.
+    pub fn start_beside(program: &Path, arguments: &[String]) -> anyhow::Result<Self> {
+        Self::spawn(Command::new(program), arguments, None)
+    }
+
+    async fn start_measured(
+        stowage: &Path,
+        through: &[&str],
+        arguments: &[String],
+    ) -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("stowage-bench-")
+            .tempdir_in(PROGRAMS)?;
+        let program = directory.path().join("stowage");
+        let cgroup = Cgroup::make()?;
+        cgroup.copy(stowage, &program).await?;
+        let program = program.display().to_string();
+        let mut words = through.iter().copied().chain([program.as_str()]);
+        let mut command = cgroup.command(words.next().unwrap_or_default());
+        command.args(words);
+        let container = Container {
+            cgroup,
+            _directory: directory,
+        };
+        Self::spawn(command, arguments, Some(container))
+    }
+
+    fn spawn(
+        mut command: Command,
+        arguments: &[String],
+        container: Option<Container>,
+    ) -> anyhow::Result<Self> {
         let metrics_port = free_port()?;
-        let started = Instant::now();
-        let child = command
+        command
             .args(arguments)
             .arg(format!("--http-endpoint=127.0.0.1:{metrics_port}"))
             .arg("--log-level=warn")
             .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .with_context(|| format!("cannot start `{}`", stowage.display()))?;
+            .kill_on_drop(true);
+        let started = Instant::now();
+        let child = command.spawn();
+        let child = child.with_context(|| format!("cannot start {:?}", command.as_std()))?;
         Ok(Self {
             child,
             started,
             metrics_port,
+            container,
         })
     }
 
@@ -100,9 +144,9 @@ impl Process {
     /// Asks it to stop, and waits until it has.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().context("the process ended")?;
-        let told = Command::new("kill").arg(id.to_string()).status().await?;
-        if !told.success() {
-            bail!("the process cannot be told to stop: {told}");
+        let asked = Command::new("kill").arg(id.to_string()).status().await?;
+        if !asked.success() {
+            bail!("cannot ask the process to stop: {asked}");
         }
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         let status = ended.context("the process does not stop")??;
@@ -114,19 +158,17 @@ impl Process {
 
     /// How much memory it has now.
     pub fn memory(&self) -> anyhow::Result<Memory> {
-        let pid = self.child.id().context("the process ended")?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let megabytes = |field: &str| -> f64 {
-            let line = status.lines().find_map(|line| line.strip_prefix(field));
-            let kilobytes =
-                line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
-            kilobytes.unwrap_or_default() * 1024.0 / 1e6
-        };
-        Ok(Memory {
-            resident: megabytes("VmRSS:"),
-            anonymous: megabytes("RssAnon:"),
-            files: megabytes("RssFile:"),
-        })
+        let container = self.container.as_ref();
+        container
+            .context("this process has no cgroup of its own")?
+            .cgroup
+            .memory()
+    }
+
+    /// Adds its memory to a table, and stops it.
+    pub async fn finish(self, table: &mut Table, when: &str, most: Most) -> anyhow::Result<()> {
+        self.memory()?.add_to(table, when, most);
+        self.stop().await
     }
 
     /// Share of calls of `method` so far whose own overhead was at most `seconds`, and their number.
@@ -149,24 +191,10 @@ impl Process {
     }
 }
 
-/// Resident memory in MB (of 1,000,000 bytes): its own (anonymous) and mapped files.
-#[derive(Clone, Copy, Debug)]
-pub struct Memory {
-    /// All of it.
-    pub resident: f64,
-    /// What nobody else has.
-    pub anonymous: f64,
-    /// Pages of files: the program itself and its libraries.
-    pub files: f64,
-}
-
-impl fmt::Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:.1} MB resident: {:.1} anonymous, {:.1} of files",
-            self.resident, self.anonymous, self.files
-        )
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Its cgroup can only go after it.
+        let _ = self.child.start_kill();
     }
 }
 

@@ -42,7 +42,7 @@ struct Object {
 }
 
 impl AuditLog {
-    /// Says how the API server is told to write one in `directory`.
+    /// One in `directory`, and the arguments with which the API server writes it.
     pub fn in_directory(directory: &Path) -> anyhow::Result<(Self, Vec<String>)> {
         let (policy, log) = (directory.join("audit-policy"), directory.join("audit.log"));
         fs::write(&policy, POLICY)?;
@@ -115,11 +115,11 @@ impl Requests {
     }
 
     /// Every kind of request with its number, for people who want to know.
-    pub fn told(&self) -> String {
-        let told = |((verb, resource), count): (&(String, String), &usize)| {
+    pub fn summary(&self) -> String {
+        let shown = |((verb, resource), count): (&(String, String), &usize)| {
             format!("{count} {verb} {resource}")
         };
-        self.0.iter().map(told).collect::<Vec<_>>().join(", ")
+        self.0.iter().map(shown).collect::<Vec<_>>().join(", ")
     }
 
     fn count(&self, wanted: impl Fn(&str, &str) -> bool) -> usize {
@@ -161,9 +161,11 @@ mod tests {
         assert_eq!(requests.events(), 1);
         assert_eq!(requests.reads(), 2);
         assert!(
-            requests.told().contains("1 patch volumeattachments/status"),
+            requests
+                .summary()
+                .contains("1 patch volumeattachments/status"),
             "{}",
-            requests.told()
+            requests.summary()
         );
     }
 

@@ -5,7 +5,7 @@
 //! | [`stage`] | the array, its files on this machine, the driver |
 //! | [`calls`] | what a cluster asks of the driver |
 //! | [`bare`] | the ceiling: a client that does what no driver can do without |
-//! | [`seen`] | what the array was asked, as it tells itself |
+//! | [`seen`] | what the array was asked, by its own count |
 //! | [`round`] | what is measured with one latency |
 
 mod bare;
@@ -21,7 +21,7 @@ use anyhow::ensure;
 
 use self::calls::Calls;
 use self::stage::Stage;
-use crate::process::Memory;
+use crate::memory::{Memory, Most};
 use crate::say;
 use crate::table::{Goal, Row, Table};
 
@@ -34,7 +34,7 @@ const OVERHEAD: f64 = 0.005;
 /// client does the same on the same array first, with nothing but the steps that no driver can do without: what it reaches is
 /// the ceiling. The array itself counts what it is asked.
 ///
-/// With a latency every answer of the array comes so much later, and what counts is how often the driver asks.
+/// With a latency every answer of the array comes that much later, and what counts is how often the driver asks.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -100,13 +100,8 @@ async fn warm_up(calls: &Calls) -> anyhow::Result<()> {
 
 fn memory(idle: Memory, loaded: Memory) -> Table {
     let mut table = Table::new("the driver's memory");
-    for (when, memory) in [("idle", idle), ("after it all", loaded)] {
-        let resident = format!("{when}: resident memory, MB");
-        table.add(Row::new(resident, memory.resident));
-        let anonymous = format!("{when}: of it anonymous");
-        table.add(Row::new(anonymous, memory.anonymous));
-        table.add(Row::new(format!("{when}: of it of files"), memory.files));
-    }
+    idle.add_to(&mut table, "idle", Most::default());
+    loaded.add_to(&mut table, "after it all", Most::default());
     table
 }
 

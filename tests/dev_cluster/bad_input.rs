@@ -30,7 +30,7 @@ fn an_unknown_verb_or_option_is_refused() {
     assert!(refusal(x(NAME).arg("uq")).contains("unrecognized subcommand 'uq'"));
     assert!(refusal(x(NAME).args(["up", "--nodes", "many"])).contains("--nodes"));
     assert!(refusal(x(NAME).args(["up", "--nodes", "25"])).contains("24 is the most"));
-    assert!(refusal(x("No_Name").arg("up")).contains("is no cluster name"));
+    assert!(refusal(x("No_Name").arg("up")).contains("is not a valid cluster name"));
     assert!(refusal(x(NAME).args(["node", "stop", "node-a"])).contains("./x up"));
     assert!(refusal(x(NAME).args(["kubectl", "get", "nodes"])).contains("./x up"));
 }

@@ -1,5 +1,6 @@
 //! End-to-end tests of the dev cluster itself. They start, stop and break clusters and nodes of this machine.
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 // A test that cannot go on should say where: that is what unwrap does.
 #![allow(clippy::unwrap_used)]
 

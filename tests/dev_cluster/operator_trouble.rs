@@ -2,7 +2,7 @@
 
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
-use stowage_tests::{cluster, eventually};
+use stowage_tests::{cluster, eventually, text};
 
 use super::deployed::{Deployed, install_operator, uids};
 use super::driver_on_node::process_of;
@@ -54,6 +54,32 @@ fn images_that_are_not_there_and_pods_that_are_refused_show_in_the_condition() {
     for driver in [&no_image, &refused, &well] {
         driver.remove();
     }
+}
+
+/// The sidecar in its pod finds the other name and leaves it for the operator in its own.
+#[test]
+fn a_driver_that_reports_another_name_is_not_available_until_the_instance_has_it() {
+    let cluster = cluster();
+    cluster.dev().unwrap();
+    install_operator(cluster);
+    let namespace = cluster.namespace("misnamed").unwrap();
+    let reported = format!("{}.stowage.dev", namespace.name());
+    let expected = format!("mistyped.{reported}");
+    let driver = Deployed::every_node(&namespace, |manifest| {
+        let field = format!("driverName: {reported}\n");
+        assert!(manifest.contains(&field));
+        manifest.replace(&field, &format!("driverName: {expected}\n"))
+    });
+    let condition = driver.wait_for("Available", "False", "DriverNameMismatch");
+    assert_eq!(condition["reason"], "DriverNameMismatch", "{condition}");
+    let message = text(&condition["message"]);
+    for name in [&reported, &expected] {
+        assert!(message.contains(&format!("`{name}`")), "{message}");
+    }
+
+    driver.patch(&format!(r#"{{"spec": {{"driverName": "{reported}"}}}}"#));
+    driver.wait_until_rolled_out();
+    driver.remove();
 }
 
 fn restarts(pod: &Value, container: &str) -> i64 {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use devcluster::error::Error;
 use devcluster::testing::TestCluster;
-use devcluster::weka_sim::{SimulatedWeka, WORKLOADS};
+use devcluster::weka_sim::{ARRAY_WORKLOAD, SimulatedWeka};
 use serde_json::Value;
 use stowage_tests::{cluster, eventually, text};
 
@@ -40,19 +40,16 @@ impl Array {
 
     /// Starts it, or changes it to what it is to be.
     pub fn apply(&self) {
-        self.begin();
+        self.apply_without_waiting();
         self.wait();
     }
 
-    /// The same without waiting.
-    pub fn begin(&self) {
-        self.cluster.apply(&self.weka.manifest()).unwrap();
+    pub fn apply_without_waiting(&self) {
+        self.weka.apply(self.cluster.command()).unwrap();
     }
 
     pub fn wait(&self) {
-        for workload in WORKLOADS {
-            self.kubectl(&["rollout", "status", workload, "--timeout=120s"]);
-        }
+        self.weka.wait(|| self.cluster.command()).unwrap();
     }
 
     /// `kubectl` where the array is.
@@ -65,9 +62,9 @@ impl Array {
     /// The array dies, or comes back.
     pub fn run(&self, is_alive: bool) {
         let replicas = format!("--replicas={}", u8::from(is_alive));
-        self.kubectl(&["scale", "deployment/weka", &replicas]);
+        self.kubectl(&["scale", ARRAY_WORKLOAD, &replicas]);
         if is_alive {
-            self.kubectl(&["rollout", "status", WORKLOADS[0], "--timeout=120s"]);
+            self.kubectl(&["rollout", "status", ARRAY_WORKLOAD, "--timeout=120s"]);
         } else {
             eventually("the array is gone", || {
                 let left = self.kubectl(&["get", "pods", "-lapp=weka", "-o", "name"]);
@@ -77,11 +74,9 @@ impl Array {
     }
 
     /// A secret for a driver.
-    pub fn tell_the_secret(&self, name: &str, namespace: &str) {
-        let address = ["get", "service", "weka", "-o", "jsonpath={.spec.clusterIP}"];
-        let address = self.kubectl(&address);
-        let secret = self.weka.secret(name, namespace, &address);
-        self.cluster.apply(&secret).unwrap();
+    pub fn apply_secret(&self, name: &str, namespace: &str) {
+        let kubectl = || self.cluster.command();
+        self.weka.apply_secret(kubectl, name, namespace).unwrap();
     }
 
     /// Asks the array as its administrator would: `$api` is its address, `$control` that of its control API, `$authorized`
@@ -230,7 +225,7 @@ pub fn weka() -> &'static Weka {
         weka.array.apply();
         weka.driver.deploy(&weka.array, "");
         weka.array
-            .tell_the_secret("csi-wekafs-api-secret", "csi-wekafs");
+            .apply_secret("csi-wekafs-api-secret", "csi-wekafs");
         weka.driver.wait();
         weka
     })

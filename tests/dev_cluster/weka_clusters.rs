@@ -129,7 +129,7 @@ fn a_frontend_that_is_cut_off_restarts_nothing_and_readiness_tells() {
     wait_for_event(
         &namespace,
         "cut-off",
-        &["container `east` of the Weka client is not connected"],
+        &["container `east` of this node's Weka client is not connected"],
     );
     let other = Pod::new("other", "weka-west", "echo > /data/file && ls /data");
     assert_eq!(other.run(&namespace), "file\n");
@@ -227,7 +227,7 @@ fn pods_on_nodes_of_different_clusters_are_served_or_told_why() {
     );
     "west".clone_into(&mut pair.west.weka.container);
     pair.west.weka.node = None;
-    pair.west.begin();
+    pair.west.apply_without_waiting();
     directory(&namespace, "distant");
     namespace.kubectl(&["delete", "pod", "--all"]).unwrap();
     remove(

@@ -88,7 +88,7 @@ fn a_mount_token_is_used_and_seen_by_nobody() {
 
 /// A user who only reads gets no token. The pod goes on when the secret names another.
 fn refused_without_the_right(weka: &Weka, namespace: &devcluster::testing::Namespace) {
-    weka.array.tell_the_secret("reader", "csi-wekafs");
+    weka.array.apply_secret("reader", "csi-wekafs");
     let rita = r#"{"stringData": {"username": "rita", "password": "pw"}}"#;
     weka.driver
         .kubectl(&["patch", "secret", "reader", "-p", rita]);
@@ -112,7 +112,7 @@ fn refused_without_the_right(weka: &Weka, namespace: &devcluster::testing::Names
             "give it the role",
         ],
     );
-    weka.array.tell_the_secret("reader", "csi-wekafs");
+    weka.array.apply_secret("reader", "csi-wekafs");
     pod_in_phase(namespace, "reader", "Succeeded");
     namespace.kubectl(&["delete", "pod", "reader"]).unwrap();
     remove(namespace, &["closed"], &[&closed]);

@@ -63,7 +63,7 @@ fn an_upgrade_is_noticed_and_a_legacy_secret_brings_quotas() {
     array.apply();
     let driver = Driver::named("csi-weka-old", "old.weka.io");
     driver.deploy(&array, CHANGES);
-    array.tell_the_secret("secret", &driver.name);
+    array.apply_secret("secret", &driver.name);
     // A cluster that has run this test before is as it was at its beginning.
     array.ask(
         "begin",
@@ -122,7 +122,7 @@ fn bring_the_legacy_secret(namespace: &Namespace, array: &Array, driver: &Driver
         "legacy",
         &["legacy secret `weka-legacy` cannot be used"],
     );
-    array.tell_the_secret("weka-legacy", &driver.name);
+    array.apply_secret("weka-legacy", &driver.name);
     // What the kubelet does every minute: it looks at the pods and their volumes again.
     driver.kubectl(&["annotate", "pods", "--all", "stowage.dev/looked-at=now"]);
     eventually("the claim has grown", || {

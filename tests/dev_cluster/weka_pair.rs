@@ -44,12 +44,12 @@ impl Pair {
             driver: Driver::named("csi-weka-pair", "pair.weka.io"),
         };
         for array in pair.arrays() {
-            array.begin();
+            array.apply_without_waiting();
         }
         pair.driver.deploy(&pair.east, CHANGES);
         for array in pair.arrays() {
             let secret = ["secret", &array.weka.name].join("-");
-            array.tell_the_secret(&secret, &pair.driver.name);
+            array.apply_secret(&secret, &pair.driver.name);
         }
         pair.driver.wait();
         pair
@@ -74,7 +74,7 @@ impl Pair {
         for (array, (container, node)) in arrays.zip(clients) {
             container.clone_into(&mut array.weka.container);
             array.weka.node = node.map(str::to_owned);
-            array.begin();
+            array.apply_without_waiting();
         }
         for array in self.arrays() {
             array.wait();

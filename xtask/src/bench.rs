@@ -1,9 +1,13 @@
 //! `./x bench`: builds what is measured, in release form, and what measures it, and hands over to the latter.
 
+use std::process::Command;
+
 use anyhow::bail;
+use devcluster::debian;
+use devcluster::kubernetes::Kubernetes;
 use devcluster::report::Report;
 
-use crate::{test, workspace};
+use crate::workspace::{self, ignore_interrupts};
 
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
@@ -13,19 +17,23 @@ pub struct Options {
     arguments: Vec<String>,
 }
 
+impl Options {
+    fn has(&self, any_of: &[&str]) -> bool {
+        let arguments = self.arguments.iter();
+        arguments.map(String::as_str).any(|it| any_of.contains(&it))
+    }
+}
+
 pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
     let tools = workspace::build_bench_tools(report)?;
-    let only_help = options
-        .arguments
-        .iter()
-        .any(|argument| ["--help", "-h"].contains(&argument.as_str()));
     // It takes minutes, and whoever reads does not measure.
-    if !only_help {
+    if !options.has(&["--help", "-h"]) {
+        set_up(options, report)?;
         workspace::build_release(&["stowage"], report)?;
     }
     // The benchmark ends by an interrupt and cleans up; this process waits for it.
-    test::ignore_interrupts()?;
-    let status = std::process::Command::new(tools.join("stowage-bench"))
+    ignore_interrupts()?;
+    let status = Command::new(tools.join("stowage-bench"))
         .arg("--stowage")
         .arg(workspace::target().join("release/stowage"))
         .arg("--memory-driver")
@@ -36,6 +44,16 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
         .status()?;
     if !status.success() {
         bail!("the benchmark ended with {status}");
+    }
+    Ok(())
+}
+
+/// Makes sure of what the machine must have: host tools for drivers, Kubernetes for what talks to it.
+fn set_up(options: &Options, report: &Report) -> anyhow::Result<()> {
+    debian::install_missing(debian::FOR_DRIVERS, report)?;
+    if options.has(&["operator", "sidecar"]) {
+        Kubernetes::ensure(report)?;
+        debian::ensure_tools(report)?;
     }
     Ok(())
 }

@@ -1,43 +1,107 @@
-//! Format, lints, generated files: what must be right before a test is worth running.
+//! Format, rules, lints, generated files: what must be right before a test is worth running.
+//!
+//! | file | the rule |
+//! |---|---|
+//! | [`imports`] | one style of `use` |
+//! | [`sizes`] | no file and no function is too long |
+//! | [`dependencies`] | what is in a `Cargo.toml` is used |
+//! | [`house`] | crates use each other as `ARCHITECTURE.md` says |
+//! | [`deny`] | licences, versions and sources of what we depend on |
+//! | [`generated`] | what a program writes is as it would write it |
+//!
+//! Lints are clippy's, with what is banned in `clippy.toml`. A rule is a pure function from what was read to findings.
+
+mod deny;
+mod dependencies;
+mod finding;
+mod generated;
+mod house;
+mod imports;
+mod metadata;
+mod sizes;
+mod sources;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use devcluster::process::{capture, logged};
+use devcluster::process::logged;
 use devcluster::report::Report;
 
-use crate::workspace::{self, cargo};
-
-/// Files that a program writes, with the arguments that make it.
-const GENERATED: &[(&str, &[&str])] = &[
-    (
-        "deploy/crds/csidriver.storage.openshift.io.yaml",
-        &["crds", "--group", "driver-deployments"],
-    ),
-    (
-        "deploy/prerequisites/01-crd.yaml",
-        &["crds", "--group", "driver-deployments"],
-    ),
-    (
-        "deploy/crds/snapshot.storage.k8s.io.yaml",
-        &["crds", "--group", "snapshots"],
-    ),
-    (
-        "deploy/crds/groupsnapshot.storage.k8s.io.yaml",
-        &["crds", "--group", "group-snapshots"],
-    ),
-    (
-        "deploy/crds/storage.zadara.com.yaml",
-        &["crds", "--group", "vpsa"],
-    ),
-];
+use self::deny::Deny;
+use self::metadata::{Metadata, Package};
+use crate::workspace::{self, cargo, say};
 
 pub fn run(fix: bool, report: &Report) -> anyhow::Result<()> {
+    if fix {
+        mend_imports()?;
+    }
     format(fix, report)?;
+    rules(report)?;
     lints(report)?;
-    generated(fix, report)
+    generated::check(fix, report)
+}
+
+/// Everything that needs no compiler.
+fn rules(report: &Report) -> anyhow::Result<()> {
+    let step = report.step("Checking the rules of the house");
+    let root = workspace::root().canonicalize()?;
+    let (deny, metadata) = what_is_built(&root)?;
+    let members: Vec<&Package> = metadata.members().collect();
+    let mut findings = deny.check(&metadata);
+    findings.extend(house::check(&read(&root, house::FILE)?, metadata.members()));
+    findings.extend(dependencies::check_workspace(
+        &read(&root, "Cargo.toml")?,
+        &members,
+    )?);
+    for package in members {
+        let sources = sources::read(&root, package.directory())?;
+        findings.extend(dependencies::check(&root, package, &sources));
+        let crates = package.crates();
+        for source in &sources {
+            findings.extend(imports::check(source, &crates));
+            findings.extend(sizes::check(source));
+        }
+    }
+    if findings.is_empty() {
+        step.done("");
+        return Ok(());
+    }
+    drop(step);
+    for finding in &findings {
+        say(&finding.to_string());
+    }
+    bail!(
+        "{} places break a rule (`./x check --fix` mends imports)",
+        findings.len()
+    );
+}
+
+fn mend_imports() -> anyhow::Result<()> {
+    let root = workspace::root().canonicalize()?;
+    for package in what_is_built(&root)?.1.members() {
+        let crates = package.crates();
+        for source in sources::read(&root, package.directory())? {
+            if let Some(text) = imports::mended(&source, &crates) {
+                let file = root.join(&source.path);
+                fs::write(&file, text)
+                    .with_context(|| format!("cannot write `{}`", file.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// For the platforms of `deny.toml`: cargo would fetch what others need.
+fn what_is_built(root: &Path) -> anyhow::Result<(Deny, Metadata)> {
+    let deny = Deny::parse(&read(root, deny::FILE)?)?;
+    let metadata = Metadata::read(deny.targets())?;
+    Ok((deny, metadata))
+}
+
+fn read(root: &Path, file: &str) -> anyhow::Result<String> {
+    fs::read_to_string(root.join(file)).with_context(|| format!("cannot read `{file}`"))
 }
 
 fn format(fix: bool, report: &Report) -> anyhow::Result<()> {
@@ -64,33 +128,4 @@ fn lints(report: &Report) -> anyhow::Result<()> {
     let mut command = cargo("clippy");
     command.args(["--workspace", "--all-targets", "--", "--deny", "warnings"]);
     workspace::step(report, "Checking the lints", &mut command)
-}
-
-fn generated(fix: bool, report: &Report) -> anyhow::Result<()> {
-    let mut build = cargo("build");
-    build.args(["--package", "stowage"]);
-    workspace::step(report, "Building stowage", &mut build)?;
-    let step = report.step("Checking generated files");
-    let program = workspace::target().join("debug/stowage");
-    let mut stale: Vec<PathBuf> = Vec::new();
-    for (file, arguments) in GENERATED {
-        let content = capture(Command::new(&program).args(*arguments))?;
-        let path = workspace::root().join(file);
-        if fs::read_to_string(&path).ok().as_deref() == Some(&content) {
-            continue;
-        }
-        if fix {
-            fs::write(&path, content).with_context(|| format!("cannot write `{file}`"))?;
-        } else {
-            stale.push(PathBuf::from(file));
-        }
-    }
-    if let Some(file) = stale.first() {
-        bail!(
-            "`{}` is not what the code generates: run `./x check --fix`",
-            file.display()
-        );
-    }
-    step.done("");
-    Ok(())
 }

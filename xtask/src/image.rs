@@ -112,8 +112,9 @@ fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
     rootfs.program(PROGRAM, &workspace::target().join("release/stowage"))?;
     debian::install_missing(debian::FOR_DRIVERS, report)?;
     for (tool, package) in debian::FOR_DRIVERS {
-        let from = debian::find_command(tool)
-            .with_context(|| format!("package `{package}` brought no `{tool}`: reinstall it"))?;
+        let from = debian::find_command(tool).with_context(|| {
+            format!("package `{package}` did not install `{tool}`: reinstall it")
+        })?;
         rootfs.program(Path::new("/usr/sbin").join(tool), &from)?;
     }
     // What a filesystem gets when nobody says otherwise.

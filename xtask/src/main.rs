@@ -1,6 +1,11 @@
 //! What `./x` calls. Each verb is one module; this file only parses arguments and ends a failure with one
 //! sentence and the path of the log.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it runs cargo and kubectl, and is not async"
+)]
+
 mod bench;
 mod check;
 mod cluster;
@@ -20,7 +25,7 @@ use devcluster::report::Report;
 
 /// Develop and try Stowage: a real Kubernetes on this machine, our image, checks and tests.
 #[derive(Parser)]
-#[command(name = "./x", max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "./x", bin_name = "./x", max_term_width = 100, after_help = EXAMPLES)]
 struct Arguments {
     /// Name of the cluster: several can run side by side.
     #[arg(
@@ -37,11 +42,11 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  ./x demo                     the quickest look: a cluster, our image, a pod that runs it
+  ./x demo                     the quickest look: a cluster, a driver, a pod that writes to its volume
   ./x up --nodes 3             a cluster of three nodes, kept until `./x down`
   ./x kubectl get pods -A      kubectl as administrator of that cluster
   ./x node stop node-b         power a node off; `./x node start node-b` brings it back
-  ./x test                     everything: format, lints, unit, integration and end-to-end tests
+  ./x test                     everything: format, rules, lints, unit, integration and end-to-end tests
   ./x soak --hours 8           the fault tests at full size, all night
 
 Environment:
@@ -79,7 +84,7 @@ enum Verb {
         #[arg(long, conflicts_with = "rootfs")]
         simulator: bool,
     },
-    /// Check format, lints and generated files.
+    /// Check format, rules, lints and generated files.
     Check {
         /// Mend what can be mended.
         #[arg(long)]
@@ -167,4 +172,27 @@ fn fail(verb: &str, error: &anyhow::Error, log: Option<&PathBuf>) -> ExitCode {
         let _ = writeln!(stderr, "Log: {}", log.display());
     }
     ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::Arguments;
+
+    #[test]
+    fn usage_lines_show_what_a_person_types() {
+        for (line, usage) in [
+            ("xtask --help", "Usage: ./x "),
+            ("xtask up --nodes many", "'--nodes <N>'"),
+            ("xtask node stop", "Usage: ./x node stop "),
+        ] {
+            let Err(error) = Arguments::try_parse_from(line.split(' ')) else {
+                panic!("{line} is not refused");
+            };
+            let shown = error.to_string();
+            assert!(shown.contains(usage), "{line}: {shown}");
+            assert!(!shown.contains("xtask"), "{line}: {shown}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! `./x soak`: the fault tests at full size. The same code as in `./x test`, told by variables to do more of it.
+//! `./x soak`: the fault tests at full size. The same code as in `./x test`; variables make it do more.
 
 use std::mem;
 use std::process::Command;
@@ -35,7 +35,7 @@ pub struct Options {
     /// Decides moments and claims: any, if none is given. A failure names its seed.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Go on with the next seed until so much time has passed.
+    /// Go on with the next seed until this time has passed.
     #[arg(long, value_name = "HOURS", default_value_t = 0.0)]
     hours: f64,
 }

@@ -1,10 +1,9 @@
 //! `./x test`: everything, on a cluster of its own that is gone afterwards.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::thread;
 use std::time::Instant;
+use std::{env, thread};
 
 use anyhow::{Context, bail};
 use devcluster::cluster::Cluster;
@@ -13,7 +12,7 @@ use devcluster::process::logged;
 use devcluster::report::{Report, took};
 use devcluster::testing::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE};
 
-use crate::workspace::{self, cargo, say};
+use crate::workspace::{self, cargo, ignore_interrupts, say};
 use crate::{check, image};
 
 /// The cluster of the tests: the user's own is not disturbed.
@@ -29,7 +28,7 @@ pub struct Options {
     /// Leave the cluster of the tests up, for the next run or to look at.
     #[arg(long)]
     keep: bool,
-    /// Leave out format, lints and generated files.
+    /// Leave out what `./x check` checks.
     #[arg(long)]
     no_check: bool,
     /// Passed to `cargo test`: package, test and name filters.
@@ -214,20 +213,4 @@ fn copy_logs(from: &Path, to: &Path) {
             let _ = std::fs::copy(&path, to.join(entry.file_name()));
         }
     }
-}
-
-/// An interrupt ends what this process runs, and not this process.
-pub fn ignore_interrupts() -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    runtime.spawn(async {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            say("Interrupted: cleaning up.");
-        }
-    });
-    // It lives as long as the process.
-    std::mem::forget(runtime);
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! The source tree, and cargo on it.
+//! The source tree, cargo on it, and the terminal of whoever works with it.
 
 use std::env;
 use std::io::Write;
@@ -81,7 +81,7 @@ pub fn step(report: &Report, what: &str, command: &mut Command) -> anyhow::Resul
             step.note(package.split(' ').next().unwrap_or_default());
         }
     })
-    .with_context(|| format!("{what} went wrong"))?;
+    .with_context(|| format!("{what} failed"))?;
     step.done("");
     Ok(())
 }
@@ -89,4 +89,20 @@ pub fn step(report: &Report, what: &str, command: &mut Command) -> anyhow::Resul
 /// Prints a line for people; a closed standard output is no reason to stop.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// An interrupt ends what this process runs, and not this process.
+pub fn ignore_interrupts() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    runtime.spawn(async {
+        while tokio::signal::ctrl_c().await.is_ok() {
+            say("Interrupted: cleaning up.");
+        }
+    });
+    // It lives as long as the process.
+    std::mem::forget(runtime);
+    Ok(())
 }

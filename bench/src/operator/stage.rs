@@ -1,21 +1,18 @@
 //! A control plane with instances in it.
 
-use std::path::PathBuf;
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::ensure;
-use devcluster::testing::ControlPlane;
+use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::GroupVersionKind;
-use kube::{Api, Client};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::Args;
 use crate::control_plane::Measured;
 use crate::latency::Latency;
-use crate::requests::AuditLog;
 
 /// Where all instances are.
 pub const NAMESPACE: &str = "drivers";
@@ -23,13 +20,14 @@ pub const NAMESPACE: &str = "drivers";
 const DEFINITION: &str = include_str!("../../../deploy/crds/csidriver.storage.openshift.io.yaml");
 const OWNER: &str = "csidriver.storage.openshift.io/owner-namespace";
 
-pub struct Stage {
-    pub audit: AuditLog,
-    /// The administrator: prepares and looks.
-    pub admin: Client,
-    kubeconfig: PathBuf,
-    _plane: ControlPlane,
-    _directory: TempDir,
+pub struct Stage(Measured);
+
+impl Deref for Stage {
+    type Target = Measured;
+
+    fn deref(&self) -> &Measured {
+        &self.0
+    }
 }
 
 impl Stage {
@@ -37,25 +35,11 @@ impl Stage {
     pub async fn set(args: &Args) -> anyhow::Result<Self> {
         let measured = Measured::start(|plane| {
             plane.kubectl_with_input(&["apply", "-f", "-"], DEFINITION)?;
-            let established = [
-                "wait",
-                "--for=condition=Established",
-                "--timeout=60s",
-                "crd",
-                "--all",
-            ];
-            plane.kubectl(&established)?;
+            plane.wait_for_definitions()?;
             plane.kubectl(&["create", "namespace", NAMESPACE])?;
             Ok(())
         });
-        let measured = measured.await?;
-        let stage = Self {
-            audit: measured.audit,
-            admin: measured.admin,
-            kubeconfig: measured.kubeconfig,
-            _plane: measured.plane,
-            _directory: measured.directory,
-        };
+        let stage = Self(measured.await?);
         let instances = stage.instances();
         Latency::measure(0..args.drivers, 8, |number| {
             let (instances, classes) = (instances.clone(), args.classes);

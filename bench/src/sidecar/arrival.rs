@@ -52,7 +52,7 @@ impl Seen {
         status.is_some_and(|status| status.ready_to_use)
     }
 
-    /// Whether a claim has so much storage.
+    /// Whether a claim has this much storage.
     pub fn has_storage(&self, size: &str) -> bool {
         let capacity = || self.0.status.as_ref()?.capacity.as_ref()?.get("storage");
         capacity().is_some_and(|storage| storage.0 == size)
@@ -116,7 +116,7 @@ impl Arrivals {
         Ok(Self { times, watching })
     }
 
-    /// Waits for so many, and says when they came, in order.
+    /// Waits for `count` of them; when they came, in order.
     pub async fn all(&mut self, count: usize) -> anyhow::Result<Vec<Instant>> {
         let all = self.times.wait_for(|times| times.len() >= count);
         let Ok(all) = tokio::time::timeout(LIMIT, all).await else {

@@ -12,10 +12,9 @@ use tokio::time::Instant;
 use super::arrival::{Arrivals, Seen};
 use super::bare;
 use super::claims::{self, add_requests, many};
-use super::idle::add_memory;
 use super::objects::{self, PART};
 use super::stage::{ATTACHING, Stage, nodes};
-use crate::say;
+use crate::memory::Most;
 use crate::table::{Row, Table};
 
 const BARE: &str = "bare";
@@ -37,7 +36,7 @@ pub async fn measure(stage: &Stage, count: usize) -> anyhow::Result<Table> {
     })
     .await?;
     let begin = stage.audit.end();
-    let sidecar = stage.controller()?;
+    let sidecar = stage.controller().await?;
     let times = attached.all(count).await?;
     let requests = stage.audit.since(begin)?;
     let since = |time: Option<&Instant>| {
@@ -52,11 +51,12 @@ pub async fn measure(stage: &Stage, count: usize) -> anyhow::Result<Table> {
     table.add(Row::new("start to the first, s", since(times.first())));
     table.add(Row::new("start to the last, s", took));
     add_requests(&mut table, &requests, count, "attachment", None);
-    say(&format!("requests: {}", requests.told()));
     detach(stage, count, &mut table).await?;
     tokio::time::sleep(stage.rest).await;
-    add_memory(&mut table, &sidecar, "afterwards", None)?;
-    sidecar.process.stop().await?;
+    sidecar
+        .process
+        .finish(&mut table, "afterwards", Most::default())
+        .await?;
     Ok(table)
 }
 

@@ -11,12 +11,11 @@ use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent, names};
 use tokio::time::Instant;
 
 use super::arrival::{Arrivals, Seen};
-use super::bare;
 use super::claims::many;
-use super::idle::{add_memory, add_memory_of};
-use super::snapshot_objects;
 use super::stage::Stage;
+use super::{bare, snapshot_objects};
 use crate::latency::Latency;
+use crate::memory::Most;
 use crate::table::{Row, Table};
 
 const NAMESPACE: &str = "contents";
@@ -36,28 +35,31 @@ pub async fn measure(stage: &Stage, count: usize) -> anyhow::Result<Table> {
         content.has_name(&own) && !content.has_annotation(names::SNAPSHOT.being_created)
     };
     let mut unmarked = Arrivals::of::<VolumeSnapshotContent>(&stage.admin, unmarked).await?;
-    let mut sidecar = stage.controller()?;
+    let mut sidecar = stage.controller().await?;
     let first = unmarked.all(1).await?.pop().unwrap_or_else(Instant::now);
     let took = (first - sidecar.process.started()).as_secs_f64();
     let row = Row::new("sidecar: start to the first content, s", took);
     table.add(row.beside(beside, listing));
     sidecar.process.wait_until_ready().await?;
     tokio::time::sleep(stage.rest).await;
-    add_memory(&mut table, &sidecar, "sidecar", None)?;
-    sidecar.process.stop().await?;
+    sidecar
+        .process
+        .finish(&mut table, "sidecar", Most::default())
+        .await?;
 
     let own = waiting.snapshot;
     let ready = move |snapshot: &Seen| snapshot.has_name(&own) && snapshot.is_ready();
     let mut ready = Arrivals::of::<VolumeSnapshot>(&stage.admin, ready).await?;
-    let mut controller = stage.snapshot_controller()?;
+    let mut controller = stage.snapshot_controller().await?;
     let first = ready.all(1).await?.pop().unwrap_or_else(Instant::now);
     let took = (first - controller.started()).as_secs_f64();
     let row = Row::new("snapshot controller: start to the first, s", took);
     table.add(row.beside(beside, listing));
     controller.wait_until_ready().await?;
     tokio::time::sleep(stage.rest).await;
-    add_memory_of(&mut table, &controller, "snapshot controller", None)?;
-    controller.stop().await?;
+    controller
+        .finish(&mut table, "snapshot controller", Most::default())
+        .await?;
     Ok(table)
 }
 
@@ -88,7 +90,11 @@ async fn fill(stage: &Stage, count: usize) -> anyhow::Result<Waiting> {
 }
 
 /// Writes one snapshot with its content, which is ready; the snapshot need not say so. Returns their names.
-async fn written(stage: &Stage, number: usize, told: bool) -> anyhow::Result<(String, String)> {
+async fn written(
+    stage: &Stage,
+    number: usize,
+    is_reported: bool,
+) -> anyhow::Result<(String, String)> {
     let snapshots = Api::<VolumeSnapshot>::namespaced(stage.admin.clone(), NAMESPACE);
     let contents = Api::<VolumeSnapshotContent>::all(stage.admin.clone());
     let (post, params) = (PostParams::default(), PatchParams::default());
@@ -99,7 +105,7 @@ async fn written(stage: &Stage, number: usize, told: bool) -> anyhow::Result<(St
     let (snapshot, content) = (snapshot.name_any(), content.name_any());
     let ready = Patch::Merge(snapshot_objects::content_ready());
     contents.patch_status(&content, &params, &ready).await?;
-    if told {
+    if is_reported {
         let ready = Patch::Merge(snapshot_objects::ready(&content));
         snapshots.patch_status(&snapshot, &params, &ready).await?;
     }

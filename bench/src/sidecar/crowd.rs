@@ -9,12 +9,11 @@ use kube::api::PostParams;
 use tokio::time::Instant;
 
 use super::arrival::{Arrivals, Seen};
-use super::bare;
 use super::claims::many;
-use super::idle::add_memory;
 use super::objects::{self, Model};
-use super::provisioned;
 use super::stage::Stage;
+use super::{bare, provisioned};
+use crate::memory::Most;
 use crate::table::{Goal, Row, Table};
 
 const NAMESPACE: &str = "crowd";
@@ -36,7 +35,7 @@ pub async fn measure(stage: &Stage, model: &Model, count: usize) -> anyhow::Resu
         volume.claimed_in() == Some(WAITING)
     })
     .await?;
-    let mut sidecar = stage.controller()?;
+    let mut sidecar = stage.controller().await?;
     let first = made.all(1).await?.pop().unwrap_or_else(Instant::now);
     let took = (first - sidecar.process.started()).as_secs_f64();
     sidecar.process.wait_until_ready().await?;
@@ -49,7 +48,13 @@ pub async fn measure(stage: &Stage, model: &Model, count: usize) -> anyhow::Resu
         row.beside("bare client listing them", listing)
             .goal(Goal::AtMost(1.5)),
     );
-    add_memory(&mut table, &sidecar, "controller", Some(45.0))?;
-    sidecar.process.stop().await?;
+    let most = Most {
+        working_set: None,
+        anonymous: Some(30.0),
+    };
+    sidecar
+        .process
+        .finish(&mut table, "controller", most)
+        .await?;
     Ok(table)
 }

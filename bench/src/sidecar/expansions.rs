@@ -11,11 +11,10 @@ use serde_json::json;
 use super::arrival::Arrivals;
 use super::bare;
 use super::claims::{add_requests, many, settled};
-use super::idle::add_memory;
 use super::objects::{Model, claim_name};
 use super::provisioned::{self, bound_in};
 use super::stage::Stage;
-use crate::say;
+use crate::memory::Most;
 use crate::table::{Row, Table};
 
 const NAMESPACE: &str = "growing";
@@ -33,7 +32,7 @@ pub async fn measure(stage: &Stage, model: &Model, count: usize) -> anyhow::Resu
     })
     .await?;
     let begin = stage.audit.end();
-    let sidecar = stage.controller()?;
+    let sidecar = stage.controller().await?;
     let times = grown.all(count).await?;
     let requests = settled(stage, begin, EVENTS * count).await?;
 
@@ -47,9 +46,10 @@ pub async fn measure(stage: &Stage, model: &Model, count: usize) -> anyhow::Resu
     table.add(Row::new("start to the last grown claim, s", took));
     add_requests(&mut table, &requests, count, "expansion", None);
     tokio::time::sleep(stage.rest).await;
-    add_memory(&mut table, &sidecar, "afterwards", None)?;
-    say(&format!("requests: {}", requests.told()));
-    sidecar.process.stop().await?;
+    sidecar
+        .process
+        .finish(&mut table, "afterwards", Most::default())
+        .await?;
     Ok(table)
 }
 

@@ -7,26 +7,39 @@ use kube::{Api, ResourceExt};
 use super::arrival::Arrivals;
 use super::objects::{self, Model, volume_name};
 use super::stage::{Sidecar, Stage};
-use crate::process::Process;
+use crate::memory::Most;
 use crate::table::{Goal, Row, Table};
 
 const NAMESPACE: &str = "model";
 
+/// What memory an idle process may have.
+const NODE: Most = Most {
+    working_set: Some(2.0),
+    anonymous: Some(1.2),
+};
+const CONTROLLER: Most = Most {
+    working_set: Some(4.0),
+    anonymous: Some(2.5),
+};
+
 /// Also returns a volume as the sidecar writes it.
 pub async fn measure(stage: &Stage) -> anyhow::Result<(Table, Model)> {
     let mut table = Table::new("nothing to do");
-    let (mut node, registered) = stage.node()?;
+    let (mut node, registered) = stage.node().await?;
     serve(&mut node, "node role", &mut table).await?;
     node.process.wait_for_file(&registered).await?;
     tokio::time::sleep(stage.rest).await;
-    add_memory(&mut table, &node, "node role", Some(8.0))?;
+    node.process.memory()?.add_to(&mut table, "node role", NODE);
     node.process.stop().await?;
 
-    let mut controller = stage.controller()?;
+    let mut controller = stage.controller().await?;
     serve(&mut controller, "controller", &mut table).await?;
     controller.process.wait_until_ready().await?;
     tokio::time::sleep(stage.rest).await;
-    add_memory(&mut table, &controller, "controller", Some(15.0))?;
+    controller
+        .process
+        .memory()?
+        .add_to(&mut table, "controller", CONTROLLER);
     let model = model(stage).await?;
     controller.process.stop().await?;
     Ok((table, model))
@@ -37,35 +50,6 @@ async fn serve(sidecar: &mut Sidecar, name: &str, table: &mut Table) -> anyhow::
     let took = sidecar.process.wait_until_serving(port).await?;
     let what = format!("{name}: start to serving, ms");
     table.add(Row::new(what, took.as_secs_f64() * 1000.0).goal(Goal::AtMost(200.0)));
-    Ok(())
-}
-
-/// Adds what memory a sidecar has, in MB, and what it may have.
-pub fn add_memory(
-    table: &mut Table,
-    sidecar: &Sidecar,
-    name: &str,
-    most: Option<f64>,
-) -> anyhow::Result<()> {
-    add_memory_of(table, &sidecar.process, name, most)
-}
-
-/// The same for any process.
-pub fn add_memory_of(
-    table: &mut Table,
-    process: &Process,
-    name: &str,
-    most: Option<f64>,
-) -> anyhow::Result<()> {
-    let memory = process.memory()?;
-    let resident = Row::new(format!("{name}: resident memory, MB"), memory.resident);
-    table.add(match most {
-        Some(most) => resident.goal(Goal::AtMost(most)),
-        None => resident,
-    });
-    let anonymous = format!("{name}: of it anonymous");
-    table.add(Row::new(anonymous, memory.anonymous));
-    table.add(Row::new(format!("{name}: of it of files"), memory.files));
     Ok(())
 }
 

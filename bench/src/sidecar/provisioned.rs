@@ -48,14 +48,24 @@ pub async fn by_the_sidecar(
 ) -> anyhow::Result<()> {
     stage.namespace(namespace).await?;
     let mut bound = bound_in(stage, namespace).await?;
+    ask_for(stage, namespace, count).await?;
+    let sidecar = stage.controller().await?;
+    bound.all(count).await?;
+    sidecar.process.stop().await
+}
+
+/// Makes claims.
+pub async fn ask_for(
+    stage: &Stage,
+    namespace: &str,
+    count: usize,
+) -> anyhow::Result<Api<PersistentVolumeClaim>> {
     let claims = Api::namespaced(stage.admin.clone(), namespace);
     let objects: Vec<_> = (0..count)
         .map(|number| objects::claim(namespace, number))
         .collect();
     bare::create(&claims, &objects, stage.workers).await?;
-    let sidecar = stage.controller()?;
-    bound.all(count).await?;
-    sidecar.process.stop().await
+    Ok(claims)
 }
 
 /// Claims of a namespace that are bound.

@@ -7,13 +7,10 @@ use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 use tokio::time::Instant;
 
 use super::arrival::{Arrivals, Seen};
-use super::bare;
 use super::claims::{add_requests, many, settled};
-use super::idle::{add_memory, add_memory_of};
-use super::provisioned;
-use super::snapshot_objects;
 use super::stage::{SNAPSHOTTING, Stage};
-use crate::say;
+use super::{bare, provisioned, snapshot_objects};
+use crate::memory::Most;
 use crate::table::{Row, Table};
 
 const NAMESPACE: &str = "snapshots";
@@ -27,9 +24,9 @@ pub async fn measure(stage: &Stage, count: usize) -> anyhow::Result<Table> {
     let mut taken = Arrivals::of::<VolumeSnapshotContent>(&stage.admin, Seen::is_ready).await?;
     let mut ready = Arrivals::of::<VolumeSnapshot>(&stage.admin, Seen::is_ready).await?;
     let begin = stage.audit.end();
-    let started = Instant::now();
-    let controller = stage.snapshot_controller()?;
-    let sidecar = stage.controller()?;
+    let controller = stage.snapshot_controller().await?;
+    let started = controller.started();
+    let sidecar = stage.controller().await?;
     let taken = taken.all(count).await?;
     let ready = ready.all(count).await?;
     let requests = settled(stage, begin, EVENTS * count).await?;
@@ -46,11 +43,13 @@ pub async fn measure(stage: &Stage, count: usize) -> anyhow::Result<Table> {
     table.add(Row::new("start to the last ready snapshot, s", took));
     add_requests(&mut table, &requests, count, "snapshot", None);
     tokio::time::sleep(stage.rest).await;
-    add_memory(&mut table, &sidecar, "sidecar afterwards", None)?;
-    add_memory_of(&mut table, &controller, "snapshot controller", None)?;
-    say(&format!("requests: {}", requests.told()));
-    sidecar.process.stop().await?;
-    controller.stop().await?;
+    sidecar
+        .process
+        .finish(&mut table, "sidecar afterwards", Most::default())
+        .await?;
+    controller
+        .finish(&mut table, "snapshot controller", Most::default())
+        .await?;
     Ok(table)
 }
 

@@ -1,10 +1,10 @@
 //! Where it all happens: a control plane of this run, a driver that answers at once, and the sidecar.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use devcluster::testing::ControlPlane;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
@@ -14,12 +14,10 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use stowage_api::CrdGroup;
 use stowage_memory_driver::DriverProcess;
-use tempfile::TempDir;
 
 use super::{Args, objects, snapshot_objects};
 use crate::control_plane::{Measured, connect};
 use crate::process::{Process, free_port};
-use crate::requests::AuditLog;
 
 /// The driver's name, and that of its class.
 pub const DRIVER: &str = "memory.csi.test";
@@ -35,17 +33,20 @@ const NODES: usize = 8;
 
 /// Everything that the measurements share.
 pub struct Stage {
-    pub plane: ControlPlane,
-    pub audit: AuditLog,
-    /// The administrator: prepares and looks.
-    pub admin: Client,
+    measured: Measured,
     /// How many claims are worked on at a time.
     pub workers: usize,
     pub rest: Duration,
     stowage: PathBuf,
-    kubeconfig: PathBuf,
     driver: DriverProcess,
-    directory: TempDir,
+}
+
+impl Deref for Stage {
+    type Target = Measured;
+
+    fn deref(&self) -> &Measured {
+        &self.measured
+    }
 }
 
 /// A sidecar that runs.
@@ -66,15 +67,11 @@ impl Stage {
         let measured = measured.await?;
         let driver = start_driver(driver, &measured.directory.path().join("driver"))?;
         let stage = Self {
-            plane: measured.plane,
-            audit: measured.audit,
-            admin: measured.admin,
+            measured,
             workers: args.workers,
             rest: Duration::from_secs(args.rest),
             stowage: stowage.to_owned(),
-            kubeconfig: measured.kubeconfig,
             driver,
-            directory: measured.directory,
         };
         let classes = Api::all(stage.admin.clone());
         classes
@@ -84,8 +81,8 @@ impl Stage {
     }
 
     /// Starts `stowage sidecar controller`.
-    pub fn controller(&self) -> anyhow::Result<Sidecar> {
-        self.sidecar(&[
+    pub async fn controller(&self) -> anyhow::Result<Sidecar> {
+        let arguments = [
             "controller".to_owned(),
             format!("--kubeconfig={}", self.kubeconfig.display()),
             "--leader-election-namespace=default".to_owned(),
@@ -93,18 +90,19 @@ impl Stage {
             format!("--attacher-worker-threads={ATTACHING}"),
             format!("--resizer-worker-threads={GROWING}"),
             format!("--snapshotter-worker-threads={SNAPSHOTTING}"),
-        ])
+        ];
+        self.sidecar(&arguments).await
     }
 
     /// Starts `stowage snapshot-controller`.
-    pub fn snapshot_controller(&self) -> anyhow::Result<Process> {
+    pub async fn snapshot_controller(&self) -> anyhow::Result<Process> {
         let arguments = [
             "snapshot-controller".to_owned(),
             format!("--kubeconfig={}", self.kubeconfig.display()),
             "--leader-election-namespace=default".to_owned(),
             format!("--worker-threads={SNAPSHOTTING}"),
         ];
-        Process::start(&self.stowage, &arguments)
+        Process::start(&self.stowage, &arguments).await
     }
 
     /// Gives the cluster the kinds of snapshots, and a class.
@@ -124,18 +122,19 @@ impl Stage {
     }
 
     /// Starts `stowage sidecar node`, and returns its socket for the kubelet too.
-    pub fn node(&self) -> anyhow::Result<(Sidecar, PathBuf)> {
+    pub async fn node(&self) -> anyhow::Result<(Sidecar, PathBuf)> {
         let registration = self.directory.path().join("registration");
         std::fs::create_dir_all(&registration)?;
-        let sidecar = self.sidecar(&[
+        let arguments = [
             "node".to_owned(),
             "--kubelet-registration-path=/var/lib/kubelet/plugins/memory/csi.sock".to_owned(),
             format!("--plugin-registration-path={}", registration.display()),
-        ])?;
+        ];
+        let sidecar = self.sidecar(&arguments).await?;
         Ok((sidecar, registration.join(format!("{DRIVER}-reg.sock"))))
     }
 
-    fn sidecar(&self, arguments: &[String]) -> anyhow::Result<Sidecar> {
+    async fn sidecar(&self, arguments: &[String]) -> anyhow::Result<Sidecar> {
         let liveness_port = free_port()?;
         let mut all = vec!["sidecar".to_owned()];
         all.extend_from_slice(arguments);
@@ -145,7 +144,7 @@ impl Stage {
             format!("--health-port={liveness_port}"),
         ]);
         Ok(Sidecar {
-            process: Process::start(&self.stowage, &all)?,
+            process: Process::start(&self.stowage, &all).await?,
             liveness_port,
         })
     }

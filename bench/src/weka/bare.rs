@@ -107,7 +107,7 @@ impl Bare {
         .await
     }
 
-    /// Out of the way; the data is removed by and by.
+    /// Out of the way; the data is removed later.
     pub async fn delete(&self, name: &str) -> anyhow::Result<()> {
         let (from, to) = (self.places.volumes.join(name), self.places.trash.join(name));
         blocking(move || Ok(fs::rename(from, to)?)).await

@@ -57,7 +57,7 @@ const DELETED: Step = Step {
     requests: 0.0,
 };
 
-/// Measures with an array that takes so many milliseconds for an answer.
+/// Measures with an array that takes `latency` milliseconds for an answer.
 pub async fn measure(
     stage: &Stage,
     calls: &Calls,
@@ -77,7 +77,7 @@ pub async fn measure(
     };
     let mut table = Table::new(format!("answers {speed}, {} clients", args.clients));
     for taken in &steps {
-        taken.tell(args.volumes, latency, &mut table);
+        taken.add_to(&mut table, args.volumes, latency);
     }
     Ok(table)
 }
@@ -155,7 +155,7 @@ async fn requests(stage: &Stage) -> anyhow::Result<Seen> {
 }
 
 impl Taken {
-    fn tell(&self, volumes: usize, latency: u64, table: &mut Table) {
+    fn add_to(&self, table: &mut Table, volumes: usize, latency: u64) {
         let (bare, driver) = (&self.bare, &self.driver);
         let Step {
             done,
@@ -164,7 +164,7 @@ impl Taken {
         } = self.step;
         say(&format!(
             "requests for {volumes} {done}: {}",
-            self.seen.told()
+            self.seen.summary()
         ));
         let row = Row::new(format!("{done} per second"), driver.per_second());
         table.add(row.beside(format!("bare: {least}"), bare.per_second()));

@@ -1,4 +1,4 @@
-//! What the array was asked, as it tells itself: a client cannot forget a request.
+//! What the array was asked, by its own count: a client cannot forget a request.
 
 use std::collections::BTreeMap;
 
@@ -22,15 +22,15 @@ impl Seen {
     }
 
     /// Every kind of request with its number.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         if self.0.is_empty() {
             return "none".to_owned();
         }
-        let told = self
+        let shown = self
             .0
             .iter()
             .map(|(route, count)| format!("{count} {route}"));
-        told.collect::<Vec<_>>().join(", ")
+        shown.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
         ]);
         assert_eq!(seen.count(), 4);
         assert_eq!(
-            seen.told(),
+            seen.summary(),
             "1 GET fileSystems, 1 GET fileSystems/*/quota/*, 2 PUT fileSystems/*/quota/*"
         );
     }

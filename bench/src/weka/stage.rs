@@ -40,7 +40,7 @@ impl Stage {
         let endpoint = format!("127.0.0.1:{}", free_port()?);
         let control = format!("127.0.0.1:{}", free_port()?);
         let place = |name: &str| scratch.path(name).display().to_string();
-        let mut array = Process::start(
+        let mut array = Process::start_beside(
             simulator,
             &[
                 "sim".to_owned(),
@@ -80,7 +80,8 @@ impl Stage {
                 format!("--proc-modules={}", place("modules")),
                 format!("--proc-wekafs-interface={}", place("interface")),
             ],
-        )?;
+        )
+        .await?;
         driver.wait_for_file(&scratch.path("csi.sock")).await?;
         Ok(Self {
             driver,

@@ -56,7 +56,7 @@ struct Surroundings {
     variable: bool,
     /// `~/.kube/config`, if there is such a file.
     home: Option<PathBuf>,
-    /// Kubernetes has told us the address of its API server, as it does in every pod.
+    /// Kubernetes has set the variables with the address of its API server, as it does in every pod.
     pod: bool,
 }
 
@@ -87,7 +87,7 @@ fn choose(access: &Access, surroundings: Surroundings) -> anyhow::Result<Origin>
     } else if surroundings.pod {
         Origin::Pod
     } else {
-        anyhow::bail!("no cluster to talk to: give --kubeconfig FILE or set KUBECONFIG");
+        anyhow::bail!("no cluster is configured: give --kubeconfig FILE or set KUBECONFIG");
     };
     if let (Origin::Pod, Some(context)) = (&origin, &access.context) {
         anyhow::bail!(
@@ -178,7 +178,7 @@ mod tests {
     fn nothing_to_go_by_is_an_error_with_a_remedy() {
         assert_eq!(
             chosen(&Access::default(), Surroundings::default()),
-            "no cluster to talk to: give --kubeconfig FILE or set KUBECONFIG"
+            "no cluster is configured: give --kubeconfig FILE or set KUBECONFIG"
         );
     }
 

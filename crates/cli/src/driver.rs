@@ -42,7 +42,7 @@ pub async fn weka(mut args: WekaArgs) -> anyhow::Result<()> {
     {
         let host = String::new();
         let listening = service.listen(&Endpoint::On { host, port });
-        listening.context("the port of --health-port (HEALTH_PORT)")?;
+        listening.context("cannot open the port of --health-port (HEALTH_PORT)")?;
     }
     let name = args.driver.driver.driver_name.clone();
     let metrics = service.metrics();

@@ -25,20 +25,20 @@ mod sim;
 mod snapshot_controller;
 mod status;
 
-use std::env;
 use std::process::ExitCode;
+use std::{env, io};
 
 use clap::Parser;
+use stowage_service::{arenas, client};
+use tokio::runtime::{Builder, Runtime};
 
 #[cfg(feature = "sim")]
 use crate::args::Sim;
 use crate::args::{Args, Command, Driver, Sidecar};
 
-/// A driver waits for the kernel and for tools, not for processors: two threads keep its memory small.
-const DRIVER_THREADS: usize = 2;
-
-/// The operator waits for the API server.
-const OPERATOR_THREADS: usize = 2;
+/// Daemons wait for the kernel, for tools, for an array or for the API server, not for processors. Decoding long lists keeps two threads
+/// busy at times; more would cost memory.
+const THREADS: usize = 2;
 
 /// Exit codes: 0 done, 1 failed with a sentence on stderr, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
@@ -58,82 +58,44 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Conformance(args) => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            return Ok(runtime.block_on(stowage_conformance::run(&args)));
+            return Ok(one_thread()?.block_on(stowage_conformance::run(&args)));
         }
         Command::Crds(args) => output::print(&crds::render(&args)?),
-        Command::Driver(Driver::Hostpath(args)) => {
-            stowage_service::arenas::limit();
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(DRIVER_THREADS)
-                .enable_all()
-                .build()?
-                .block_on(driver::hostpath(*args))
-        }
-        Command::Driver(Driver::Weka(args)) => {
-            stowage_service::arenas::limit();
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(DRIVER_THREADS)
-                .enable_all()
-                .build()?
-                .block_on(driver::weka(*args))
-        }
-        Command::Operator(args) => {
-            stowage_service::arenas::limit();
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(OPERATOR_THREADS)
-                .enable_all()
-                .build()?
-                .block_on(operator::run(*args))
-        }
-        // Decoding lists and writing volumes keeps two threads busy, and more would cost memory.
-        Command::Sidecar(Sidecar::Controller(args)) => {
-            stowage_service::arenas::limit();
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(DRIVER_THREADS)
-                .enable_all()
-                .build()?
-                .block_on(sidecar::controller(*args))
-        }
-        // One thread: it mostly sleeps, and is there once per node.
+        Command::Driver(Driver::Hostpath(args)) => serve(driver::hostpath(*args)),
+        Command::Driver(Driver::Weka(args)) => serve(driver::weka(*args)),
+        Command::Operator(args) => serve(operator::run(*args)),
+        Command::Sidecar(Sidecar::Controller(args)) => serve(sidecar::controller(*args)),
         Command::Sidecar(Sidecar::Node(args)) => {
-            stowage_service::arenas::limit();
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?
-                .block_on(sidecar::node(*args))
+            arenas::limit();
+            // It mostly sleeps, and is there once per node.
+            one_thread()?.block_on(sidecar::node(*args))
         }
         #[cfg(feature = "sim")]
         Command::Sim(Sim::MountWekafs(args)) => return Ok(sim::mount(args.arguments)),
         #[cfg(feature = "sim")]
-        Command::Sim(Sim::Weka(args)) => tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(DRIVER_THREADS)
-            .enable_all()
-            .build()?
-            .block_on(sim::weka(*args)),
+        Command::Sim(Sim::Weka(args)) => serve(sim::weka(*args)),
         #[cfg(feature = "sim")]
-        Command::Sim(Sim::WekaFrontend(args)) => tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(DRIVER_THREADS)
-            .enable_all()
-            .build()?
-            .block_on(sim::weka_frontend(*args)),
-        Command::SnapshotController(args) => {
-            stowage_service::arenas::limit();
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(DRIVER_THREADS)
-                .enable_all()
-                .build()?
-                .block_on(snapshot_controller::run(*args))
-        }
+        Command::Sim(Sim::WekaFrontend(args)) => serve(sim::weka_frontend(*args)),
+        Command::SnapshotController(args) => serve(snapshot_controller::run(*args)),
         Command::Status(args) => {
-            stowage_service::client::install_crypto_provider();
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?
-                .block_on(status::run(&args))
+            client::install_crypto_provider();
+            one_thread()?.block_on(status::run(&args))
         }
     }
     .map(|()| ExitCode::SUCCESS)
+}
+
+/// Runs a daemon to its end.
+fn serve(daemon: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    // Before the first thread.
+    arenas::limit();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()?;
+    runtime.block_on(daemon)
+}
+
+fn one_thread() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
 }

@@ -1,7 +1,9 @@
 //! Runs the operator as a service: logs, metrics, health, the lease and the configuration around its reconciles.
 
-use stowage_operator::config::{ConfigSource, OperatorConfig};
-use stowage_operator::driver_deployment;
+use stowage_kubernetes::discovery::ServerError;
+use stowage_kubernetes::events::Events;
+use stowage_operator::config::ConfigSource;
+use stowage_operator::driver_deployment::{self, EVENT_COMPONENT, Operator};
 use stowage_operator::metrics::OperatorMetrics;
 use stowage_operator::rights::Rights;
 use stowage_service::{Elections, Service, client};
@@ -23,6 +25,7 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     let elections = Elections::new(kube.clone(), &args.lease, service.metrics())?;
     let metrics = OperatorMetrics::register(service.metrics());
     let client = client::connect(kube)?;
+    let events = Events::new(client.clone(), EVENT_COMPONENT, service.metrics());
     let rights = Rights::default();
     let allowed = service.health().check("rights");
     let shutdown = service.shutdown();
@@ -31,18 +34,19 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
         // Whether this process leads or not: a standby is as ready as a leader.
         configured.ready();
         let (sender, receiver) = watch::channel(config);
+        let operator = Operator {
+            client: client.clone(),
+            config: receiver,
+            metrics: metrics.clone(),
+            events,
+            rights: rights.clone(),
+        };
         let lead = elections.lead(LEASE, &shutdown, |lost| {
-            let reconciling = Reconciling {
-                client: client.clone(),
-                config: receiver,
-                metrics: metrics.clone(),
-                rights: rights.clone(),
-            };
-            reconciling.run(&shutdown, lost)
+            reconcile(operator, &shutdown, lost)
         });
         tokio::select! {
             () = source.follow(client.clone(), &sender) => {}
-            // Also in a standby: it is no use as leader without them.
+            // Also in a standby: as a leader it would need them at once.
             () = rights.keep(client.clone(), &allowed, &metrics) => {}
             ended = lead => {
                 ended?.transpose()?;
@@ -54,38 +58,21 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     Ok(service.run(Box::pin(work)).await?)
 }
 
-/// What the leader works with.
-struct Reconciling {
-    client: kube::Client,
-    config: watch::Receiver<OperatorConfig>,
-    metrics: OperatorMetrics,
-    rights: Rights,
-}
-
-impl Reconciling {
-    /// Until the shutdown, or until the lease is lost.
-    async fn run(
-        self,
-        shutdown: &CancellationToken,
-        lost: CancellationToken,
-    ) -> Result<(), driver_deployment::RunError> {
-        let stop = shutdown.child_token();
-        let run = driver_deployment::run(
-            self.client,
-            self.config,
-            self.metrics,
-            self.rights,
-            stop.clone(),
-        );
-        let give_up = async {
-            lost.cancelled().await;
-            stop.cancel();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            result = run => result,
-            () = give_up => Ok(()),
-        }
+/// Reconciles until the shutdown, or until the lease is lost.
+async fn reconcile(
+    operator: Operator,
+    shutdown: &CancellationToken,
+    lost: CancellationToken,
+) -> Result<(), ServerError> {
+    let stop = shutdown.child_token();
+    let give_up = async {
+        lost.cancelled().await;
+        stop.cancel();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        result = driver_deployment::run(operator, stop.clone()) => result,
+        () = give_up => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 /// Prints `text` to standard output.
 ///
-/// A reader that has seen enough (`stowage crds | head -1`) closes the pipe; that is no error.
+/// A reader that has seen enough (`stowage crds | head -1`) closes the pipe; that is not an error.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout

@@ -9,7 +9,7 @@ pub async fn controller(args: SidecarControllerArgs) -> anyhow::Result<()> {
     let termination = args.controller.termination.clone();
     let ended = Box::pin(serve_controller(args)).await;
     if let Err(error) = &ended {
-        termination.leave(&format!("{error:#}"));
+        termination.leave(error.as_ref());
     }
     ended
 }
@@ -31,7 +31,7 @@ pub async fn node(args: SidecarNodeArgs) -> anyhow::Result<()> {
     let termination = args.node.termination.clone();
     let ended = Box::pin(serve_node(args)).await;
     if let Err(error) = &ended {
-        termination.leave(&format!("{error:#}"));
+        termination.leave(error.as_ref());
     }
     ended
 }

@@ -71,14 +71,14 @@ pub async fn weka_frontend(args: SimWekaFrontendArgs) -> anyhow::Result<()> {
 
 /// Waits for a cluster that is not up yet, as the client of a node does that has booted before it.
 async fn patient_frontend(options: &FrontendOptions) -> Result<Frontend, FrontendError> {
-    let mut told = false;
+    let mut warned = false;
     loop {
         match Frontend::start(options).await {
             Err(FrontendError::Cluster(error @ ControlError::Unreachable(_))) => {
-                if !told {
+                if !warned {
                     tracing::warn!(%error, array = options.array, "Waiting for the cluster.");
                 }
-                told = true;
+                warned = true;
                 tokio::time::sleep(PAUSE).await;
             }
             outcome => return outcome,

@@ -26,9 +26,9 @@ async fn the_sidecar_is_measured_in_every_respect() {
     let rows: Vec<_> = tables.iter().flat_map(Table::rows).collect();
     for promised in [
         "node role: start to serving",
-        "node role: resident memory",
+        "node role: working set",
         "controller: start to serving",
-        "controller: resident memory",
+        "controller: working set",
         "controller: of it anonymous",
         "PVs per second",
         "start to the last PV",
@@ -46,9 +46,9 @@ async fn the_sidecar_is_measured_in_every_respect() {
         "ready per second",
         "start to the last ready snapshot",
         "API writes without events per snapshot",
-        "snapshot controller: resident memory",
+        "snapshot controller: working set",
         "sidecar: start to the first content",
-        "sidecar: resident memory",
+        "sidecar: working set",
         "snapshot controller: start to the first",
     ] {
         let found = rows.iter().find(|row| row.what().starts_with(promised));
@@ -79,7 +79,7 @@ async fn the_operator_is_measured_in_every_respect() {
         "API writes without events per object",
         "dry runs per object",
         "API reads per object",
-        "resident memory",
+        "at rest: working set",
         "a deleted DaemonSet is back",
     ] {
         assert!(figure(promised) > 0.0, "{table}");
@@ -116,7 +116,7 @@ isolated! {
         for promised in ["CreateVolume", "NodePublishVolume", "NodeUnpublishVolume", "DeleteVolume"] {
             assert!(figure(own_parts, promised) > 0.0, "{own_parts}");
         }
-        for promised in ["idle: resident memory", "after it all: resident memory", "after it all: of it anonymous"] {
+        for promised in ["idle: working set", "after it all: working set", "after it all: of it anonymous"] {
             assert!(figure(memory, promised) > 0.0, "{memory}");
         }
         assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0, "nothing stays behind");

@@ -1,5 +1,6 @@
 //! The real binary: help, wrong usage, printed definitions.
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"

@@ -1,22 +1,23 @@
 //! `stowage sidecar node` as a process, beside `stowage driver hostpath` as another.
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"
 )]
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::process::{Command, ExitStatus, Stdio};
 
+use devcluster::testing::{Running, eventually};
+use stowage_api::termination::{Cause, Termination};
 use tempfile::TempDir;
 
-/// Ends with the test, however that goes.
-struct Process(Child);
+struct Process(Running);
 
 impl Process {
     fn signal(&self, name: &str) {
@@ -36,21 +37,6 @@ impl Process {
         let stderr = self.0.stderr.as_mut().unwrap();
         stderr.read_to_string(&mut complaint).unwrap();
         (status.unwrap(), complaint)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let give_up = Instant::now() + Duration::from_secs(30);
-    while !holds() {
-        assert!(Instant::now() < give_up, "not in time: {what}");
-        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -77,7 +63,7 @@ impl Node {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stowage"));
         command.args(args).env_clear().current_dir(self.0.path());
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        Process(child.unwrap())
+        Process(Running(child.unwrap()))
     }
 
     fn driver(&self, name: &str) -> Process {
@@ -171,6 +157,11 @@ fn another_driver_than_expected_ends_the_process_with_both_names() {
             "{words}"
         );
     }
+    let cause = Cause::DriverNameMismatch {
+        expected: "mine.csi".to_owned(),
+        reported: "other.csi".to_owned(),
+    };
+    assert_eq!(Termination::read(&node.last_words()).cause, Some(cause));
     assert!(!node.is_registered("other.csi"));
 }
 

@@ -1,5 +1,6 @@
 //! Simulated arrays as processes: killed, started again, mounted by the helper. Needs root and /dev/fuse.
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"
@@ -8,31 +9,20 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use devcluster::testing::Running;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A process that is killed, never asked to stop.
-struct Killed(Child);
-
-impl Killed {
-    fn start(arguments: &[&str], sockets: &Path) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_stowage"))
-            .args(arguments)
-            .env("STOWAGE_SIM_WEKA_SOCKETS", sockets)
-            .stderr(Stdio::null())
-            .spawn();
-        Self(child.unwrap())
-    }
-}
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn start(arguments: &[&str], sockets: &Path) -> Running {
+    let child = Command::new(env!("CARGO_BIN_EXE_stowage"))
+        .args(arguments)
+        .env("STOWAGE_SIM_WEKA_SOCKETS", sockets)
+        .stderr(Stdio::null())
+        .spawn();
+    Running(child.unwrap())
 }
 
 struct Scene {
@@ -67,24 +57,24 @@ impl Scene {
         self.directory.path().join(name)
     }
 
-    fn cluster(&self, more: &[&str]) -> Killed {
+    fn cluster(&self, more: &[&str]) -> Running {
         let (data, listen) = (self.path("data"), self.listen.to_string());
         let control = self.control.to_string();
         let mut arguments = vec!["sim", "weka", "--data", data.to_str().unwrap()];
         arguments.extend(["--listen", &listen, "--control", &control, "--plain-http"]);
         arguments.extend(more);
-        Killed::start(&arguments, &self.path("sockets"))
+        start(&arguments, &self.path("sockets"))
     }
 
-    fn start_frontend(&self, container: &str) -> Killed {
+    fn start_frontend(&self, container: &str) -> Running {
         let data = self.path("data");
         let array = format!("http://{}", self.control);
         let mut arguments = vec!["sim", "weka-frontend", "--data", data.to_str().unwrap()];
         arguments.extend(["--array", &array, "--container", container]);
-        Killed::start(&arguments, &self.path("sockets"))
+        start(&arguments, &self.path("sockets"))
     }
 
-    fn frontend(&self, container: &str) -> Killed {
+    fn frontend(&self, container: &str) -> Running {
         let frontend = self.start_frontend(container);
         let socket = self.path("sockets").join(format!("{container}.sock"));
         eventually("a socket", || socket.exists().then_some(()));
@@ -190,7 +180,7 @@ fn a_cluster_that_does_not_exist_is_not_played() {
         .unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    let sentence = "Weka 9.9 cannot be played: only 3.8 to 5.1 are known";
+    let sentence = "Weka 9.9 cannot be simulated: use a release from 3.8 to 5.1";
     assert!(text.contains(sentence), "{text}");
 }
 
@@ -201,7 +191,7 @@ async fn without_further_flags_it_speaks_as_its_version_does() {
     let control = scene.control.to_string();
     let mut arguments = vec!["sim", "weka", "--data", data.to_str().unwrap()];
     arguments.extend(["--listen", &listen, "--control", &control]);
-    let _cluster = Killed::start(&arguments, &scene.path("sockets"));
+    let _cluster = start(&arguments, &scene.path("sockets"));
     let certificate = eventually("a certificate", || std::fs::read(data.join("ca.pem")).ok());
     let certificate = reqwest::Certificate::from_pem(&certificate).unwrap();
     scene.http = reqwest::Client::builder()

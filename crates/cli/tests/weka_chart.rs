@@ -1,5 +1,6 @@
 //! The driver for Weka as a process, with the command lines and variables that the Helm chart of WEKA's plugin gives it.
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"
@@ -9,9 +10,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use devcluster::testing::Running;
 use stowage_csi::client::{ClientOptions, Connection};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
@@ -22,15 +24,6 @@ const FLAGS: &str = "--newvolumeprefix=csivol- --newsnapshotprefix=csisnp- --see
     --allowautofscreation --allowautofsexpansion --grpcrequesttimeoutseconds=30 --healthprobewekatimeoutseconds=5 \
     --concurrency.createVolume=5 --concurrency.createSnapshot=5 --keepthinprovisioningratioonexpand=true \
     --nfsprotocolversion=4.1 --enablemetrics";
-
-struct Plugin(Child);
-
-impl Drop for Plugin {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -107,8 +100,8 @@ async fn the_controller_of_the_chart_serves_and_answers_its_probe_and_its_scrape
         &[format!("--metricsport={metrics}")],
     );
     let child = command.env("HEALTH_PORT", health.to_string()).spawn();
-    let mut plugin = Plugin(child.unwrap());
-    let lines = BufReader::new(plugin.0.stderr.take().unwrap()).lines();
+    let mut plugin = Running(child.unwrap());
+    let lines = BufReader::new(plugin.stderr.take().unwrap()).lines();
     let answers =
         tokio::task::spawn_blocking(move || (get(health, "/healthz"), get(metrics, "/metrics")));
     let (alive, counted) = answers.await.unwrap();
@@ -150,7 +143,7 @@ async fn the_node_of_the_chart_serves_and_leaves_the_probe_to_its_sidecar() {
     ];
     let mut command = plugin(directory.path(), "node", &more);
     let child = command.env("HEALTH_PORT", health.to_string()).spawn();
-    let _plugin = Plugin(child.unwrap());
+    let _plugin = Running(child.unwrap());
     let counted = tokio::task::spawn_blocking(move || get(metrics, "/metrics"));
     assert!(counted.await.unwrap().contains("HTTP/1.1 200"));
     identity(directory.path())
@@ -170,7 +163,7 @@ fn what_would_not_be_done_stops_it_with_one_sentence() {
         ),
         (
             "--selinux-support=true",
-            "error: --selinux-support: mounts get no SELinux label",
+            "error: --selinux-support: SELinux labels are not supported",
         ),
         (
             "-enforcedirvoltotalcapacity",
@@ -207,7 +200,7 @@ fn its_help_says_which_flags_do_nothing_and_its_version_is_ours() {
     };
     let long = run(&["driver", "weka", "--help"]);
     let (_, foreign) = long
-        .split_once("Taken from manifests of WEKA's plugin:\n")
+        .split_once("Accepted for manifests of WEKA's plugin:\n")
         .unwrap();
     assert!(
         foreign.contains("--usenfs") && foreign.contains("--suppressrvolumeclonecapability"),

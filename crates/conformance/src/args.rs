@@ -40,10 +40,10 @@ pub struct ConformanceArgs {
     /// Do not run cases whose `Group: name` contains this text; can be given several times
     #[arg(long, value_name = "TEXT", help_heading = "Which cases")]
     pub skip: Vec<String>,
-    /// List the cases and what they need, and run none
+    /// List the cases and what they need, without running them
     #[arg(long, help_heading = "Which cases")]
     pub list: bool,
-    /// Also publish as many volumes as the node says it takes, and one more
+    /// Also publish as many volumes as the node allows, and one more
     #[arg(long, help_heading = "Which cases")]
     pub attach_limit: bool,
     /// Cases that run at the same time. One after the other finds the same fault at the same place every time;
@@ -82,7 +82,7 @@ pub struct ConformanceArgs {
         help_heading = "What is sent"
     )]
     pub access_type: AccessType,
-    /// Names of volumes and snapshots begin with this text
+    /// Prefix of the names of volumes and snapshots
     #[arg(
         long,
         value_name = "TEXT",
@@ -99,19 +99,19 @@ pub struct ConformanceArgs {
     )]
     pub repeat: NonZeroUsize,
 
-    /// Directory in which staging directories are made [default: the directory for temporary files]
+    /// Directory in which staging directories are created [default: the directory for temporary files]
     #[arg(long, value_name = "DIR", help_heading = "Paths on the node")]
     pub staging_dir: Option<PathBuf>,
-    /// Directory in which parents of target paths are made [default: the directory for temporary files]
+    /// Directory in which parents of target paths are created [default: the directory for temporary files]
     #[arg(long, value_name = "DIR", help_heading = "Paths on the node")]
     pub target_dir: Option<PathBuf>,
-    /// Command that makes the staging directory it is called with (and prints another path if it made that one)
+    /// Command that creates the staging directory it is called with (and prints another path if it created that one)
     #[arg(long, value_name = "COMMAND", help_heading = "Paths on the node")]
     pub create_staging_command: Option<PathBuf>,
     /// Command that removes the staging directory it is called with
     #[arg(long, value_name = "COMMAND", help_heading = "Paths on the node")]
     pub remove_staging_command: Option<PathBuf>,
-    /// Command that makes the target's parent it is called with (and prints another path if it made that one)
+    /// Command that creates the target's parent it is called with (and prints another path if it created that one)
     #[arg(long, value_name = "COMMAND", help_heading = "Paths on the node")]
     pub create_target_command: Option<PathBuf>,
     /// Command that removes the target's parent it is called with

@@ -1,4 +1,4 @@
-//! What a case expects, and what is said when something else came.
+//! What a case expects, and what is reported otherwise.
 
 use std::fmt::Display;
 
@@ -25,19 +25,20 @@ pub struct Failure {
     /// What it should have been.
     pub expected: String,
     /// What it was.
-    pub came: String,
+    #[serde(rename = "came")]
+    pub got: String,
 }
 
 impl Failure {
     pub(crate) fn new(
         check: impl Into<String>,
         expected: impl Into<String>,
-        came: impl Into<String>,
+        got: impl Into<String>,
     ) -> Self {
         Self {
             check: check.into(),
             expected: expected.into(),
-            came: came.into(),
+            got: got.into(),
         }
     }
 }
@@ -48,17 +49,17 @@ impl From<Failure> for Stop {
     }
 }
 
-/// Fails with `expected` and `came` unless it holds.
+/// Fails with `expected` and `got` unless it holds.
 pub(crate) fn ensure(
     holds: bool,
     check: impl Into<String>,
     expected: impl Into<String>,
-    came: impl Into<String>,
+    got: impl Into<String>,
 ) -> Checked {
     if holds {
         Ok(())
     } else {
-        Err(Failure::new(check, expected, came).into())
+        Err(Failure::new(check, expected, got).into())
     }
 }
 
@@ -66,13 +67,13 @@ pub(crate) fn ensure(
 pub(crate) fn same<T: PartialEq + Display + ?Sized>(
     check: impl Into<String>,
     expected: &T,
-    came: &T,
+    got: &T,
 ) -> Checked {
     ensure(
-        expected == came,
+        expected == got,
         check,
         format!("`{expected}`"),
-        format!("`{came}`"),
+        format!("`{got}`"),
     )
 }
 
@@ -128,23 +129,23 @@ impl<T> Answer<T> {
 
     /// The call must be refused, with this code.
     pub(crate) fn refused_with(self, code: Code) -> Checked {
-        let came = match &self.result {
+        let got = match &self.result {
             Err(status) if status.code() == code => return Ok(()),
             Err(status) => describe(status),
             Ok(_) => "OK".to_owned(),
         };
-        Err(Failure::new(self.call, code_name(code), came).into())
+        Err(Failure::new(self.call, code_name(code), got).into())
     }
 
     /// The call must be refused; the specification leaves the code to the driver. "I do not have this call" and
-    /// "there was no answer" are no refusals.
+    /// "there was no answer" do not count as refusals.
     pub(crate) fn refused(self) -> Checked {
-        let came = match &self.result {
+        let got = match &self.result {
             Err(status) if is_refusal(status.code()) => return Ok(()),
             Err(status) => describe(status),
             Ok(_) => "OK".to_owned(),
         };
-        Err(Failure::new(self.call, "an error that refuses the request", came).into())
+        Err(Failure::new(self.call, "an error that refuses the request", got).into())
     }
 }
 
@@ -229,7 +230,7 @@ mod tests {
             )
         );
         assert_eq!(
-            failure(answer(Ok(())).refused_with(Code::NotFound)).came,
+            failure(answer(Ok(())).refused_with(Code::NotFound)).got,
             "OK"
         );
         answer(Err(Status::not_found("")))
@@ -246,9 +247,9 @@ mod tests {
             Status::deadline_exceeded(""),
         ] {
             let code = code_name(status.code());
-            assert_eq!(failure(answer(Err(status)).refused()).came, code);
+            assert_eq!(failure(answer(Err(status)).refused()).got, code);
         }
-        assert_eq!(failure(answer(Ok(())).refused()).came, "OK");
+        assert_eq!(failure(answer(Ok(())).refused()).got, "OK");
     }
 
     #[test]

@@ -54,7 +54,7 @@ enum CommandError {
     Options(#[from] OptionsError),
     #[error(transparent)]
     Run(#[from] RunError),
-    #[error("the file `{}` for {option} cannot be written ({source}): name another one", path.display())]
+    #[error("cannot write the file `{}` for {option} ({source}): use another one", path.display())]
     ResultFile {
         option: &'static str,
         path: PathBuf,
@@ -64,9 +64,9 @@ enum CommandError {
         "interrupted twice: the last case did not clean up, look for its volumes by --name-prefix"
     )]
     Abandoned,
-    #[error("the report cannot be printed: {0}")]
+    #[error("cannot print the report: {0}")]
     Print(#[from] io::Error),
-    #[error("the report cannot be written as JSON: {0}")]
+    #[error("cannot write the report as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 

@@ -12,7 +12,7 @@ use crate::secrets::{Secrets, UnknownSecretKind};
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// Missing, unreadable, or not text.
-    #[error("the file `{}` for {option} cannot be read: {source}", path.display())]
+    #[error("cannot read the file `{}` for {option}: {source}", path.display())]
     Unreadable {
         /// The option that names the file.
         option: &'static str,
@@ -146,7 +146,7 @@ mod tests {
         let error = parameters("--snapshot-parameters", Some(Path::new("/missing")));
         let error = error.unwrap_err().to_string();
         assert!(
-            error.starts_with("the file `/missing` for --snapshot-parameters cannot be read: "),
+            error.starts_with("cannot read the file `/missing` for --snapshot-parameters: "),
             "{error}"
         );
     }
@@ -169,7 +169,7 @@ mod tests {
             unknown
                 .unwrap_err()
                 .to_string()
-                .contains("is no kind of secret"),
+                .contains("is not a kind of secret"),
         );
     }
 

@@ -8,7 +8,7 @@
 //! - `driver` connects, waits until it is ready and asks what it can do; `capability` holds the answers
 //! - `filter` chooses from `cases`, which are the specification, one small function per promise (`case`)
 //! - `suite` runs them; each gets a `scene` with requests, names and `places`, which cleans up after it
-//! - `check` compares what was expected with what came
+//! - `check` compares what was expected with what the driver did
 //! - `report` on a terminal, as `JUnit` and as JSON; `command` puts it all together
 //!
 //! A case must never print, and must call the driver through its scene if the call makes anything.

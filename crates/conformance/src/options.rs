@@ -1,4 +1,4 @@
-//! What a run is told, parsed and checked once.
+//! The options of a run, parsed and checked once.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -120,11 +120,11 @@ pub enum OptionsError {
     },
     /// The names would not be valid.
     #[error(
-        "--name-prefix has to be 1 to {LONGEST_PREFIX} letters, digits, dots, dashes or underscores: `{0}` is not"
+        "--name-prefix `{0}` is not valid: use 1 to {LONGEST_PREFIX} letters, digits, dots, dashes or underscores"
     )]
     NamePrefix(String),
     /// A directory that is not there.
-    #[error("`{}` for {option} is no directory ({reason}): make it, or leave {option} out", path.display())]
+    #[error("`{}` for {option} is not a directory ({reason}): create it, or leave {option} out", path.display())]
     Directory {
         /// The option.
         option: &'static str,

@@ -106,7 +106,7 @@ impl Places {
         };
         let made = made.map_err(|reason| {
             Failure::new(
-                format!("making the directory `{path}`"),
+                format!("creating the directory `{path}`"),
                 "a new directory",
                 reason,
             )
@@ -170,6 +170,10 @@ impl Places {
         failures
     }
 
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a command that the user has named, not a tool of the host"
+    )]
     async fn run(&self, command: &PathBuf, path: &str) -> Result<String, String> {
         let shown = command.display();
         let output = Command::new(command)
@@ -180,7 +184,7 @@ impl Places {
         let output = timeout(self.options.timeout, output)
             .await
             .map_err(|_| format!("`{shown}` took longer than {:?}", self.options.timeout))?
-            .map_err(|error| format!("`{shown}` cannot be run: {error}"))?;
+            .map_err(|error| format!("cannot run `{shown}`: {error}"))?;
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         } else {
@@ -205,4 +209,5 @@ async fn look(path: &Path) -> io::Result<Found> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests run programs")]
 mod tests;

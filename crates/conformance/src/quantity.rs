@@ -11,10 +11,12 @@ pub enum QuantityError {
     #[error(transparent)]
     Size(#[from] quantity::QuantityError),
     /// Nothing can be made with it.
-    #[error("a volume of 0 bytes cannot be tested: write a size above zero")]
+    #[error("a volume of 0 bytes cannot be tested: use a size greater than 0")]
     Zero,
     /// No number, an unknown unit, or zero.
-    #[error("a time is a whole number above zero with one of ms, s, m: `30s`")]
+    #[error(
+        "not a valid time: use a whole number greater than 0 with one of the units ms, s, m, such as `30s`"
+    )]
     NoTime,
 }
 

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The results of a run.
 
 mod junit;
 mod terminal;
@@ -41,12 +41,12 @@ pub struct CaseReport {
     pub name: &'static str,
     /// How long it took, with cleaning up.
     pub seconds: f64,
-    /// What it came to.
+    /// Its result.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "lowercase")]
 pub enum Outcome {
@@ -54,7 +54,7 @@ pub enum Outcome {
     Passed,
     /// The driver does not do it.
     Failed {
-        /// What was expected and what came; the clean-up's troubles last.
+        /// What was expected and what the driver did; the clean-up's failures last.
         failures: Vec<Failure>,
     },
     /// The driver does not promise it.
@@ -64,7 +64,7 @@ pub enum Outcome {
     },
 }
 
-/// How many cases came to what.
+/// How many cases had which result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Passed.
@@ -95,7 +95,7 @@ impl Outcome {
             Self::Skipped { reason } => *reason = change(reason),
             Self::Failed { failures } => {
                 for failure in failures {
-                    for text in [&mut failure.check, &mut failure.expected, &mut failure.came] {
+                    for text in [&mut failure.check, &mut failure.expected, &mut failure.got] {
                         *text = change(text);
                     }
                 }
@@ -105,7 +105,7 @@ impl Outcome {
 }
 
 impl Report {
-    /// How many cases came to what.
+    /// How many cases had which result.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for case in &self.cases {
@@ -116,6 +116,12 @@ impl Report {
             }
         }
         counts
+    }
+
+    /// The cases that failed.
+    pub fn failed(&self) -> impl Iterator<Item = &CaseReport> {
+        let failed = |case: &&CaseReport| matches!(case.outcome, Outcome::Failed { .. });
+        self.cases.iter().filter(failed)
     }
 
     /// Did every case run to its end, and did none fail?

@@ -11,8 +11,6 @@ mod snapshots;
 mod undo;
 mod volumes;
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::{Arc, OnceLock};
 
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
@@ -43,12 +41,10 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(options: Options, driver: Driver) -> Self {
-        // The standard library draws fresh keys for every hasher: random enough for a name.
-        let random = RandomState::new().build_hasher().finish();
         Self {
             options,
             driver,
-            id: format!("{:08x}", random >> 32),
+            id: format!("{:08x}", fastrand::u32(..)),
             gone: OnceLock::new(),
         }
     }

@@ -70,7 +70,7 @@ pub struct Secrets(BTreeMap<SecretKind, BTreeMap<String, String>>);
 
 /// A key of a secrets file that no call has.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{key}` is no kind of secret; known are {}", known_keys())]
+#[error("`{key}` is not a kind of secret: use one of {}", known_keys())]
 pub struct UnknownSecretKind {
     key: String,
 }
@@ -147,7 +147,7 @@ mod tests {
     fn an_unknown_kind_is_named_with_the_known_ones() {
         let file = [("DeleteVolumeSecrets".to_owned(), BTreeMap::new())];
         let error = Secrets::parse(file.into()).unwrap_err().to_string();
-        assert!(error.starts_with("`DeleteVolumeSecrets` is no kind of secret"));
+        assert!(error.starts_with("`DeleteVolumeSecrets` is not a kind of secret"));
         assert!(error.contains("DeleteVolumeSecret,"), "{error}");
     }
 }

@@ -31,7 +31,7 @@ pub enum RunError {
 pub enum Event<'a> {
     /// The driver does not answer yet; the sentence says why. It comes once.
     Waiting(String),
-    /// The driver answered, and so many cases will run.
+    /// The driver answered, and this many cases will run.
     Started {
         /// Who it is.
         driver: &'a DriverReport,

@@ -23,7 +23,7 @@ use crate::waiting::Spent;
 
 /// Who counts the call.
 pub(crate) enum Side {
-    /// The token tells the server that a call is under way.
+    /// The token shows the server that a call is under way.
     Server {
         metrics: ServerMetrics,
         spent: Spent,
@@ -181,7 +181,7 @@ impl FollowedBody {
     fn end(&mut self, status: &Status) -> Frame<Bytes> {
         self.call.finish(status.code(), status.message());
         let mut trailers = HeaderMap::new();
-        // Adding fails only for metadata that is no header, and there is none.
+        // Adding fails only for metadata that is not a valid header, and there is none.
         let _ = status.add_header(&mut trailers);
         self.inner = Body::empty();
         Frame::trailers(trailers)
@@ -244,7 +244,7 @@ impl http_body::Body for FollowedBody {
     }
 }
 
-/// What a caller hears when the connection broke under a call: nobody knows what became of it, so the same call
+/// What a caller gets when the connection broke during a call: nobody knows what became of it, so the same call
 /// must be made again. UNAVAILABLE says that; the transport's own "unknown" would read as a final failure.
 pub(crate) fn connection_lost(error: &(dyn std::error::Error + 'static)) -> Status {
     let cause = chain(error);

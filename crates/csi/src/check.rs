@@ -1,8 +1,8 @@
 //! Is a request complete and within limits? Every RPC of a driver asks this before anything else:
-//! `request.get_ref().check(&RULES)?`.
+//! `let request = RULES.checked(request)?`.
 //!
 //! `requests.rs` is the table: one block per request, one line per rule. The codes are the specification's, so that
-//! callers and the conformance suite hear the same from every driver. What only a driver can know (does the volume
+//! callers and the conformance suite get the same from every driver. What only a driver can know (does the volume
 //! exist, is that mode supported) is not in here.
 
 mod requests;
@@ -12,7 +12,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 
 use crate::proto::SERVICE_ACCOUNT_TOKENS;
 use crate::proto::csi::controller_service_capability::rpc::Type as ControllerRpc;
@@ -54,7 +54,7 @@ pub enum Violation {
     #[error("{0} is missing")]
     Missing(&'static str),
     /// More bytes than the limit.
-    #[error("{field} has {length} bytes, {limit} are allowed")]
+    #[error("{field} is {length} bytes long: at most {limit} are allowed")]
     TooLong {
         /// The field.
         field: &'static str,
@@ -130,6 +130,13 @@ impl Rules {
             node,
             id_bytes: STRING_BYTES,
         }
+    }
+
+    /// The message of a request, if it keeps these rules.
+    pub fn checked<R: Check>(&self, request: Request<R>) -> Result<R, Status> {
+        let message = request.into_inner();
+        message.check(self)?;
+        Ok(message)
     }
 
     fn needs(&self, capability: ControllerRpc, what: &'static str) -> Result<(), Violation> {

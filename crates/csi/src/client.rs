@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use http::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
+use stowage_api::backoff::Backoff;
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 use tonic::body::Body;
@@ -27,10 +28,11 @@ use crate::deadline::{self, Limits};
 use crate::endpoint::Endpoint;
 use crate::metrics::{ClientMetrics, method_label};
 
-/// First pause between attempts to connect; it doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// Upstream's sidecars wait no longer either.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Between attempts to connect. Upstream's sidecars wait no longer either.
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_millis(20),
+    longest: Duration::from_secs(1),
+};
 
 /// How calls are made.
 #[derive(Clone, Debug)]
@@ -93,12 +95,14 @@ impl Connection {
 /// Connects, patiently: a driver that starts needs a moment until its socket is there.
 async fn connect(path: PathBuf, patience: Duration) -> io::Result<UnixStream> {
     let give_up = Instant::now() + patience;
-    let mut pause = FIRST_PAUSE;
+    let mut failures = 0;
     loop {
         let error = match UnixStream::connect(&path).await {
             Ok(stream) => return Ok(stream),
             Err(error) => error,
         };
+        failures += 1;
+        let pause = PAUSES.after(failures);
         if Instant::now() + pause > give_up {
             return Err(io::Error::new(
                 error.kind(),
@@ -106,7 +110,6 @@ async fn connect(path: PathBuf, patience: Duration) -> io::Result<UnixStream> {
             ));
         }
         tokio::time::sleep(pause).await;
-        pause = LONGEST_PAUSE.min(pause * 2);
     }
 }
 

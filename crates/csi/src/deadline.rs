@@ -14,7 +14,7 @@ use tonic::Status;
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// The transport underneath watches the same header and would answer CANCELLED. The driver's side therefore
-/// ends a call a moment early; the caller then also hears our answer before it gives up by itself.
+/// ends a call a moment early; the caller then also gets our answer before it gives up by itself.
 const HEAD_START: Duration = Duration::from_millis(10);
 
 /// What ends a call from outside: its deadline, or the end of the server.

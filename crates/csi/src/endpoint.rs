@@ -19,12 +19,10 @@ pub enum EndpointError {
     #[error("the endpoint `{0}` names no socket path")]
     PathMissing(String),
     /// Something like `tcp://`.
-    #[error("the endpoint `{0}` is not a UNIX socket: CSI is spoken over UNIX sockets only")]
+    #[error("the endpoint `{0}` is not a UNIX socket: CSI uses UNIX sockets only")]
     OtherScheme(String),
     /// The kernel refuses such an address, with an error that says nothing about lengths.
-    #[error(
-        "the socket path `{path}` is {length} bytes long: a UNIX socket path has at most {MAX_PATH}"
-    )]
+    #[error("the socket path `{path}` is {length} bytes long: at most {MAX_PATH} are allowed")]
     PathTooLong {
         /// The path.
         path: String,
@@ -140,7 +138,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .ends_with("is 108 bytes long: a UNIX socket path has at most 107"),
+                .ends_with("is 108 bytes long: at most 107 are allowed"),
             "{error}"
         );
     }

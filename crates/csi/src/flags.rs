@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::builder::BoolishValueParser;
+use clap::{Arg, ArgAction, ValueEnum};
 
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::name::{DriverName, InvalidName};
@@ -27,7 +28,7 @@ pub struct DriverArgs {
     #[arg(long, value_enum, default_value_t = Mode::All)]
     pub mode: Mode,
 
-    /// How many volumes this node takes; 0 is no limit
+    /// Maximum number of volumes on this node; 0 means no limit
     #[arg(long = "maxvolumespernode", value_name = "NUMBER", default_value_t = 0)]
     pub max_volumes_per_node: u32,
 }
@@ -65,7 +66,7 @@ pub enum FlagError {
     #[error("--endpoint")]
     Endpoint(#[from] EndpointError),
     /// A path that means something else after the next `chdir`.
-    #[error("--{flag} `{}`: give an absolute path", path.display())]
+    #[error("--{flag} is `{}`: use an absolute path", path.display())]
     Relative {
         /// The flag.
         flag: &'static str,
@@ -73,7 +74,7 @@ pub enum FlagError {
         path: PathBuf,
     },
     /// Nothing could ever be done.
-    #[error("--{0} is 0: give a number above it")]
+    #[error("--{0} is 0: use a number greater than 0")]
     Zero(&'static str),
 }
 
@@ -86,7 +87,7 @@ pub struct Serving {
     pub endpoint: Endpoint,
     /// The services.
     pub mode: Mode,
-    /// 0 is no limit.
+    /// 0 means no limit.
     pub max_volumes: u32,
 }
 
@@ -112,6 +113,17 @@ fn endpoint(text: &str) -> Result<Endpoint, EndpointError> {
     }
 }
 
+/// A flag of a Go program that is on or off: `--flag`, `--flag=true`, `--flag=false`. For `mut_arg` of a field of type bool.
+pub fn switch(argument: Arg) -> Arg {
+    argument
+        .action(ArgAction::Set)
+        .value_name("BOOL")
+        .value_parser(BoolishValueParser::new())
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true")
+}
+
 /// A directory that stays the same wherever the process goes.
 pub fn absolute(flag: &'static str, path: PathBuf) -> Result<PathBuf, FlagError> {
     if path.is_absolute() {
@@ -121,7 +133,7 @@ pub fn absolute(flag: &'static str, path: PathBuf) -> Result<PathBuf, FlagError>
     }
 }
 
-/// A number of things of which at least one is needed.
+/// A number that must not be 0.
 pub fn at_least_one(flag: &'static str, number: usize) -> Result<usize, FlagError> {
     if number == 0 {
         Err(FlagError::Zero(flag))
@@ -184,7 +196,7 @@ mod tests {
         for (words, expected) in [
             (
                 vec!["--endpoint=/a.sock", "--drivername=-"],
-                "--drivername: `-` is no name of a CSI driver",
+                "--drivername: `-` is not a valid CSI driver name",
             ),
             (vec!["--endpoint=tcp://1.2.3.4:5"], "--endpoint"),
         ] {
@@ -194,9 +206,9 @@ mod tests {
         let relative = absolute("statedir", PathBuf::from("data")).unwrap_err();
         assert_eq!(
             relative.to_string(),
-            "--statedir `data`: give an absolute path"
+            "--statedir is `data`: use an absolute path"
         );
-        let zero = "--workers is 0: give a number above it";
+        let zero = "--workers is 0: use a number greater than 0";
         assert_eq!(at_least_one("workers", 0).unwrap_err().to_string(), zero);
         assert_eq!(seconds("workers", 0).unwrap_err().to_string(), zero);
     }

@@ -48,7 +48,7 @@ impl CallLayer {
 
     /// Waits until no call is under way.
     pub async fn idle(&self) {
-        // Closed only tells the tracker that somebody waits: calls are still counted.
+        // Closing only lets somebody wait for the tracker: calls are still counted.
         self.under_way.close();
         self.under_way.wait().await;
     }

@@ -5,10 +5,10 @@
 //! - [`endpoint`]: where a driver listens; [`flags`]: the flags that every driver has.
 //! - [`server`]: serves a driver on its socket; [`layer`] is what happens around every call.
 //! - [`client`]: the caller's end, which outlives restarts of the driver.
-//! - [`metrics`]: what is counted, on both sides; [`waiting`] tells the machine's part of a call from ours.
+//! - [`metrics`]: what is counted, on both sides; [`waiting`] measures the machine's part of a call.
 //! - [`check`]: is a request complete and within limits; each RPC asks this first.
 //! - [`locks`]: one operation per volume at a time; each RPC asks this second.
-//! - [`name`]: what a driver may be called.
+//! - [`name`]: valid names of drivers; [`sizes`]: capacity ranges and byte counts of requests.
 //! - [`registration`]: how the kubelet gets to know a driver.
 
 mod call;

@@ -19,7 +19,7 @@ pub struct DriverName(Arc<str>);
 /// Not the name of a driver.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "`{}` is no name of a CSI driver: it has 1 to {LONGEST} letters, digits, `-` or `.`, the first and the last a \
+    "`{}` is not a valid CSI driver name: use 1 to {LONGEST} letters, digits, `-` or `.`, starting and ending with a \
      letter or digit",
     .0.escape_debug().take(SHOWN).collect::<String>()
 )]

@@ -30,7 +30,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The runtime cannot watch the socket.
-    #[error("the socket cannot be watched")]
+    #[error("cannot register the socket with the runtime")]
     Runtime(#[source] io::Error),
     /// The transport gave up.
     #[error("the gRPC server stopped")]
@@ -43,7 +43,7 @@ pub struct Shutdown {
     /// Cancelled when the process should stop.
     pub token: CancellationToken,
     /// How long calls may go on then. What still runs afterwards is dropped and answered UNAVAILABLE,
-    /// which tells the caller to repeat the same call.
+    /// upon which the caller repeats the same call.
     pub grace: Duration,
 }
 
@@ -86,11 +86,11 @@ where
     }
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
-        // Connections may stay open for ever, calls do not.
+        // Connections may stay open forever, calls do not.
         () = quiet(&layer) => return Ok(()),
         () = sleep(shutdown.grace) => {}
     }
-    tracing::warn!(grace = ?shutdown.grace, "Calls outlived the grace period and are cut off.");
+    tracing::warn!(grace = ?shutdown.grace, "Calls did not end within the grace period and were cut off.");
     layer.cut_off();
     match timeout(LAST_ANSWERS, serving).await {
         Ok(ended) => Ok(ended?),
@@ -121,7 +121,7 @@ pub fn accept(socket: Socket) -> Result<impl Stream<Item = io::Result<MendedStre
                 Ok((stream, _)) => return Some((Ok(MendedStream::new(stream)), (listener, file))),
                 // Mostly "too many open files", which lasts: without the pause this loop would burn a core.
                 Err(error) => {
-                    tracing::warn!(%error, "A connection could not be accepted.");
+                    tracing::warn!(%error, "Cannot accept a connection.");
                     sleep(ACCEPT_PAUSE).await;
                 }
             }

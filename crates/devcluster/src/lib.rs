@@ -9,6 +9,11 @@
 //! - [`weka_sim`]: simulated arrays to try drivers with;
 //! - [`places`], [`process`], [`checksums`], [`report`]: files, processes, progress.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a cluster is made of programs, and nothing here is async"
+)]
+
 pub mod cgroups;
 pub mod checksums;
 pub mod cluster;

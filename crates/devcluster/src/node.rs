@@ -7,15 +7,13 @@ use std::time::Duration;
 
 use nix::unistd::Pid;
 
-use crate::cgroups;
-use crate::control_plane;
 use crate::error::{Doing, Result};
 use crate::kubernetes::{Help, Kubernetes};
 use crate::network::{Network, ip_batch};
 use crate::node_config::{self, KUBERNETES, STATE, TOOLS};
 use crate::pki::{Authority, Subject};
-use crate::places;
 use crate::process::{Daemon, Namespaces, capture, wait_until};
+use crate::{cgroups, control_plane, places};
 
 const INIT_SCRIPT: &str = include_str!("node_init.sh");
 
@@ -104,6 +102,7 @@ impl<'a> Node<'a> {
         let containerd = [format!("--config={STATE}/containerd.toml")];
         self.daemon("containerd")
             .start(&in_node(TOOLS, "containerd"), &containerd, inside)?;
+        self.wait_for_containerd(init)?;
         let kubelet = self.kubelet_arguments(&help);
         self.daemon("kubelet")
             .start(&in_node(KUBERNETES, "kubelet"), &kubelet, inside)?;
@@ -186,6 +185,18 @@ impl<'a> Node<'a> {
             Ok(init.pid().is_some())
         })?;
         init.must_run()
+    }
+
+    /// A kubelet that finds no container runtime when it starts may give up at once: newer ones do.
+    fn wait_for_containerd(&self, init: Pid) -> Result<()> {
+        let containerd = self.daemon("containerd");
+        let what = format!("the start of containerd on {}", self.name);
+        wait_until(&what, Duration::from_secs(30), containerd.log(), || {
+            containerd.must_run()?;
+            let mut version = Command::new(in_node(TOOLS, "ctr"));
+            let answer = Namespaces::whole(init).enter(|| capture(version.arg("version")));
+            Ok(answer.is_ok())
+        })
     }
 
     /// Its cable to the hub's bridge; laid anew if the hub was replaced.

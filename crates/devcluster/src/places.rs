@@ -78,7 +78,7 @@ pub fn check_cluster_name(name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > 20 || !name.chars().all(plain) || name.starts_with('-') {
         return refused(format!(
-            "`{name}` is no cluster name: use 1 to 20 of a-z, 0-9 and `-`, not beginning with `-`"
+            "`{name}` is not a valid cluster name: use 1 to 20 of a-z, 0-9 and `-`, not beginning with `-`"
         ));
     }
     Ok(())

@@ -74,7 +74,7 @@ impl Report {
             bars: self.bars.clone(),
             bar,
             started: Instant::now(),
-            spoken: Cell::new(Instant::now()),
+            printed: Cell::new(Instant::now()),
             over: false,
         }
     }
@@ -94,7 +94,7 @@ pub struct Step {
     bars: MultiProgress,
     bar: ProgressBar,
     started: Instant,
-    spoken: Cell<Instant>,
+    printed: Cell<Instant>,
     over: bool,
 }
 
@@ -107,13 +107,13 @@ impl Step {
             self.bar.set_style(bar_style());
         }
         self.bar.set_position(done);
-        self.speak(|| format!("{}%", done * 100 / total.max(1)));
+        self.print_sometimes(|| format!("{}%", done * 100 / total.max(1)));
     }
 
     /// What it is doing just now.
     pub fn note(&self, detail: &str) {
         self.bar.set_message(format!("{}: {detail}", self.what));
-        self.speak(|| detail.to_owned());
+        self.print_sometimes(|| detail.to_owned());
     }
 
     /// The step is over and went well; `outcome` may add a word.
@@ -127,9 +127,9 @@ impl Step {
         self.end("ok ", &detail);
     }
 
-    fn speak(&self, news: impl FnOnce() -> String) {
-        if self.style == Style::Lines && self.spoken.get().elapsed() >= PLAIN_INTERVAL {
-            self.spoken.set(Instant::now());
+    fn print_sometimes(&self, news: impl FnOnce() -> String) {
+        if self.style == Style::Lines && self.printed.get().elapsed() >= PLAIN_INTERVAL {
+            self.printed.set(Instant::now());
             let seconds = self.started.elapsed().as_secs();
             line(&format!(
                 "    {} ({}, {seconds} s so far)",

@@ -5,6 +5,7 @@
 //! - [`ControlPlane`]: the same with Kubernetes' controllers and nodes that are objects only;
 //! - [`TestCluster`]: a whole cluster that is up, with namespaces that go with the test;
 //! - [`libiscsi`]: an initiator that others wrote;
+//! - [`Running`], [`eventually`]: a process that ends with its test, and waiting for what it does;
 //! - [`isolated!`](crate::isolated): tests that mount, each in a process with mounts of its own.
 
 mod access;
@@ -14,9 +15,11 @@ mod control_plane;
 pub mod isolated;
 mod keeper;
 mod libiscsi;
+mod running;
 
 pub use self::access::Rule;
 pub use self::api_server::ApiServer;
 pub use self::cluster::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE, Namespace, TestCluster};
 pub use self::control_plane::ControlPlane;
 pub use self::libiscsi::libiscsi;
+pub use self::running::{Running, eventually};

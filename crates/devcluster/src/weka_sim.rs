@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::error::Result;
 use crate::kubernetes::kubectl_program;
-use crate::process::feed;
+use crate::process::{capture, feed};
 
 const ARRAY: &str = include_str!("../../../deploy/sim/weka.yaml");
 const STAND_INS: &str = include_str!("../../../deploy/sim/weka-driver-patch.json");
@@ -20,8 +20,11 @@ const RUN: &str = "/run/stowage-sim";
 /// Where its clients may run.
 const ANYWHERE: &str = "      tolerations:\n      - operator: Exists\n";
 
+/// The array itself.
+pub const ARRAY_WORKLOAD: &str = "deployment/weka";
+
 /// What has to run before the array can be used.
-pub const WORKLOADS: [&str; 2] = ["deployment/weka", "daemonset/weka-client"];
+const WORKLOADS: [&str; 2] = [ARRAY_WORKLOAD, "daemonset/weka-client"];
 
 /// A simulated Weka cluster.
 #[derive(Clone, Debug)]
@@ -34,7 +37,7 @@ pub struct SimulatedWeka {
     pub container: String,
     /// Where nodes keep the client's files; clusters that share it are clusters that a node is a client of at once.
     pub run: String,
-    /// The version it plays.
+    /// The release it simulates.
     pub release: Option<String>,
     /// The only node that is its client; none is all.
     pub node: Option<String>,
@@ -78,21 +81,37 @@ impl SimulatedWeka {
             .replace(ANYWHERE, &place)
     }
 
-    /// The secret with which a driver uses it. `address` is that of its service.
-    pub fn secret(&self, name: &str, namespace: &str, address: &str) -> String {
-        format!(
-            "\
-apiVersion: v1
-kind: Secret
-metadata: {{name: {name}, namespace: {namespace}}}
-stringData:
-  username: admin
-  password: admin
-  organization: Root
-  scheme: http
-  endpoints: {address}:14000,{address}:14001
-"
-        )
+    /// Starts array and clients, or changes them to what they are to be. `kubectl` is the command for the cluster.
+    ///
+    /// Called twice: nothing changes.
+    pub fn apply(&self, mut kubectl: Command) -> Result<()> {
+        feed(kubectl.args(["apply", "-f", "-"]), &self.manifest())?;
+        Ok(())
+    }
+
+    /// Waits until all of it runs.
+    pub fn wait(&self, kubectl: impl Fn() -> Command) -> Result<()> {
+        for workload in WORKLOADS {
+            let rollout = ["rollout", "status", workload, "--timeout=120s"];
+            capture(kubectl().args(["--namespace", &self.name]).args(rollout))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the secret with which a driver uses it, as soon as the array has an address.
+    ///
+    /// Called twice: nothing changes.
+    pub fn apply_secret(
+        &self,
+        kubectl: impl Fn() -> Command,
+        name: &str,
+        namespace: &str,
+    ) -> Result<()> {
+        let address = ["get", "service", "weka", "-o", "jsonpath={.spec.clusterIP}"];
+        let address = capture(kubectl().args(["--namespace", &self.name]).args(address))?;
+        let secret = secret(name, namespace, &address);
+        feed(kubectl().args(["apply", "-f", "-"]), &secret)?;
+        Ok(())
     }
 
     /// The driver of a manifest, with the client's files in place of the kernel's and its `mount.wekafs`; other documents
@@ -118,6 +137,23 @@ stringData:
         }
         Ok(documents.join("\n---\n"))
     }
+}
+
+/// The secret with which a driver uses it. `address` is that of its service.
+fn secret(name: &str, namespace: &str, address: &str) -> String {
+    format!(
+        "\
+apiVersion: v1
+kind: Secret
+metadata: {{name: {name}, namespace: {namespace}}}
+stringData:
+  username: admin
+  password: admin
+  organization: Root
+  scheme: http
+  endpoints: {address}:14000,{address}:14001
+"
+    )
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub enum BeneathError {
         path: PathBuf,
     },
     /// The kernel refuses.
-    #[error("{doing} of {} was refused", path.display())]
+    #[error("cannot {doing} {}", path.display())]
     Refusal {
         /// What was being done.
         doing: &'static str,
@@ -105,7 +105,7 @@ impl Root {
     pub fn open(path: &Path) -> Result<Self, BeneathError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(path, flags, Mode::empty());
-        let directory = opened.map_err(|errno| failure("opening", path, errno))?;
+        let directory = opened.map_err(|errno| failure("open", path, errno))?;
         Ok(Self {
             directory,
             calls: Calls::Best,
@@ -123,7 +123,7 @@ impl Root {
     /// A symbolic link at the end is refused or followed like any other.
     pub fn find(&self, path: &Path, links: Links) -> Result<OwnedFd, BeneathError> {
         resolve(self.directory.as_fd(), path, links, self.calls)
-            .map_err(|errno| failure("look-up", path, errno))
+            .map_err(|errno| failure("look up", path, errno))
     }
 
     /// Opens a directory as a root of its own.
@@ -139,15 +139,15 @@ impl Root {
                 path: path.to_owned(),
                 wanted: "directory",
             }),
-            Err(errno) => Err(failure("opening", path, errno)),
+            Err(errno) => Err(failure("open", path, errno)),
         }
     }
 
     /// Opens an existing regular file. Anything else is refused: to open a pipe or a device that a pod planted would
-    /// wait for ever or do something.
+    /// block forever or do something.
     pub fn open_file(&self, path: &Path, links: Links, write: bool) -> Result<File, BeneathError> {
         let found = self.find(path, links)?;
-        let stat = fstat(&found).map_err(|errno| failure("opening", path, errno))?;
+        let stat = fstat(&found).map_err(|errno| failure("open", path, errno))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(BeneathError::Kind {
                 path: path.to_owned(),
@@ -159,7 +159,7 @@ impl Root {
         let opened = rustix::fs::open(name, access | OFlags::CLOEXEC, Mode::empty());
         opened
             .map(File::from)
-            .map_err(|errno| failure("opening", path, errno))
+            .map_err(|errno| failure("open", path, errno))
     }
 
     /// Makes a new file, for reading and writing; its parent directory must exist.
@@ -172,7 +172,7 @@ impl Root {
         let opened = openat(&parent, name, flags, Mode::from_raw_mode(mode));
         opened
             .map(File::from)
-            .map_err(|errno| failure("creation", path, errno))
+            .map_err(|errno| failure("create", path, errno))
     }
 
     /// Makes a directory, whatever the umask with exactly this mode; its parent must exist.
@@ -188,11 +188,11 @@ impl Root {
         let created = match mkdirat(&parent, name, mode) {
             Ok(()) => Outcome::Done,
             Err(Errno::EXIST) => Outcome::Already,
-            Err(errno) => return Err(failure("creation", path, errno)),
+            Err(errno) => return Err(failure("create", path, errno)),
         };
         let directory = self.open_directory(path, Links::Refused)?;
         if created == Outcome::Done {
-            fchmod(&directory.directory, mode).map_err(|errno| failure("creation", path, errno))?;
+            fchmod(&directory.directory, mode).map_err(|errno| failure("create", path, errno))?;
         }
         Ok((directory, created))
     }
@@ -223,7 +223,7 @@ impl Root {
         let (old_parent, old_name) = self.parent_of(from)?;
         let (new_parent, new_name) = self.parent_of(to)?;
         renameat(&old_parent, old_name, &new_parent, new_name)
-            .map_err(|errno| failure("renaming", from, errno))
+            .map_err(|errno| failure("rename", from, errno))
     }
 
     /// Removes a file, a symbolic link or an empty directory.
@@ -238,7 +238,7 @@ impl Root {
         match removed {
             Ok(()) => Ok(Outcome::Done),
             Err(Errno::NOENT) => Ok(Outcome::Already),
-            Err(errno) => Err(failure("removal", path, errno)),
+            Err(errno) => Err(failure("remove", path, errno)),
         }
     }
 

@@ -44,13 +44,13 @@ pub struct Progress {
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The original cannot be read.
-    #[error("the original cannot be read")]
+    #[error("cannot read the original")]
     Read(#[source] io::Error),
     /// The copy cannot be written.
-    #[error("the copy cannot be written")]
+    #[error("cannot write the copy")]
     Write(#[source] io::Error),
     /// The original became shorter while it was being copied.
-    #[error("the original ends at {at} of {total} bytes")]
+    #[error("the original ends after {at} of {total} bytes")]
     Shrunk {
         /// Where it ends now.
         at: u64,

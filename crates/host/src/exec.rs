@@ -193,7 +193,7 @@ impl Output {
         }
     }
 
-    /// The error that tells how the tool ended, whatever its code.
+    /// The error that says how the tool ended, whatever its code.
     pub fn failure(&self) -> ExecError {
         let said = if self.stderr.trim_ascii().is_empty() {
             &self.stdout
@@ -220,7 +220,7 @@ fn last_words(said: &[u8]) -> String {
         .join("; ");
     match line.char_indices().rev().nth(LONGEST) {
         Some((start, _)) => format!("...{}", &line[start..]),
-        None if line.is_empty() => "it said nothing".to_owned(),
+        None if line.is_empty() => "no output".to_owned(),
         None => line,
     }
 }
@@ -237,7 +237,7 @@ pub enum ExecError {
         package: &'static str,
     },
     /// The kernel refused to start it.
-    #[error("host tool `{tool}` could not be started")]
+    #[error("cannot start host tool `{tool}`")]
     Start {
         /// Its name.
         tool: &'static str,
@@ -246,7 +246,7 @@ pub enum ExecError {
         source: io::Error,
     },
     /// Its input or output broke.
-    #[error("host tool `{tool}` lost its input or output")]
+    #[error("cannot exchange data with host tool `{tool}`")]
     Pipe {
         /// Its name.
         tool: &'static str,

@@ -110,7 +110,7 @@ pub enum FsError {
     #[error(transparent)]
     Tool(#[from] ExecError),
     /// The device cannot be read.
-    #[error("{} cannot be read", device.display())]
+    #[error("cannot read {}", device.display())]
     Unreadable {
         /// The device.
         device: PathBuf,
@@ -122,7 +122,7 @@ pub enum FsError {
     #[error(transparent)]
     Size(#[from] StatError),
     /// The device is too small.
-    #[error("{} has {bytes} bytes, {kind} needs {}", device.display(), kind.minimum_bytes())]
+    #[error("{} has {bytes} bytes, but {kind} needs at least {}", device.display(), kind.minimum_bytes())]
     TooSmall {
         /// The device.
         device: PathBuf,
@@ -132,7 +132,7 @@ pub enum FsError {
         kind: FsKind,
     },
     /// The device is larger than its filesystem, but not large enough for it to grow.
-    #[error("{} has {bytes} bytes, {kind} grows only to {} or more", device.display(), kind.growth_minimum_bytes())]
+    #[error("{} has {bytes} bytes, but {kind} can only grow to {} or more", device.display(), kind.growth_minimum_bytes())]
     GrowthTooSmall {
         /// The device.
         device: PathBuf,
@@ -142,7 +142,7 @@ pub enum FsError {
         kind: FsKind,
     },
     /// The device holds something else.
-    #[error("{} holds {found} and is not formatted as {wanted}", device.display())]
+    #[error("{} already holds {found}, so it is not formatted as {wanted}", device.display())]
     Foreign {
         /// The device.
         device: PathBuf,
@@ -152,7 +152,7 @@ pub enum FsError {
         wanted: FsKind,
     },
     /// The filesystem is damaged and has to be repaired by a person.
-    #[error("the filesystem on {} needs a repair by hand: {said}", device.display())]
+    #[error("the filesystem on {} needs manual repair: {said}", device.display())]
     Damaged {
         /// The device.
         device: PathBuf,
@@ -161,7 +161,7 @@ pub enum FsError {
     },
     /// A copy of a filesystem in use has a log that only a mount can apply, and the kernel refuses to mount it beside
     /// its original. Freeze or unmount the original before it is copied.
-    #[error("the {kind} on {} has a log that could not be applied", device.display())]
+    #[error("the {kind} on {} has a log that could not be replayed", device.display())]
     PendingLog {
         /// The device.
         device: PathBuf,
@@ -172,7 +172,7 @@ pub enum FsError {
         source: Option<MountError>,
     },
     /// The tool claims success and the identity is the old one.
-    #[error("the {kind} on {} kept its UUID", device.display())]
+    #[error("the UUID of the {kind} on {} did not change", device.display())]
     SameIdentity {
         /// The device.
         device: PathBuf,
@@ -198,7 +198,7 @@ pub enum FsError {
     #[error(transparent)]
     Table(#[from] MountInfoError),
     /// The kernel refuses.
-    #[error("{doing} of {} was refused", point.display())]
+    #[error("cannot {doing} {}", point.display())]
     Refusal {
         /// What was being done.
         doing: &'static str,

@@ -9,9 +9,15 @@
 //! - [`usage`]: the same in the words of CSI.
 //! - [`beneath`]: files below a root that neither `..` nor a symbolic link can leave.
 //! - [`copy`]: reflink or sparse copies, and small files that are written as a whole or not at all.
+//! - [`workers`]: threads for calls that may never come back.
 //!
 //! Nothing here logs secrets, keeps state that a restart would forget, or knows of a certain driver. Functions that
 //! are `async` may be awaited anywhere. The others block: call them through [`blocking`].
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "here is where programs are run; loop devices are waited for on threads that may block"
+)]
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -20,7 +26,6 @@ use std::pin::Pin;
 use stowage_csi::waiting::on_machine;
 
 pub mod beneath;
-mod bounded;
 pub mod copy;
 pub mod exec;
 pub mod filesystem;
@@ -28,8 +33,12 @@ mod ioctl;
 pub mod loopdev;
 pub mod mount;
 pub mod mountinfo;
+mod paths;
 pub mod stat;
 pub mod usage;
+pub mod workers;
+
+pub use paths::{PathError, create_directories};
 
 /// What the methods of the seams return: they are called through `dyn`, which `async fn` cannot be.
 pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -37,7 +46,7 @@ pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Which kernel calls to make.
 ///
 /// Old kernels are met in the field and not on the machines where tests run, so each module that has an older way
-/// can be told to take it.
+/// can be made to take it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Calls {
     /// The best the kernel has, found out by trying: the older way is taken where a call is unknown.
@@ -58,7 +67,7 @@ pub enum Outcome {
 
 /// Runs work that blocks on a thread where it may.
 ///
-/// Dropping the future does not stop work that has begun. A panic in the work is a panic of the caller.
+/// Dropping the future does not stop work that has started. A panic in the work is a panic of the caller.
 pub async fn blocking<T, W>(work: W) -> T
 where
     T: Send + 'static,

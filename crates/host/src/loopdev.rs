@@ -53,7 +53,7 @@ pub struct LoopOptions {
     /// The device lets go of its file when its last user closes it. For filesystems: an unmount, even one that
     /// happens after this process has died, then leaves no device behind.
     pub autoclear: bool,
-    /// Pass the page cache of the backing file by, where its filesystem can; [`LoopStatus::direct_io`] tells.
+    /// Pass the page cache of the backing file by, where its filesystem can; [`LoopStatus::direct_io`] shows whether it does.
     pub direct_io: bool,
 }
 
@@ -85,10 +85,10 @@ pub enum Detached {
 #[derive(Debug, thiserror::Error)]
 pub enum LoopError {
     /// The backing file cannot be examined.
-    #[error("the backing file cannot be examined")]
+    #[error("cannot examine the backing file")]
     Backing(#[source] io::Error),
     /// The kernel has no loop devices, or the container does not see them.
-    #[error("{} cannot be opened: loop devices need a privileged container or the host's /dev", path.display())]
+    #[error("cannot open {}: loop devices need a privileged container or the host's /dev", path.display())]
     Control {
         /// What should be there.
         path: PathBuf,
@@ -97,7 +97,7 @@ pub enum LoopError {
         source: io::Error,
     },
     /// The node of a device is missing and cannot be made, or is something else.
-    #[error("{} is not usable as the node of a loop device", path.display())]
+    #[error("{} cannot be used as the device node of a loop device", path.display())]
     Node {
         /// Its path.
         path: PathBuf,
@@ -106,7 +106,7 @@ pub enum LoopError {
         source: io::Error,
     },
     /// The kernel refuses.
-    #[error("{doing} of loop device {number} was refused")]
+    #[error("cannot {doing} loop device {number}")]
     Refusal {
         /// What was being done.
         doing: &'static str,
@@ -264,7 +264,7 @@ impl LoopDevice {
         let info = match ioctl::loop_get_status(&self.node) {
             Ok(info) => info,
             Err(error) if is(&error, &[Errno::NXIO]) => return Ok(None),
-            Err(source) => return Err(self.refusal("examination", source)),
+            Err(source) => return Err(self.refusal("examine", source)),
         };
         let has = |flag| info.flags & flag != 0;
         let status = LoopStatus {
@@ -291,7 +291,7 @@ impl LoopDevice {
     /// Called twice: it does so already.
     pub fn set_direct_io(&self, on: bool) -> Result<(), LoopError> {
         attach::while_unsettled(|| ioctl::loop_set_direct_io(&self.node, on))
-            .map_err(|source| self.refusal("change to direct I/O", source))
+            .map_err(|source| self.refusal("set direct I/O of", source))
     }
 
     /// Takes the file away from the device if it still stands for it.
@@ -304,7 +304,7 @@ impl LoopDevice {
         match ioctl::loop_clear(&self.node) {
             Ok(()) => {}
             Err(error) if is(&error, &[Errno::NXIO]) => return Ok(Detached::Already),
-            Err(source) => return Err(self.refusal("detachment", source)),
+            Err(source) => return Err(self.refusal("detach", source)),
         }
         let (number, backing) = (self.number, self.backing);
         // Our own descriptor is a user too.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::HostFuture;
-use super::bounded::Stuck;
 use super::exec::ExecError;
 use super::mountinfo::{Device, Mount, MountInfoError, MountTable};
 use super::stat::Health;
+use super::workers::Stuck;
 
 mod ensure;
 mod kernel;
@@ -203,7 +203,7 @@ pub enum MountError {
     #[error(transparent)]
     Table(#[from] MountInfoError),
     /// The kernel does not come back.
-    #[error("{doing} of {} hangs", target.display())]
+    #[error("cannot {doing} {}: the kernel does not answer", target.display())]
     Hung {
         /// What was being done.
         doing: &'static str,
@@ -214,7 +214,7 @@ pub enum MountError {
         source: Stuck,
     },
     /// The kernel refuses.
-    #[error("{doing} of {} was refused", target.display())]
+    #[error("cannot {doing} {}", target.display())]
     Refusal {
         /// What was being done.
         doing: &'static str,
@@ -249,13 +249,13 @@ pub enum MountError {
         wanted: &'static str,
     },
     /// The source cannot be bound: it was removed, or belongs to mounts this process does not see.
-    #[error("{} is not part of any mount", source_path.display())]
+    #[error("{} is not part of any mount that this process sees", source_path.display())]
     Unidentified {
         /// The source as the kernel names it.
         source_path: PathBuf,
     },
     /// `mount(8)` did not do it.
-    #[error("mount of {} was refused", target.display())]
+    #[error("cannot mount {}", target.display())]
     Helper {
         /// Where it was to be mounted.
         target: PathBuf,

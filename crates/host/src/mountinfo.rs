@@ -40,7 +40,7 @@ impl fmt::Display for Device {
 #[derive(Debug, thiserror::Error)]
 pub enum MountInfoError {
     /// The file cannot be read.
-    #[error("the table of mounts cannot be read")]
+    #[error("cannot read the table of mounts")]
     Unreadable(#[source] io::Error),
     /// A line does not have the kernel's form.
     #[error("line {line} of the table of mounts is malformed: {text}")]
@@ -51,7 +51,7 @@ pub enum MountInfoError {
         text: String,
     },
     /// It changed during every one of the attempts, on a kernel whose table may then lack lines.
-    #[error("the table of mounts changed during each of {attempts} readings")]
+    #[error("the table of mounts changed each of the {attempts} times it was read")]
     Unstable {
         /// How often it was read.
         attempts: usize,
@@ -81,8 +81,6 @@ pub struct MountTable {
     text: Vec<u8>,
     lines: Vec<Line>,
     points: Index,
-    sources: Index,
-    roots: Index,
 }
 
 impl MountTable {
@@ -92,14 +90,10 @@ impl MountTable {
         let lines = parse::lines(&mut text)?;
         let field = |span: &Span| &text[span.start as usize..span.end as usize];
         let points = Index::build(&lines, |line| index::hash(field(&line.point)));
-        let sources = Index::build(&lines, |line| index::hash(field(&line.source)));
-        let roots = Index::build(&lines, |line| index::hash((line.device, field(&line.root))));
         Ok(Self {
             text,
             lines,
             points,
-            sources,
-            roots,
         })
     }
 
@@ -132,28 +126,17 @@ impl MountTable {
     pub fn all_at<'a>(&'a self, point: &Path) -> impl Iterator<Item = Mount<'a>> {
         // A trailing slash makes no other path.
         let point = point.components().as_path();
-        self.candidates(&self.points, index::hash(point.as_os_str().as_bytes()))
-            .filter(move |mount| mount.point() == point)
-    }
-
-    /// All mounts with this source: the path of a disk, `server:/export`, or the name of a filesystem without either.
-    pub fn with_source<'a>(&'a self, source: &OsStr) -> impl Iterator<Item = Mount<'a>> {
-        self.candidates(&self.sources, index::hash(source.as_bytes()))
-            .filter(move |mount| mount.source() == source)
-    }
-
-    /// All mounts that show the directory or file `root` of the filesystem `device`: all binds of one volume.
-    pub fn with_root<'a>(&'a self, device: Device, root: &Path) -> impl Iterator<Item = Mount<'a>> {
-        self.candidates(
-            &self.roots,
-            index::hash((device, root.as_os_str().as_bytes())),
-        )
-        .filter(move |mount| mount.device() == device && mount.root() == root)
+        let hash = index::hash(point.as_os_str().as_bytes());
+        let candidates = self.points.candidates(hash).map(|position| Mount {
+            table: self,
+            line: &self.lines[position],
+        });
+        candidates.filter(move |mount| mount.point() == point)
     }
 
     /// All mounts of the filesystem `device`, whatever they show of it. Looks at every mount.
     ///
-    /// A btrfs has an invented number, not that of its disk: look for it by source.
+    /// A btrfs has an invented number, not that of its disk.
     pub fn with_device(&self, device: Device) -> impl Iterator<Item = Mount<'_>> {
         self.iter().filter(move |mount| mount.device() == device)
     }
@@ -167,13 +150,6 @@ impl MountTable {
     pub fn under<'a>(&'a self, directory: &Path) -> impl Iterator<Item = Mount<'a>> {
         self.iter()
             .filter(move |mount| mount.point().starts_with(directory))
-    }
-
-    fn candidates<'a>(&'a self, index: &'a Index, hash: u64) -> impl Iterator<Item = Mount<'a>> {
-        index.candidates(hash).map(move |position| Mount {
-            table: self,
-            line: &self.lines[position],
-        })
     }
 
     fn bytes(&self, span: &Span) -> &[u8] {

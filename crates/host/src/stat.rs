@@ -8,8 +8,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::bounded::Bounded;
-pub use super::bounded::Stuck;
+use super::workers::{SharedCalls, Stuck};
 
 /// How long a filesystem may take to answer. Kubelet itself gives up on volume statistics after two minutes.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
@@ -63,7 +62,7 @@ pub enum StatError {
         source: Stuck,
     },
     /// The kernel refused.
-    #[error("{} cannot be examined", path.display())]
+    #[error("cannot examine {}", path.display())]
     Refusal {
         /// What was asked.
         path: PathBuf,
@@ -76,9 +75,9 @@ pub enum StatError {
 /// Asks filesystems how full they are. One per process, so that a hung path is asked once and not by everybody.
 pub struct Stats {
     patience: Duration,
-    filesystems: Bounded<PathBuf, Result<Usage, Errno>>,
-    mounts: Bounded<PathBuf, Result<(), Errno>>,
-    devices: Bounded<PathBuf, Result<u64, Errno>>,
+    filesystems: SharedCalls<PathBuf, Result<Usage, Errno>>,
+    mounts: SharedCalls<PathBuf, Result<(), Errno>>,
+    devices: SharedCalls<PathBuf, Result<u64, Errno>>,
 }
 
 impl Default for Stats {
@@ -92,9 +91,9 @@ impl Stats {
     pub fn new(patience: Duration) -> Self {
         Self {
             patience,
-            filesystems: Bounded::new(MOST_HUNG),
-            mounts: Bounded::new(MOST_HUNG),
-            devices: Bounded::new(MOST_HUNG),
+            filesystems: SharedCalls::new(MOST_HUNG),
+            mounts: SharedCalls::new(MOST_HUNG),
+            devices: SharedCalls::new(MOST_HUNG),
         }
     }
 
@@ -197,7 +196,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_filesystem_tells_bytes_and_inodes() {
+    async fn a_filesystem_reports_bytes_and_inodes() {
         let directory = tempfile::tempdir().unwrap();
         let usage = Stats::default().usage(directory.path()).await.unwrap();
         for amount in [usage.bytes, usage.inodes] {
@@ -210,7 +209,7 @@ mod tests {
     async fn a_path_that_is_not_there_is_missing_and_named() {
         let stats = Stats::default();
         let error = stats.usage(Path::new("/no/such/path")).await.unwrap_err();
-        assert_eq!(error.to_string(), "/no/such/path cannot be examined");
+        assert_eq!(error.to_string(), "cannot examine /no/such/path");
         assert_eq!(
             stats.health(Path::new("/no/such/path")).await,
             Health::Missing

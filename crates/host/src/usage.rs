@@ -1,4 +1,4 @@
-//! How full a volume is and how it does, as `NodeGetVolumeStats` answers.
+//! Usage and condition of a volume, as `NodeGetVolumeStats` reports them.
 
 use stowage_csi::proto::csi::volume_usage::Unit;
 use stowage_csi::proto::csi::{VolumeCondition, VolumeUsage};
@@ -16,28 +16,28 @@ pub fn figures(amount: Amount, unit: Unit) -> VolumeUsage {
     }
 }
 
-/// How a mounted volume does.
+/// The condition of a mounted volume.
 pub fn condition(health: Health) -> VolumeCondition {
     match health {
-        Health::Alive => well(),
-        Health::Corrupted(errno) => unwell(format!(
-            "the filesystem answers with an error only: {errno}"
-        )),
-        Health::Hung => unwell("the filesystem does not answer".to_owned()),
-        Health::Missing => unwell("the mount point is gone".to_owned()),
+        Health::Alive => healthy(),
+        Health::Corrupted(errno) => {
+            abnormal(format!("every access to the filesystem fails: {errno}"))
+        }
+        Health::Hung => abnormal("the filesystem does not answer".to_owned()),
+        Health::Missing => abnormal("the mount point does not exist".to_owned()),
     }
 }
 
-/// Nothing is wrong with it.
-pub fn well() -> VolumeCondition {
+/// The condition of a volume without problems.
+pub fn healthy() -> VolumeCondition {
     VolumeCondition {
         abnormal: false,
-        message: "the volume is well".to_owned(),
+        message: "the volume is healthy".to_owned(),
     }
 }
 
-/// Something is.
-pub fn unwell(message: String) -> VolumeCondition {
+/// The condition of a volume with a problem.
+pub fn abnormal(message: String) -> VolumeCondition {
     VolumeCondition {
         abnormal: true,
         message,

@@ -4,19 +4,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ArgAction;
 use stowage_api::quantity;
-use stowage_csi::flags::{self, DriverArgs, Serving, absolute};
+use stowage_csi::flags::{self, DriverArgs, Serving, absolute, switch};
 use stowage_host::filesystem::{FsError, FsKind};
 
 use crate::id::{NodeId, NodeIdError};
 
-/// Sizes are signed on the wire, so no volume can be larger, whatever the flag allows.
-const LARGEST_VOLUME: u64 = i64::MAX.unsigned_abs();
-
 /// Flags of `stowage driver hostpath`.
 #[derive(clap::Args, Clone, Debug)]
-#[command(mut_arg("driver_name", |arg| arg.default_value("csi-hostpath").required(false)))]
+#[command(
+    mut_arg("driver_name", |arg| arg.default_value("csi-hostpath").required(false)),
+    mut_arg("enable_attach", switch),
+    mut_arg("enable_topology", switch),
+)]
 pub struct Args {
     /// What every driver has.
     #[command(flatten)]
@@ -34,25 +34,23 @@ pub struct Args {
     )]
     pub state_directory: PathBuf,
 
-    /// Have volumes attached to nodes before they are used
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true")]
+    /// Require volumes to be attached to a node before they are used
+    #[arg(long, default_value = "false")]
     pub enable_attach: bool,
 
-    /// Tell Kubernetes that a volume lives on one node only
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_value_t = true, default_missing_value = "true")]
+    /// Report topology, so that Kubernetes uses each volume on its own node only
+    #[arg(long, default_value = "true")]
     pub enable_topology: bool,
 
-    /// Largest volume that can be made
+    /// Maximum size of a volume
     #[arg(long, value_name = "SIZE", default_value = "1Ti", value_parser = quantity::size)]
     pub max_volume_size: i64,
 
-    /// How much all volumes together may promise [default: each as much as the disk has free]
+    /// Maximum capacity of all volumes together [default: only the free space of the disk limits each volume]
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     pub capacity: Option<i64>,
 
-    /// Filesystem of volumes whose class names none
+    /// Filesystem of volumes whose class does not set one
     #[arg(long = "default-fstype", value_name = "TYPE", default_value = "ext4", value_parser = filesystem)]
     pub default_filesystem: FsKind,
 
@@ -102,7 +100,7 @@ impl TryFrom<Args> for Config {
             state_directory: absolute("statedir", args.state_directory)?,
             attach: args.enable_attach,
             topology: args.enable_topology,
-            max_volume_bytes: args.max_volume_size.unsigned_abs().min(LARGEST_VOLUME),
+            max_volume_bytes: args.max_volume_size.unsigned_abs(),
             capacity: args.capacity.map(i64::unsigned_abs),
             default_filesystem: args.default_filesystem,
             max_group_freeze: Duration::from_secs(args.max_group_freeze),
@@ -161,7 +159,7 @@ mod tests {
             "--enable-topology=false",
             "--maxvolumespernode=7",
             "--capacity=10Gi",
-            "--max-volume-size=15Ei",
+            "--max-volume-size=1.5Ti",
         ])
         .unwrap();
         assert_eq!(config.serving.driver_name, "hostpath.csi.k8s.io");
@@ -170,15 +168,14 @@ mod tests {
             (config.serving.max_volumes, config.capacity),
             (7, Some(10 << 30))
         );
-        assert_eq!(config.max_volume_bytes, LARGEST_VOLUME);
+        assert_eq!(config.max_volume_bytes, 1536 << 30);
     }
 
     #[test]
     fn wrong_flags_are_named_with_the_remedy() {
         for (flag, expected) in [
-            ("--drivername=-", "--drivername: `-` is no name"),
             ("--nodeid=", "--nodeid"),
-            ("--statedir=data", "--statedir `data`: give an absolute"),
+            ("--statedir=data", "--statedir is `data`"),
         ] {
             let error = config(&[flag]).unwrap_err();
             assert!(error.to_string().starts_with(expected), "{error}");

@@ -14,17 +14,15 @@ const SECTOR: u64 = 512;
 /// Why no size fits.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum SizeError {
-    #[error("{bytes} bytes are too few for {kind}, which needs {} or more", kind.minimum_bytes())]
+    #[error("{bytes} bytes are too few: {kind} needs at least {}", kind.minimum_bytes())]
     BelowMinimum { kind: FsKind, bytes: u64 },
-    #[error(
-        "{bytes} bytes are more than {limit}, the largest volume there may be (--max-volume-size)"
-    )]
+    #[error("{bytes} bytes are too many: volumes have at most {limit} (--max-volume-size)")]
     AboveMaximum { bytes: u64, limit: u64 },
     #[error(
-        "the size is a multiple of {SECTOR} bytes, and there is none from {required} to {limit}"
+        "sizes must be multiples of {SECTOR} bytes, and none lies between {required} and {limit}"
     )]
     BetweenSectors { required: u64, limit: u64 },
-    #[error("the source has {source_bytes} bytes and does not fit into {bytes}")]
+    #[error("the source has {source_bytes} bytes, more than the {bytes} of the new volume")]
     BelowSource { source_bytes: u64, bytes: u64 },
     #[error(
         "the volume has {bytes} bytes, more than the limit of {limit}, and volumes do not shrink"
@@ -150,7 +148,7 @@ mod tests {
         let error = sized(100 * MIB, 0, empty(Access::Filesystem, FsKind::Xfs)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "104857600 bytes are too few for xfs, which needs 314572800 or more"
+            "104857600 bytes are too few: xfs needs at least 314572800"
         );
         assert!(sized(100 * MIB, 0, empty(Access::Filesystem, FsKind::Btrfs)).is_err());
         assert!(sized(100 * MIB, 0, empty(Access::Block, FsKind::Xfs)).is_ok());

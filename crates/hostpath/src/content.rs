@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use stowage_host::PathError;
 use stowage_host::copy::{CopyError, FileCopy, copy_file};
 use stowage_host::filesystem::{Content, FsKind, freeze, probe, renew_identity, sync, thaw};
 use stowage_host::loopdev::LoopDevice;
@@ -150,7 +151,7 @@ async fn flush(devices: &[LoopDevice]) -> Result<(), Error> {
     for device in devices {
         let path = device.path().to_owned();
         let synced = blocking(move || File::open(&path).and_then(|node| node.sync_all()));
-        let failed = Error::io("syncing", device.path());
+        let failed = PathError::at("sync", device.path());
         synced.await.map_err(failed)?;
     }
     Ok(())
@@ -269,7 +270,7 @@ impl Scratch {
         ensure_unmounted(&*host.mounter, &self.point, Unmount::Normal).await?;
         if let Err(error) = std::fs::remove_dir(&self.point) {
             let error = chain(&error);
-            tracing::warn!(point = %self.point.display(), error, "A scratch directory stays behind.");
+            tracing::warn!(point = %self.point.display(), error, "Cannot remove a scratch directory.");
         }
         Ok(())
     }

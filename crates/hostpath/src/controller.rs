@@ -34,21 +34,7 @@ mod snapshot;
 
 pub(crate) use self::snapshot::describe as describe_snapshot;
 
-const PLAIN: &[Rpc] = &[
-    Rpc::CreateDeleteVolume,
-    Rpc::ListVolumes,
-    Rpc::GetCapacity,
-    Rpc::CreateDeleteSnapshot,
-    Rpc::ListSnapshots,
-    Rpc::CloneVolume,
-    Rpc::ExpandVolume,
-    Rpc::VolumeCondition,
-    Rpc::GetVolume,
-    Rpc::SingleNodeMultiWriter,
-    Rpc::GetSnapshot,
-    Rpc::ModifyVolume,
-];
-
+/// Those for attaching are the last.
 const WITH_ATTACH: &[Rpc] = &[
     Rpc::CreateDeleteVolume,
     Rpc::ListVolumes,
@@ -67,6 +53,8 @@ const WITH_ATTACH: &[Rpc] = &[
     Rpc::ListVolumesPublishedNodes,
 ];
 
+const WITHOUT_ATTACH: &[Rpc] = WITH_ATTACH.split_at(12).0;
+
 pub(crate) struct ControllerService(pub(crate) Arc<Driver>);
 
 impl ControllerService {
@@ -74,15 +62,13 @@ impl ControllerService {
         if self.0.config.attach {
             WITH_ATTACH
         } else {
-            PLAIN
+            WITHOUT_ATTACH
         }
     }
 
     /// The request, if it is complete.
     fn checked<R: Check>(&self, request: Request<R>) -> Result<R, Status> {
-        let request = request.into_inner();
-        request.check(&Rules::new(self.capabilities(), &[]))?;
-        Ok(request)
+        Rules::new(self.capabilities(), &[]).checked(request)
     }
 }
 
@@ -93,14 +79,7 @@ impl Controller for ControllerService {
         &self,
         _: Request<ControllerGetCapabilitiesRequest>,
     ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
-        Ok(Response::new(ControllerGetCapabilitiesResponse {
-            capabilities: self
-                .capabilities()
-                .iter()
-                .copied()
-                .map(Into::into)
-                .collect(),
-        }))
+        Ok(Response::new(self.capabilities().into()))
     }
 
     /// Called twice: the volume that the first call made, if it is what the second asks for; else `ALREADY_EXISTS`.
@@ -239,7 +218,7 @@ impl ControllerService {
             return Ok(());
         }
         Err(Status::unimplemented(
-            "volumes of this driver need no attaching; --enable-attach makes it do so",
+            "volumes of this driver are not attached unless it is started with --enable-attach",
         ))
     }
 }

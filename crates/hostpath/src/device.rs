@@ -96,7 +96,7 @@ impl Host {
                 }
                 let path = device.path().to_owned();
                 if device.detach(&loops)? == Detached::WhenClosed {
-                    tracing::info!(device = %path.display(), "The device is still open; it goes when it is closed.");
+                    tracing::info!(device = %path.display(), "The device is still open; it is detached when it is closed.");
                 }
             }
             Ok(())
@@ -125,7 +125,7 @@ fn loop_number(source: &OsStr) -> Option<u32> {
 
 /// The device that a bind of a device's node shows.
 pub(crate) fn bound_loop(mount: &Mount<'_>) -> Option<u32> {
-    // A file called loop7 in any other filesystem is no device.
+    // A file called loop7 in any other filesystem is not a device.
     if !matches!(mount.kind().to_str(), Some("devtmpfs" | "tmpfs")) {
         return None;
     }

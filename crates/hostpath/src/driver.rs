@@ -130,7 +130,10 @@ impl Driver {
         let removed = blocking(move || store.remove_unfinished(area, &key)).await;
         if let Err(error) = removed {
             let error = chain(&error);
-            tracing::warn!(error, "A half-made image stays until the next start.");
+            tracing::warn!(
+                error,
+                "Cannot remove a partly made image; the next start does."
+            );
         }
     }
 }
@@ -140,14 +143,14 @@ impl Driver {
     pub(crate) async fn finish(&self, patience: Duration) {
         self.tasks.close();
         if timeout(patience, self.tasks.wait()).await.is_err() {
-            tracing::warn!("Work is cut off; the next start puts in order what it leaves.");
+            tracing::warn!("Work was cut off; the next start cleans up after it.");
         }
     }
 }
 
 /// Runs a call that changes something in a task of its own.
 ///
-/// A caller's deadline must not stop work half-way: a copy that takes longer than the deadline would be begun again
+/// A caller's deadline must not stop work half-way: a copy that takes longer than the deadline would be started again
 /// and again and never end. The work keeps its locks; the repeated call is answered ABORTED until it is done, and
 /// then finds the result.
 pub(crate) async fn carry_out<T, F>(driver: &Driver, work: F) -> Result<Response<T>, Status>

@@ -9,6 +9,7 @@ pub(crate) use stowage_api::causes::chain;
 use stowage_api::quantity::QuantityError;
 use stowage_csi::check::Violation;
 use stowage_csi::locks::VolumeBusy;
+use stowage_host::PathError;
 use stowage_host::copy::CopyError;
 use stowage_host::exec::ExecError;
 use stowage_host::filesystem::{FsError, FsKind};
@@ -39,7 +40,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Mutable(#[from] MutableError),
     #[error(
-        "direct I/O is not possible: the filesystem of the state directory, or its block size, does not allow it for a loop device"
+        "the filesystem of the state directory, or its block size, does not allow direct I/O for loop devices"
     )]
     NoDirectIo(#[source] LoopError),
 
@@ -49,30 +50,34 @@ pub(crate) enum Error {
     SnapshotMissing(String),
     #[error("group snapshot `{0}` does not exist")]
     GroupMissing(String),
-    #[error("snapshot `{id}` is a member of group snapshot `{group}` and goes with it")]
+    #[error("snapshot `{id}` is a member of group snapshot `{group}`: delete the group snapshot")]
     GroupMember { id: String, group: String },
-    #[error("group snapshot `{id}` has other members: {}", members.join(", "))]
+    #[error("group snapshot `{id}` has different members: {}", members.join(", "))]
     OtherMembers { id: String, members: Vec<String> },
     #[error("node `{0}` is not known to this driver")]
     NodeUnknown(String),
-    #[error("`{id}` lives on node `{node}`; this is node `{here}`, and data is local to its node")]
+    #[error(
+        "`{id}` is on node `{node}`, but this is node `{here}`: data is only available on its own node"
+    )]
     OtherNode {
         id: String,
         node: NodeId,
         here: NodeId,
     },
     #[error(
-        "the source `{id}` lives on node `{node}`, so its copy can only be made there; this is node `{here}`"
+        "the source `{id}` is on node `{node}`, but this is node `{here}`: a copy can only be made on the node of its source"
     )]
     SourceElsewhere {
         id: String,
         node: NodeId,
         here: NodeId,
     },
-    #[error("no topology that was asked for includes node `{0}`, where the volume would be")]
+    #[error(
+        "none of the requested topologies includes node `{0}`, where the volume would be created"
+    )]
     Unreachable(NodeId),
 
-    #[error("`{name}` exists already with {difference}")]
+    #[error("`{name}` already exists with {difference}, which is not what the request asks for")]
     Incompatible { name: String, difference: String },
     #[error("the source holds {is}, and a copy of it cannot be {asked}")]
     OtherFilesystem { is: FsKind, asked: FsKind },
@@ -80,18 +85,18 @@ pub(crate) enum Error {
     InUse { id: String, by: String },
     #[error("volume `{id}` is attached to node `{node}`")]
     AttachedElsewhere { id: String, node: String },
-    #[error("node `{node}` has {limit} volumes, which is its limit")]
+    #[error("node `{node}` already has {limit} volumes, which is its limit")]
     NodeFull { node: String, limit: u32 },
-    #[error("{wanted} bytes are more than the {available} that are left")]
+    #[error("{wanted} bytes are needed, but only {available} are left")]
     NoCapacity { wanted: u64, available: u64 },
-    #[error("the paging token is not one of ours")]
+    #[error("the starting token is not valid: start again without a token")]
     BadToken,
     #[error(
-        "volume `{id}` is a raw block volume in use, and the filesystem of the state directory cannot copy it in one moment (no reflink): unpublish it first"
+        "volume `{id}` is a raw block volume in use, and the filesystem of the state directory cannot copy it at one point in time (no reflink): unpublish it first"
     )]
     LiveBlock { id: String },
     #[error(
-        "`{first}` and `{second}` are raw block volumes in use, and there is no moment at which both stand still: unpublish all of them but one"
+        "`{first}` and `{second}` are raw block volumes in use, which cannot be copied at the same point in time: unpublish all of them but one"
     )]
     LiveBlocks { first: String, second: String },
     #[error(
@@ -103,21 +108,21 @@ pub(crate) enum Error {
     #[error("volume `{id}` is not staged at `{}`", path.display())]
     NotStaged { id: String, path: PathBuf },
     #[error("volume `{id}` is not mounted at `{}`", path.display())]
-    NotThere { id: String, path: PathBuf },
-    #[error("volume `{id}` is already at `{}`, but {difference}", path.display())]
-    OtherwiseThere {
+    NotMounted { id: String, path: PathBuf },
+    #[error("volume `{id}` is already mounted at `{}`, but {difference}", path.display())]
+    MountedDifferently {
         id: String,
         path: PathBuf,
         difference: &'static str,
     },
-    #[error("volume `{id}` allows one writer and is already published at `{}`", path.display())]
+    #[error("volume `{id}` allows only one writer and is already published at `{}`", path.display())]
     SecondWriter { id: String, path: PathBuf },
-    #[error("`{0}` cannot be the id of an inline volume")]
+    #[error("`{0}` is not a valid id of an inline volume")]
     EphemeralId(String),
-    #[error("the volume attribute `size` of an inline volume")]
+    #[error("the volume attribute `size` of the inline volume is not valid")]
     EphemeralSize(#[source] QuantityError),
     #[error(
-        "the volume has {actual} bytes and should have {wanted}: call ControllerExpandVolume first"
+        "the volume has {actual} bytes, but {wanted} are requested: call ControllerExpandVolume first"
     )]
     NotExpanded { actual: u64, wanted: u64 },
 
@@ -131,31 +136,14 @@ pub(crate) enum Error {
     Copy(#[from] CopyError),
     #[error(transparent)]
     Stat(#[from] StatError),
-    #[error("{doing} `{}`", path.display())]
-    Io {
-        doing: &'static str,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] PathError),
     /// The filesystem cannot hold what was asked for.
-    #[error("a btrfs cannot be grown to {bytes} bytes: the kernel grows it to {} or more only", FsKind::Btrfs.growth_minimum_bytes())]
+    #[error("a btrfs cannot be grown to {bytes} bytes: the kernel can only grow it to {} or more", FsKind::Btrfs.growth_minimum_bytes())]
     GrowthTooSmall { bytes: u64 },
 }
 
 impl Error {
-    pub(crate) fn io(
-        doing: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            doing,
-            path,
-            source,
-        }
-    }
-
     fn code(&self) -> Code {
         match self {
             Self::Violation(violation) => violation.code(),
@@ -173,7 +161,7 @@ impl Error {
             | Self::SnapshotMissing(_)
             | Self::GroupMissing(_)
             | Self::NodeUnknown(_)
-            | Self::NotThere { .. } => Code::NotFound,
+            | Self::NotMounted { .. } => Code::NotFound,
             Self::OtherNode { .. }
             | Self::InUse { .. }
             | Self::AttachedElsewhere { .. }
@@ -186,14 +174,16 @@ impl Error {
             | Self::Unreachable(_)
             | Self::NodeFull { .. }
             | Self::NoCapacity { .. } => Code::ResourceExhausted,
-            Self::Incompatible { .. } | Self::OtherwiseThere { .. } => Code::AlreadyExists,
+            Self::Incompatible { .. } | Self::MountedDifferently { .. } => Code::AlreadyExists,
             Self::Size(_) | Self::NotExpanded { .. } | Self::GrowthTooSmall { .. } => {
                 Code::OutOfRange
             }
             Self::Loop(error) => loop_code(error),
             Self::Mount(error) => mount_code(error),
             Self::Filesystem(error) => filesystem_code(error),
-            Self::Copy(CopyError::Write(source)) | Self::Io { source, .. } => io_code(source),
+            Self::Copy(CopyError::Write(source)) | Self::Io(PathError { source, .. }) => {
+                io_code(source)
+            }
             Self::Copy(CopyError::Read(_) | CopyError::Shrunk { .. }) => Code::Internal,
             Self::Stat(error) => stat_code(error),
         }
@@ -212,7 +202,7 @@ fn state_code(error: &StateError) -> Code {
         StateError::Damaged { .. }
         | StateError::ImageLost { .. }
         | StateError::RecordLost { .. } => Code::DataLoss,
-        StateError::Io { source, .. } => io_code(source),
+        StateError::Io(error) => io_code(&error.source),
     }
 }
 
@@ -299,17 +289,13 @@ mod tests {
 
     #[test]
     fn a_status_names_every_cause() {
-        let error = Error::Io {
-            doing: "writing",
-            path: PathBuf::from("/state/x.img"),
-            source: Errno::NOSPC.into(),
-        };
-        let status = Status::from(error);
+        let error = PathError::at("write", "/state/x.img")(Errno::NOSPC);
+        let status = Status::from(Error::from(error));
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert!(
             status
                 .message()
-                .starts_with("writing `/state/x.img`: No space left"),
+                .starts_with("cannot write `/state/x.img`: No space left"),
             "{status}"
         );
     }

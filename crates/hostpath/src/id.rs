@@ -18,10 +18,10 @@ const KEY_DIGITS: usize = 32;
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct NodeId(String);
 
-/// A text that is no name for a node.
+/// A text that is not a valid node id.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "`{0}` cannot be a node's id: use 1 to {LONGEST_NODE} letters, digits, `-`, `_` or `.`, the first and the last a letter or digit"
+    "`{0}` is not a valid node id: use 1 to {LONGEST_NODE} letters, digits, `-`, `_` or `.`, starting and ending with a letter or digit"
 )]
 pub struct NodeIdError(String);
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Whether reads and writes pass the page cache of the state directory's filesystem by.
 const DIRECT_IO: &str = "directIO";
-/// Names of claim and volume, which a sidecar may be told to pass on.
+/// Names of claim and volume, which a sidecar may be configured to pass on.
 const METADATA: &str = "csi.storage.k8s.io/";
 
 /// What is to be changed; nothing where a parameter is not named.
@@ -16,9 +16,9 @@ pub(crate) struct Mutable {
 /// A parameter that means nothing here.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MutableError {
-    #[error("the mutable parameter `{0}` is unknown: this driver knows `{DIRECT_IO}`")]
+    #[error("mutable parameter `{0}` is not supported: use `{DIRECT_IO}`")]
     Unknown(String),
-    #[error("the mutable parameter `{DIRECT_IO}` is `{0}`: it must be `true` or `false`")]
+    #[error("mutable parameter `{DIRECT_IO}` is `{0}`: use `true` or `false`")]
     DirectIo(String),
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use stowage_csi::check::{Check, Rules};
+use stowage_csi::check::Rules;
 use stowage_csi::proto::csi::node_server::Node;
 use stowage_csi::proto::csi::node_service_capability::rpc::Type as Rpc;
 use stowage_csi::proto::csi::{
@@ -47,12 +47,6 @@ const INLINE_RULES: Rules = Rules::new(&[], &[]);
 
 pub(crate) struct NodeService(pub(crate) Arc<Driver>);
 
-fn checked<R: Check>(request: Request<R>, rules: &Rules) -> Result<R, Status> {
-    let request = request.into_inner();
-    request.check(rules)?;
-    Ok(request)
-}
-
 #[tonic::async_trait]
 impl Node for NodeService {
     /// Called twice: the same answer.
@@ -60,9 +54,7 @@ impl Node for NodeService {
         &self,
         _: Request<NodeGetCapabilitiesRequest>,
     ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
-        Ok(Response::new(NodeGetCapabilitiesResponse {
-            capabilities: CAPABILITIES.iter().copied().map(Into::into).collect(),
-        }))
+        Ok(Response::new(CAPABILITIES.into()))
     }
 
     /// Called twice: the same answer.
@@ -83,7 +75,7 @@ impl Node for NodeService {
         &self,
         request: Request<NodeStageVolumeRequest>,
     ) -> Result<Response<NodeStageVolumeResponse>, Status> {
-        let request = checked(request, &RULES)?;
+        let request = RULES.checked(request)?;
         carry_out(&self.0, stage::stage(self.0.clone(), request)).await
     }
 
@@ -92,7 +84,7 @@ impl Node for NodeService {
         &self,
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
-        let request = checked(request, &RULES)?;
+        let request = RULES.checked(request)?;
         carry_out(&self.0, stage::unstage(self.0.clone(), request)).await
     }
 
@@ -102,10 +94,10 @@ impl Node for NodeService {
         request: Request<NodePublishVolumeRequest>,
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         if inline::is_inline(request.get_ref()) {
-            let request = checked(request, &INLINE_RULES)?;
+            let request = INLINE_RULES.checked(request)?;
             return carry_out(&self.0, inline::publish(self.0.clone(), request)).await;
         }
-        let request = checked(request, &RULES)?;
+        let request = RULES.checked(request)?;
         carry_out(&self.0, publish::publish(self.0.clone(), request)).await
     }
 
@@ -114,7 +106,7 @@ impl Node for NodeService {
         &self,
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
-        let request = checked(request, &RULES)?;
+        let request = RULES.checked(request)?;
         carry_out(&self.0, unpublish::unpublish(self.0.clone(), request)).await
     }
 
@@ -123,7 +115,7 @@ impl Node for NodeService {
         &self,
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
-        let request = checked(request, &RULES)?;
+        let request = RULES.checked(request)?;
         answer(stats::stats(&self.0, request).await)
     }
 
@@ -132,7 +124,7 @@ impl Node for NodeService {
         &self,
         request: Request<NodeExpandVolumeRequest>,
     ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
-        let request = checked(request, &RULES)?;
+        let request = RULES.checked(request)?;
         carry_out(&self.0, expand::expand(self.0.clone(), request)).await
     }
 }

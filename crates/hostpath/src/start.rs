@@ -43,7 +43,7 @@ pub enum StartError {
         reason: String,
     },
     /// What an earlier process left could not be put in order.
-    #[error("what an earlier driver left in the state directory cannot be put in order: {0}")]
+    #[error("cannot clean up what an earlier driver left in the state directory: {0}")]
     Repair(String),
     /// The socket cannot be made.
     #[error(transparent)]
@@ -70,7 +70,7 @@ pub async fn run(args: Args, metrics: ServerMetrics, shutdown: Shutdown) -> Resu
         endpoint = %driver.config.serving.endpoint,
         state = %driver.store.root().display(),
         mode = ?driver.config.serving.mode,
-        "The driver serves."
+        "The driver is serving."
     );
     let exec = driver.host.exec.clone();
     tokio::spawn(async move { look_for_tools(&*exec).await });
@@ -79,7 +79,7 @@ pub async fn run(args: Args, metrics: ServerMetrics, shutdown: Shutdown) -> Resu
     tokio::task::spawn_blocking(move || {
         if let Err(error) = audit(&store) {
             let error = chain(&error);
-            tracing::error!(error, "The state directory cannot be read.");
+            tracing::error!(error, "Cannot read the state directory.");
         }
     });
     let grace = shutdown.grace;

@@ -17,7 +17,7 @@
 //! lock on the image ([`lock`]); readers need none. Order of a creation: image, then record. Order of a deletion:
 //! record, then image. So a crash leaves an image without record at worst; such an image is marked as unfinished by
 //! its mode, and [`repair`] removes it. An image without record and without that mark is somebody's data whose record
-//! was lost: it is reported and left alone. How several snapshots come into being at once is told in [`group`].
+//! was lost: it is reported and left alone. How several snapshots come into being at once is described in [`group`].
 //!
 //! All functions block.
 
@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stowage_host::copy::atomic_write;
+use stowage_host::{PathError, create_directories};
 
 use crate::id::{Key, NodeId};
 
@@ -51,32 +52,16 @@ const FILE_MODE: u32 = 0o600;
 /// Why the state is not available.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StateError {
-    #[error("another process works on `{}`; try again when it has ended", image.display())]
+    #[error("another process is working on `{}`: retry when it has ended", image.display())]
     Locked { image: PathBuf },
-    #[error("the state file `{}` is damaged ({reason}): restore it, or remove it and the `.img` beside it to give the data up", path.display())]
+    #[error("the state file `{}` is damaged ({reason}): restore it, or remove it and the `.img` file beside it to discard the data", path.display())]
     Damaged { path: PathBuf, reason: String },
-    #[error("`{}`, which holds the data, is missing or shorter than it was", path.display())]
+    #[error("`{}`, which holds the data, is missing or truncated: restore it, or delete the volume", path.display())]
     ImageLost { path: PathBuf },
-    #[error("`{}` holds data, but the state file beside it is missing: restore it, or remove the data", path.display())]
+    #[error("`{}` holds data, but the state file beside it is missing: restore the state file, or remove the data", path.display())]
     RecordLost { path: PathBuf },
-    #[error("{doing} `{}`", path.display())]
-    Io {
-        doing: &'static str,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-}
-
-impl StateError {
-    fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io {
-            doing,
-            path,
-            source,
-        }
-    }
+    #[error(transparent)]
+    Io(#[from] PathError),
 }
 
 /// A part of the state directory that holds images.
@@ -123,7 +108,7 @@ impl Store {
         }
         let store = Self { root: root.into() };
         let path = store.root.join(NODES).join(node.as_str());
-        atomic_write(&path, b"", FILE_MODE).map_err(StateError::io("writing", &path))?;
+        atomic_write(&path, b"", FILE_MODE).map_err(PathError::at("write", &path))?;
         Ok(store)
     }
 
@@ -152,7 +137,7 @@ impl Store {
                 .map(Some)
                 .map_err(|reason| StateError::Damaged { path, reason }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StateError::io("reading", &path)(error)),
+            Err(error) => Err(PathError::at("read", &path)(error).into()),
         }
     }
 
@@ -162,7 +147,7 @@ impl Store {
     pub(crate) fn write<R: Record>(&self, image: &Image, record: &R) -> Result<(), StateError> {
         let path = self.record_path(R::SHELF, image.key());
         atomic_write(&path, &record::encode(record), FILE_MODE)
-            .map_err(StateError::io("writing", &path))?;
+            .map_err(PathError::at("write", &path))?;
         image.mark(Stage::Finished)
     }
 
@@ -188,7 +173,8 @@ impl Store {
     /// Called twice: it stays noted.
     pub(crate) fn note_freeze(&self, key: &Key) -> Result<(), StateError> {
         let path = self.frozen_path(key);
-        atomic_write(&path, b"", FILE_MODE).map_err(StateError::io("writing", &path))
+        atomic_write(&path, b"", FILE_MODE).map_err(PathError::at("write", &path))?;
+        Ok(())
     }
 
     /// Notes that a filesystem has been thawed.
@@ -209,28 +195,22 @@ impl Store {
 }
 
 fn make_directory(path: &Path) -> Result<(), StateError> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(DIRECTORY_MODE)
-        .create(path)
-        .map_err(StateError::io("making the directory", path))
+    Ok(create_directories(path, DIRECTORY_MODE)?)
 }
 
 fn remove_if_there(path: &Path) -> Result<bool, StateError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(StateError::io("removing", path)(error)),
+        Err(error) => Err(PathError::at("remove", path)(error).into()),
     }
 }
 
 /// Makes what happened to the names beside `path` survive a power failure.
 fn sync_directory(path: &Path) -> Result<(), StateError> {
     let directory = path.parent().unwrap_or(path);
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(StateError::io("syncing", directory))
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    Ok(synced.map_err(PathError::at("sync", directory))?)
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub(crate) fn includes(config: &Config, place: &Topology) -> bool {
         || place.segments.get(KEY).map(String::as_str) == Some(config.node.as_str())
 }
 
-/// Whether a volume on this node is what the caller wants. What he prefers does not matter: there is no choice.
+/// Whether a volume on this node is what the caller wants. What it prefers does not matter: there is no choice.
 pub(crate) fn check(config: &Config, wanted: Option<&TopologyRequirement>) -> Result<(), Error> {
     let Some(wanted) = wanted else { return Ok(()) };
     let places = if wanted.requisite.is_empty() {

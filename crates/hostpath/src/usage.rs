@@ -38,11 +38,11 @@ pub(crate) struct Usage {
 /// Why a volume cannot be used so.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UsageError {
-    #[error("the volume capabilities ask for {0}: one volume has one form")]
+    #[error("the volume capabilities ask for {0}: use only one of them")]
     Contradiction(&'static str),
     #[error("fs_type")]
     Filesystem(#[source] FsError),
-    #[error("mount flag `{0}` is not one option")]
+    #[error("mount flag `{0}` is not a single option: list options separately")]
     MountFlag(String),
     #[error("the volume is a {} volume and cannot be used as {wanted}", is.name())]
     OtherAccess { is: Access, wanted: String },

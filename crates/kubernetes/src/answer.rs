@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use kube::core::Status;
+use kube::runtime::watcher;
 use stowage_api::causes::chain_with;
 
 /// What a request that failed means for the object it was about.
@@ -27,9 +29,24 @@ pub enum Answer<'a> {
 impl<'a> Answer<'a> {
     /// Reads an error.
     pub fn of(error: &'a kube::Error) -> Self {
-        let kube::Error::Api(status) = error else {
-            return Self::Unavailable;
-        };
+        match error {
+            kube::Error::Api(status) => Self::of_status(status),
+            _ => Self::Unavailable,
+        }
+    }
+
+    /// Reads an error of a watch.
+    pub fn of_watch(error: &'a watcher::Error) -> Self {
+        match error {
+            watcher::Error::InitialListFailed(error)
+            | watcher::Error::WatchStartFailed(error)
+            | watcher::Error::WatchFailed(error) => Self::of(error),
+            watcher::Error::WatchError(status) => Self::of_status(status),
+            watcher::Error::NoResourceVersion => Self::Unavailable,
+        }
+    }
+
+    fn of_status(status: &'a Status) -> Self {
         let message = status.message.as_str();
         let details = status.details.as_ref();
         match status.code {
@@ -60,21 +77,27 @@ pub fn is_gone_or_replaced(error: &kube::Error) -> bool {
 }
 
 /// An error with all its causes, the API server's answer in the server's own words: they name object and verb, and the
-/// client's text only repeats them. A missing right comes with the remedy.
+/// client's text only repeats them. A missing rule comes with the remedy.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     chain_with(error, |error| {
         let status = status(error)?;
-        Some(match status.code {
-            403 => format!(
+        Some(if lacks_rule(status) {
+            format!(
                 "{}: add this rule to the role of this process",
                 status.message
-            ),
-            _ => status.message.clone(),
+            )
+        } else {
+            status.message.clone()
         })
     })
 }
 
-fn status<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a kube::core::Status> {
+/// Whether a role lacks a rule. Quotas and policies refuse with the same code, but in other words.
+fn lacks_rule(status: &Status) -> bool {
+    status.code == 403 && status.message.contains(" cannot ")
+}
+
+fn status<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Status> {
     let boxed = || error.downcast_ref::<Box<kube::Error>>().map(AsRef::as_ref);
     match error.downcast_ref().or_else(boxed) {
         Some(kube::Error::Api(status)) => Some(status),
@@ -84,7 +107,6 @@ fn status<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a kube::core::Status
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
     use serde_json::json;
 
     use super::*;
@@ -129,8 +151,8 @@ mod tests {
 
     #[test]
     fn what_the_server_said_is_told_once_with_the_remedy() {
-        let said = "secrets \"x\" is forbidden";
-        let with_remedy = "secrets \"x\" is forbidden: add this rule to the role of this process";
+        let said = r#"secrets "x" is forbidden: User "u" cannot get resource "secrets""#;
+        let with_remedy = format!("{said}: add this rule to the role of this process");
         assert_eq!(chain(&answer(403, said, "x")), with_remedy);
         let outer = Outer(Box::new(answer(403, said, "x")));
         assert_eq!(
@@ -138,6 +160,21 @@ mod tests {
             format!("secret `x` cannot be read: {with_remedy}")
         );
         assert_eq!(chain(&answer(409, said, "x")), said);
+        let quota = r#"pods "x" is forbidden: exceeded quota: none"#;
+        assert_eq!(chain(&answer(403, quota, "x")), quota);
+    }
+
+    #[test]
+    fn a_watch_is_refused_like_any_request() {
+        let forbidden = answer(403, "cannot list", "");
+        let refused = watcher::Error::InitialListFailed(forbidden);
+        assert_eq!(Answer::of_watch(&refused), Answer::Forbidden("cannot list"));
+        let unknown = watcher::Error::WatchStartFailed(answer(404, "404 page not found", ""));
+        assert_eq!(Answer::of_watch(&unknown), Answer::NotServed);
+        assert_eq!(
+            Answer::of_watch(&watcher::Error::NoResourceVersion),
+            Answer::Unavailable
+        );
     }
 
     #[test]

@@ -59,6 +59,12 @@ impl Server {
         self.group_versions.contains(group_version)
     }
 
+    /// Whether the server serves a group in any version, such as `security.openshift.io`.
+    pub fn serves_group(&self, group: &str) -> bool {
+        let mut versions = self.group_versions.iter();
+        versions.any(|version| version.split('/').next() == Some(group))
+    }
+
     /// Which of these versions of a group has a kind, the first one that does. `plural` is the kind's name in paths.
     pub async fn version_with(
         &self,

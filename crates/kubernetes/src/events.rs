@@ -1,12 +1,12 @@
 //! What people read under `kubectl describe`: Events on claims, volumes and attachments.
 //!
-//! Telling never waits and never fails: what cannot be written in time is dropped and counted. The same thing said
-//! again raises the count of the Event that is there, ever less often, so that an object that fails for hours costs
-//! a handful of writes. Few requests are under way at a time: work comes first.
+//! Recording one never waits and never fails: what cannot be written in time is dropped and counted. The same Event
+//! again raises the count of the one that is there, ever less often, so that an object that fails for hours costs a
+//! handful of writes. Few requests are under way at a time: work comes first.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `series` | what was said how often, and what to write next: no I/O |
+//! | `series` | which Events there are, how often they were recorded, and what to write next: no I/O |
 //! | `write` | an Event made or raised on the API server |
 
 mod series;
@@ -21,33 +21,33 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use prometheus_client::metrics::counter::Counter;
-use stowage_service::Metrics;
+use stowage_service::{Metrics, Process};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::series::{Key, Outcome, Series};
 use self::write::Forbidden;
 
-/// How many things can be said before the first of them is looked at.
+/// How many Events can be recorded before the first of them is looked at.
 const BACKLOG: usize = 1024;
 /// How many requests are under way at a time.
 const AT_ONCE: usize = 4;
 /// How long the last Events may take once the process is to end.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// The longest message, in bytes: what client-go's recorder and the newer Events agree on.
 pub const LONGEST_MESSAGE: usize = 1024;
 
-/// Whether something is as it should be.
+/// Kubernetes' two types of Events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum EventType {
     Normal,
     Warning,
 }
 
-/// One thing said about one object.
+/// One Event about one object, as it was recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     object: ObjectReference,
@@ -58,7 +58,7 @@ pub(crate) struct Note {
     at: Timestamp,
 }
 
-/// Says things about objects. Clones share one backlog.
+/// Records Events about objects. Clones share one backlog.
 #[derive(Clone)]
 pub struct Events {
     component: Arc<str>,
@@ -75,7 +75,8 @@ struct Shared {
 }
 
 impl Events {
-    /// Nothing is written before [`Events::run`]. `component` is who speaks, such as `external-provisioner DRIVER`.
+    /// Nothing is written before [`Events::run`]. `component` is the source of the Events, such as
+    /// `external-provisioner DRIVER`.
     pub fn new(client: Client, component: &str, metrics: &Metrics) -> Self {
         let (backlog, notes) = mpsc::channel(BACKLOG);
         let (written, dropped) = (Counter::default(), Counter::default());
@@ -103,8 +104,19 @@ impl Events {
         }
     }
 
-    /// The same, with another component speaking.
-    pub fn speaking_as(&self, component: &str) -> Self {
+    /// The same, written by a task of the process. Dropping the guard ends the task: keep it for longer than those who
+    /// record.
+    pub fn start(client: Client, component: &str, process: &Process) -> (Self, DropGuard) {
+        let events = Self::new(client, component, &process.metrics);
+        let (writing, stop) = (events.clone(), CancellationToken::new());
+        let stopped = stop.clone();
+        let task = async move { writing.run(stopped).await };
+        process.tasks.spawn("events", task);
+        (events, stop.drop_guard())
+    }
+
+    /// The same with another component as the source.
+    pub fn as_component(&self, component: &str) -> Self {
         Self {
             component: component.into(),
             shared: Arc::clone(&self.shared),
@@ -118,7 +130,7 @@ impl Events {
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        self.say(object, EventType::Normal, reason, message.into());
+        self.record(object, EventType::Normal, reason, message.into());
     }
 
     /// Something is wrong, and somebody may have to act. The message must not hold secrets.
@@ -128,10 +140,10 @@ impl Events {
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        self.say(object, EventType::Warning, reason, message.into());
+        self.record(object, EventType::Warning, reason, message.into());
     }
 
-    fn say(
+    fn record(
         &self,
         object: ObjectReference,
         event_type: EventType,
@@ -152,13 +164,13 @@ impl Events {
         }
     }
 
-    /// Writes what was said, until `stop`; then the rest, for a moment. Called twice: the second call waits for the
+    /// Writes what was recorded, until `stop`; then the rest, for a moment. Called twice: the second call waits for the
     /// first to end.
     pub async fn run(&self, stop: CancellationToken) {
         let mut notes = self.shared.notes.lock().await;
-        let mut scribe = Scribe::new(&self.shared);
-        scribe.write_until(&mut notes, &stop).await;
-        if timeout(LAST_WORDS, scribe.finish(&mut notes))
+        let mut writer = Writer::new(&self.shared);
+        writer.write_until(&mut notes, &stop).await;
+        if timeout(LAST_WRITES, writer.finish(&mut notes))
             .await
             .is_err()
         {
@@ -167,7 +179,7 @@ impl Events {
     }
 }
 
-/// Shortens a text to at most so many bytes, between two characters.
+/// Shortens a text to at most `most` bytes, between two characters.
 pub fn cut(text: &mut String, most: usize) {
     let fits = |end: &usize| text.is_char_boundary(*end);
     let end = (0..=most.min(text.len())).rev().find(fits);
@@ -175,20 +187,20 @@ pub fn cut(text: &mut String, most: usize) {
 }
 
 /// The task that writes.
-struct Scribe<'a> {
+struct Writer<'a> {
     shared: &'a Shared,
     series: Series,
     writing: JoinSet<(Key, Result<Outcome, Forbidden>)>,
-    said_forbidden: bool,
+    reported_forbidden: bool,
 }
 
-impl<'a> Scribe<'a> {
+impl<'a> Writer<'a> {
     fn new(shared: &'a Shared) -> Self {
         Self {
             shared,
             series: Series::default(),
             writing: JoinSet::new(),
-            said_forbidden: false,
+            reported_forbidden: false,
         }
     }
 
@@ -202,7 +214,7 @@ impl<'a> Scribe<'a> {
                 }
             };
             tokio::select! {
-                Some(note) = notes.recv() => self.hear(note),
+                Some(note) = notes.recv() => self.add(note),
                 Some(ended) = self.writing.join_next() => self.settle(ended),
                 () = due, if self.writing.len() < AT_ONCE => {}
                 () = sleep(series::WINDOW) => self.series.tidy(Instant::now()),
@@ -211,10 +223,10 @@ impl<'a> Scribe<'a> {
         }
     }
 
-    /// Writes all that is known, at once, each thing once.
+    /// Writes all that is known, at once, each Event once.
     async fn finish(&mut self, notes: &mut mpsc::Receiver<Note>) {
         while let Ok(note) = notes.try_recv() {
-            self.hear(note);
+            self.add(note);
         }
         self.series.end();
         loop {
@@ -226,13 +238,13 @@ impl<'a> Scribe<'a> {
         }
     }
 
-    fn hear(&mut self, note: Note) {
+    fn add(&mut self, note: Note) {
         if !self.series.add(note, Instant::now()) {
             self.shared.dropped.inc();
         }
     }
 
-    /// Says when there will be more to start.
+    /// Starts the writes that are due, and returns when the next one will be.
     fn start_what_is_due(&mut self, now: Instant) -> Option<Instant> {
         while self.writing.len() < AT_ONCE {
             let Some(job) = self.series.take_due(now) else {
@@ -252,14 +264,14 @@ impl<'a> Scribe<'a> {
     }
 
     fn settle(&mut self, ended: Result<(Key, Result<Outcome, Forbidden>), tokio::task::JoinError>) {
-        // A write that panicked leaves its thing unsaid, and the log says where.
+        // A write that panicked leaves its Event unwritten, and the log says where.
         let Ok((key, outcome)) = ended else {
             return;
         };
         let outcome = outcome.unwrap_or_else(|forbidden| {
-            if !self.said_forbidden {
-                self.said_forbidden = true;
-                tracing::error!(error = %forbidden, "Events are not written; nothing else suffers.");
+            if !self.reported_forbidden {
+                self.reported_forbidden = true;
+                tracing::error!(error = %forbidden, "Events cannot be written; everything else goes on.");
             }
             Outcome::Failed
         });

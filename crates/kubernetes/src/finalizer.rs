@@ -40,8 +40,8 @@ pub fn without(known: &[String], finalizer: &str) -> Vec<String> {
     others.cloned().collect()
 }
 
-/// Adds a finalizer. Called twice: it is there once. An object that is gone or being deleted is left alone.
-pub async fn add<K>(api: &Api<K>, seen: Seen<'_>, finalizer: &str) -> kube::Result<()>
+/// Adds a finalizer. False: the object is gone or being deleted, and is left alone. Called twice: it is there once.
+pub async fn add<K>(api: &Api<K>, seen: Seen<'_>, finalizer: &str) -> kube::Result<bool>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
@@ -53,15 +53,17 @@ pub async fn remove<K>(api: &Api<K>, seen: Seen<'_>, finalizer: &str) -> kube::R
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
-    change(api, seen, |known| without(known, finalizer), false).await
+    change(api, seen, |known| without(known, finalizer), false).await?;
+    Ok(())
 }
 
+/// False: there is no such object any more, or not for long.
 async fn change<K>(
     api: &Api<K>,
     seen: Seen<'_>,
     wanted: impl Fn(&[String]) -> Vec<String>,
     only_if_it_stays: bool,
-) -> kube::Result<()>
+) -> kube::Result<bool>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
@@ -70,25 +72,25 @@ where
     loop {
         let all = wanted(&known);
         if all == known {
-            return Ok(());
+            return Ok(true);
         }
         let patch = ObjectPatch::of(seen.uid).replace_finalizers(&known, &all);
         let written = api.patch(seen.name, &PARAMS, &patch.into_patch()).await;
         let Err(error) = written else {
-            return Ok(());
+            return Ok(true);
         };
         match Answer::of(&error) {
-            Answer::Gone => return Ok(()),
+            Answer::Gone => return Ok(false),
             answer if answer.is_stale() && attempt < ATTEMPTS => {}
             _ => return Err(error),
         }
         attempt += 1;
         let Some(live) = api.get_opt(seen.name).await? else {
-            return Ok(());
+            return Ok(false);
         };
         let leaves = only_if_it_stays && live.meta().deletion_timestamp.is_some();
         if live.uid().as_deref() != Some(seen.uid) || leaves {
-            return Ok(());
+            return Ok(false);
         }
         known = live.finalizers().to_vec();
     }

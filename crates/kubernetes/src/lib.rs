@@ -7,10 +7,11 @@
 //! | [`watch`] | the task that keeps a store current and tells listeners |
 //! | [`queue`] | work that waits, one entry per object, with its back-off |
 //! | [`events`] | what users read with `kubectl describe` |
-//! | [`answer`] | what the server's answers mean, and how errors are told |
-//! | [`json_patch`], [`metadata`], [`finalizer`] | writes that lose nothing of others |
+//! | [`answer`], [`object_error`] | what the server's answers mean, and how errors are told |
+//! | [`json_patch`], [`metadata`], [`finalizer`], [`deletion`] | writes that lose nothing of others |
 //! | [`secrets`], [`secret_template`] | the content of secrets, and where a class says that they are |
 //! | [`discovery`] | what the server can do: asked, never guessed |
+//! | [`patience`] | asks again until a server is there, or a kind |
 //!
 //! Nothing here knows of a driver or of a role.
 
@@ -18,11 +19,14 @@
 extern crate self as stowage_kubernetes;
 
 pub mod answer;
+pub mod deletion;
 pub mod discovery;
 pub mod events;
 pub mod finalizer;
 pub mod json_patch;
 pub mod metadata;
+pub mod object_error;
+pub mod patience;
 pub mod queue;
 pub mod reduced;
 pub mod secret_template;

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
+pub use stowage_api::backoff::Backoff;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use metrics::QueueMetrics;
 
-/// An empty queue keeps room for about so many objects.
+/// How many objects an empty queue keeps room for.
 const KEPT_ROOM: usize = 256;
 
 /// The name of an object: a uid, or a name.
@@ -37,24 +38,6 @@ pub enum Verdict {
     Retry(String),
     /// Try again after this time; where it is a failure, the text says what is wrong.
     After(Duration, Option<String>),
-}
-
-/// How long an object waits after its failures.
-#[derive(Clone, Copy, Debug)]
-pub struct Backoff {
-    /// After the first failure; it doubles.
-    pub first: Duration,
-    /// The longest pause.
-    pub longest: Duration,
-}
-
-impl Backoff {
-    fn after(self, failures: u32) -> Duration {
-        let doubled = self
-            .first
-            .saturating_mul(1 << failures.saturating_sub(1).min(30));
-        doubled.min(self.longest)
-    }
 }
 
 /// A queue. Clones are the same queue.

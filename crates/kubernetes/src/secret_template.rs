@@ -1,4 +1,4 @@
-//! Names of secrets with holes in them, such as `${pvc.name}`.
+//! Names of secrets with placeholders in them, such as `${pvc.name}`.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +19,19 @@ pub struct SecretTemplate {
 /// Why a template names no secret.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// A hole that nothing fills.
-    #[error("the secret template `{template}` does not resolve: `${{{token}}}` is not known here")]
+    /// A placeholder that is not known.
+    #[error(
+        "the secret template `{template}` cannot be resolved: `${{{token}}}` is not known here"
+    )]
     Unknown {
         /// The template.
         template: String,
-        /// The hole.
+        /// The placeholder.
         token: String,
     },
-    /// A hole for an annotation that is not there.
+    /// A placeholder for an annotation that is not there.
     #[error(
-        "the secret template `{template}` does not resolve: the claim has no annotation `{key}`"
+        "the secret template `{template}` cannot be resolved: the claim has no annotation `{key}`"
     )]
     NoAnnotation {
         /// The template.
@@ -37,9 +39,9 @@ pub enum TemplateError {
         /// The annotation.
         key: String,
     },
-    /// The holes are filled, but not with a name.
+    /// All placeholders are replaced, but the result is not a name.
     #[error(
-        "the secret template `{template}` resolves to `{result}`, which no {what} can be called"
+        "the secret template `{template}` resolves to `{result}`, which is not a valid name of a {what}"
     )]
     Invalid {
         /// The template.
@@ -53,8 +55,44 @@ pub enum TemplateError {
 
 /// A name without its namespace, or the other way round.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("parameter `{0}` needs `{1}` beside it, and neither may be empty")]
-pub struct Half(pub String, pub String);
+#[error("parameter `{0}` needs parameter `{1}`, and neither may be empty")]
+pub struct IncompleteReference(pub String, pub String);
+
+/// A key with the prefix that nobody reads.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parameter `{0}` is unknown: keys that begin with `{PREFIX}` are not for the driver")]
+pub struct UnknownParameter(pub String);
+
+/// The parameters of a class that are for the driver. Of the others, those for the secrets of `purposes` (such as
+/// `snapshotter-`) and those in `others` are known.
+pub fn for_driver(
+    parameters: &BTreeMap<String, String>,
+    purposes: &[&str],
+    others: &[&str],
+) -> Result<BTreeMap<String, String>, UnknownParameter> {
+    let known = |key: &String| {
+        let of = |purpose: &&str| {
+            let (name, namespace) = keys(purpose);
+            *key == name || *key == namespace
+        };
+        others.contains(&key.as_str()) || purposes.iter().any(of)
+    };
+    let (reserved, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = parameters
+        .clone()
+        .into_iter()
+        .partition(|(key, _)| key.starts_with(PREFIX));
+    match reserved.into_keys().find(|key| !known(key)) {
+        Some(unknown) => Err(UnknownParameter(unknown)),
+        None => Ok(rest),
+    }
+}
+
+/// The keys of name and namespace of the secret for one purpose.
+fn keys(purpose: &str) -> (String, String) {
+    let name = format!("{PREFIX}{purpose}secret-name");
+    let namespace = format!("{PREFIX}{purpose}secret-namespace");
+    (name, namespace)
+}
 
 /// The value of a token, if the token is known. A value may be missing: then its key is known.
 pub type Value<'a> = Option<Result<&'a str, String>>;
@@ -65,12 +103,12 @@ impl SecretTemplate {
         parameters: &BTreeMap<String, String>,
         name_key: String,
         namespace_key: String,
-    ) -> Result<Option<Self>, Half> {
+    ) -> Result<Option<Self>, IncompleteReference> {
         let value = |key: &str| parameters.get(key).map(String::as_str);
         match (value(&name_key), value(&namespace_key)) {
             (None, None) => Ok(None),
-            (None | Some(""), _) => Err(Half(namespace_key, name_key)),
-            (_, None | Some("")) => Err(Half(name_key, namespace_key)),
+            (None | Some(""), _) => Err(IncompleteReference(namespace_key, name_key)),
+            (_, None | Some("")) => Err(IncompleteReference(name_key, namespace_key)),
             (Some(name), Some(namespace)) => Ok(Some(Self {
                 name: name.to_owned(),
                 namespace: namespace.to_owned(),
@@ -79,23 +117,23 @@ impl SecretTemplate {
     }
 
     /// The template under the keys for one purpose, such as `snapshotter-`.
-    pub fn of(parameters: &BTreeMap<String, String>, whose: &str) -> Result<Option<Self>, Half> {
-        Self::under(
-            parameters,
-            format!("{PREFIX}{whose}secret-name"),
-            format!("{PREFIX}{whose}secret-namespace"),
-        )
+    pub fn of(
+        parameters: &BTreeMap<String, String>,
+        purpose: &str,
+    ) -> Result<Option<Self>, IncompleteReference> {
+        let (name, namespace) = keys(purpose);
+        Self::under(parameters, name, namespace)
     }
 
-    /// Fills the holes. Fewer tokens are known in the namespace: it must not follow what users can choose, or they
+    /// Replaces the placeholders. Fewer of them are known in the namespace: it must not follow what users can choose, or they
     /// would choose whose secrets are read.
-    pub fn fill<'a>(
+    pub fn resolve<'a>(
         &self,
         in_namespace: impl Fn(&str) -> Value<'a>,
         in_name: impl Fn(&str) -> Value<'a>,
     ) -> Result<SecretReference, TemplateError> {
-        let namespace = fill(&self.namespace, in_namespace)?;
-        let name = fill(&self.name, in_name)?;
+        let namespace = replace(&self.namespace, in_namespace)?;
+        let name = replace(&self.name, in_name)?;
         let valid = is_label(&namespace);
         check(&self.namespace, &namespace, valid, "namespace")?;
         let valid = name.len() <= 253 && name.split('.').all(is_label_of_any_length);
@@ -108,7 +146,7 @@ impl SecretTemplate {
 }
 
 /// Replaces each `${token}`.
-fn fill<'a>(template: &str, value: impl Fn(&str) -> Value<'a>) -> Result<String, TemplateError> {
+fn replace<'a>(template: &str, value: impl Fn(&str) -> Value<'a>) -> Result<String, TemplateError> {
     let mut filled = String::new();
     let mut rest = template;
     while let Some(start) = rest.find("${") {

@@ -17,7 +17,7 @@ pub enum SecretError {
     #[error("the service account may not read secret `{0}`: add `get` on `secrets` to its role")]
     Forbidden(String),
     /// A value is not text.
-    #[error("secret `{0}` holds text that is not UTF-8 under `{1}`")]
+    #[error("the value of `{1}` in secret `{0}` is not UTF-8 text")]
     NotText(String, String),
     /// Something else went wrong.
     #[error("secret `{0}` cannot be read")]

@@ -14,6 +14,7 @@ use kube::{Api, Client, Resource};
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use stowage_service::health::Check;
+use stowage_service::{Health, Tasks};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +25,7 @@ use crate::store::{Cached, Change, Store};
 /// is that what we know is too old. All that time claims would wait.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Hears of every change, in order, on the task of the watch: it must only note down what to do.
+/// Called with every change, in order, on the task of the watch: it must only note down what to do.
 type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
 
 /// A kind that is watched once, however many roles read it.
@@ -56,8 +57,8 @@ impl<T: Cached> Watched<T> {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Tells `listener` of everything that is there, and from then on of every change. A role may start late, when
-    /// its lease becomes free: it misses nothing, but may hear of an object twice.
+    /// Calls `listener` with everything that is there, and from then on with every change. A role may start late, when
+    /// its lease becomes free: it misses nothing, but may get an object twice.
     pub fn listen(&self, listener: impl Fn(&Change<T>) + Send + Sync + 'static) {
         let mut listeners = self.listeners.write();
         for new in self.store.all() {
@@ -80,7 +81,7 @@ impl<T: Cached> Watched<T> {
         let changes = changes.backoff(Pauses::default());
         let mut changes = pin!(changes);
         let mut listed = HashSet::new();
-        let mut complaint = String::new();
+        let mut reported = String::new();
         check.not_ready("waiting for the API server's list");
         loop {
             let event = tokio::select! {
@@ -89,7 +90,7 @@ impl<T: Cached> Watched<T> {
             };
             match event {
                 Ok(Some(event)) => {
-                    let recovered = !std::mem::take(&mut complaint).is_empty();
+                    let recovered = !std::mem::take(&mut reported).is_empty();
                     let listed_all = matches!(event, watcher::Event::InitDone);
                     self.take(event, &read, &mut listed);
                     if listed_all || (recovered && *self.synced.borrow()) {
@@ -97,7 +98,7 @@ impl<T: Cached> Watched<T> {
                     }
                 }
                 Ok(None) => return,
-                Err(error) => complain(&W::plural(&()), &error, &check, &mut complaint),
+                Err(error) => report(&W::plural(&()), &error, &check, &mut reported),
             }
         }
     }
@@ -113,7 +114,7 @@ impl<T: Cached> Watched<T> {
             watcher::Event::InitApply(object) => {
                 if let Some(object) = read(object) {
                     listed.insert(object.key().into());
-                    self.tell(&self.store.set(object));
+                    self.notify(&self.store.set(object));
                 }
             }
             watcher::Event::InitDone => {
@@ -126,7 +127,7 @@ impl<T: Cached> Watched<T> {
             watcher::Event::Apply(object) => {
                 let key = T::key_of(object.meta()).map(Box::<str>::from);
                 match (read(object), key) {
-                    (Some(object), _) => self.tell(&self.store.set(object)),
+                    (Some(object), _) => self.notify(&self.store.set(object)),
                     // It was of interest and is no longer.
                     (None, Some(key)) => self.forget(&key),
                     (None, None) => {}
@@ -142,15 +143,44 @@ impl<T: Cached> Watched<T> {
 
     fn forget(&self, key: &str) {
         if let Some(change) = self.store.remove(key) {
-            self.tell(&change);
+            self.notify(&change);
         }
     }
 
-    fn tell(&self, change: &Change<T>) {
+    fn notify(&self, change: &Change<T>) {
         let listeners = self.listeners.read();
         for listener in listeners.iter() {
             listener(change);
         }
+    }
+}
+
+/// What watches need of the process around them. Cheap to clone.
+#[derive(Clone)]
+pub struct Watcher {
+    /// For all of them.
+    pub client: Client,
+    /// Each runs as a task of its own.
+    pub tasks: Tasks,
+    /// Each is a check of its own, which says what is wrong.
+    pub health: Health,
+}
+
+impl Watcher {
+    /// Keeps `watched` current until `stop`. Of each object that the server sends only what `read` makes of it is kept.
+    pub fn follow<W, T: Cached>(
+        &self,
+        watched: &Arc<Watched<T>>,
+        read: impl Fn(W) -> Option<T> + Send + 'static,
+        stop: &CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let name = format!("watch {}", W::plural(&()));
+        let check = self.health.check(name.as_str());
+        let client = self.client.clone();
+        let task = Arc::clone(watched).follow(client, read, check, stop.clone());
+        self.tasks.spawn(name, task);
     }
 }
 
@@ -181,8 +211,8 @@ fn shortened(pause: Duration) -> Duration {
     half + Duration::from_nanos(u64::try_from(rest).unwrap_or_default())
 }
 
-/// Says what is wrong with a watch, once: it is tried again every few seconds.
-fn complain(kind: &str, error: &watcher::Error, check: &Check, last: &mut String) {
+/// Reports what is wrong with a watch, once: it is tried again every few seconds.
+fn report(kind: &str, error: &watcher::Error, check: &Check, last: &mut String) {
     let told = match missing_rule(error) {
         Some(verb) => format!(
             "the service account may not {verb} {kind}: add `{verb}` on `{kind}` to its ClusterRole"
@@ -198,17 +228,11 @@ fn complain(kind: &str, error: &watcher::Error, check: &Check, last: &mut String
 
 /// The verb that the role lacks, if that is the trouble.
 fn missing_rule(error: &watcher::Error) -> Option<&'static str> {
-    let (verb, error) = match error {
-        watcher::Error::InitialListFailed(error) => ("list", error),
-        watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
-            ("watch", error)
-        }
-        watcher::Error::WatchError(status) => {
-            return (status.code == 403).then_some("watch");
-        }
-        watcher::Error::NoResourceVersion => return None,
+    let verb = match error {
+        watcher::Error::InitialListFailed(_) => "list",
+        _ => "watch",
     };
-    matches!(Answer::of(error), Answer::Forbidden(_)).then_some(verb)
+    matches!(Answer::of_watch(error), Answer::Forbidden(_)).then_some(verb)
 }
 
 #[cfg(test)]

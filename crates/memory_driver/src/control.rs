@@ -47,7 +47,7 @@ pub enum Command {
 
 /// A line that means nothing.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is no command: see stowage_memory_driver::control")]
+#[error("`{0}` is not a command: see stowage_memory_driver::control")]
 pub struct Misunderstood(String);
 
 impl FromStr for Command {

@@ -25,6 +25,10 @@ mod identity;
 mod journal;
 mod mishap;
 mod node;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "tests start a driver as a process and wait for it"
+)]
 mod process;
 mod profile;
 mod room;

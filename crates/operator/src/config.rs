@@ -34,7 +34,7 @@ pub struct OperatorConfig {
     pub deployment_replicas: u16,
     /// Where the kubelet keeps its files; empty is the default, `/var/lib/kubelet`.
     pub kubelet_root_dir: String,
-    /// Names of 2018 that have no meaning any more: each driver gets roles of its own.
+    /// Names of 2018 that no longer have a meaning: each driver gets roles of its own.
     #[serde(rename = "clusterRoleName")]
     _cluster_role_name: Option<String>,
     #[serde(rename = "leaderElectionClusterRoleName")]
@@ -103,8 +103,8 @@ pub enum ConfigError {
     /// Not YAML, a field that nobody knows, or a value of another type.
     #[error("the operator's configuration cannot be read: {0}")]
     Unreadable(String),
-    /// A value that makes no sense.
-    #[error("the operator's configuration is wrong: `{field}`: {reason}")]
+    /// A value that cannot be used.
+    #[error("the operator's configuration is invalid: `{field}`: {reason}")]
     Wrong {
         /// The field.
         field: String,
@@ -217,7 +217,7 @@ kubeletRootDir: /var/snap/kubelet/
             ),
             (
                 "defaultImages: {attacherImage: 'quay.io/k8scsi/csi-attacher:v0.3.0'}",
-                "`defaultImages.attacherImage`: speaks a version of CSI from before 1.0",
+                "`defaultImages.attacherImage`: implements CSI 0.x",
             ),
         ] {
             let error = OperatorConfig::parse(text).unwrap_err().to_string();

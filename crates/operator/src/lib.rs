@@ -2,18 +2,19 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`apply`] | the only writer of children: drift, ownership, immutable fields |
 //! | [`cluster`] | what is known about the cluster: secrets that classes and volumes name, registered nodes |
 //! | [`config`] | what an administrator sets once for all drivers |
 //! | [`driver`] | the generator: from a driver that is known to be right to objects; pure, cannot fail |
 //! | [`driver_deployment`] | the front door `CSIDriverDeployment`: validate, build, apply, status, cleanup |
 //! | [`metrics`] | what `/metrics` says about instances |
 //! | [`rights`] | what the operator may see |
+//! | [`writer`] | the only writer of children: drift, ownership, immutable fields |
 
-pub mod apply;
+mod changes;
 pub mod cluster;
 pub mod config;
 pub mod driver;
 pub mod driver_deployment;
 pub mod metrics;
 pub mod rights;
+pub mod writer;

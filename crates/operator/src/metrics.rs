@@ -71,7 +71,7 @@ impl OperatorMetrics {
         );
         metrics.register(
             "stowage_operator_missing_rights",
-            "Rights to look at something that the operator lacks: 1 for each",
+            "Rights to list or watch something that the operator lacks: 1 for each",
             operator.missing_rights.clone(),
         );
         operator
@@ -99,16 +99,20 @@ impl OperatorMetrics {
         self.duration.observe(took.as_secs_f64());
     }
 
-    /// Counts what an instance looks like now.
+    /// Counts what an instance looks like now: its conditions, and where they were looked at its ready and desired
+    /// nodes.
     pub(crate) fn observed(
         &self,
         instance: &CSIDriverDeployment,
         status: &CSIDriverDeploymentStatus,
-        (ready, desired): (i64, i64),
+        nodes: Option<(i64, i64)>,
     ) {
         let uid = instance.uid().unwrap_or_default();
-        self.forget(&uid);
-        let mut counted = Counted::default();
+        let mut all = self.counted.lock();
+        let counted = all.entry(uid).or_default();
+        for labels in counted.conditions.drain(..) {
+            self.drivers.get_or_create(&labels).dec();
+        }
         for condition in status.conditions.iter().flatten() {
             let labels = [
                 ("condition", condition.type_.clone()),
@@ -116,6 +120,12 @@ impl OperatorMetrics {
             ];
             self.drivers.get_or_create(&labels).inc();
             counted.conditions.push(labels);
+        }
+        let Some((ready, desired)) = nodes else {
+            return;
+        };
+        for labels in counted.nodes.drain(..) {
+            self.nodes.remove(&labels);
         }
         for (state, count) in [("ready", ready), ("desired", desired)] {
             let labels = [
@@ -127,8 +137,6 @@ impl OperatorMetrics {
             self.nodes.get_or_create(&labels).set(count);
             counted.nodes.push(labels);
         }
-        let mut all = self.counted.lock();
-        all.insert(uid, counted);
     }
 
     /// Takes back what was counted for an instance.
@@ -141,5 +149,36 @@ impl OperatorMetrics {
         for labels in counted.nodes {
             self.nodes.remove(&labels);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_instance_is_counted_once_and_its_nodes_stay_while_they_are_not_looked_at() {
+        let registry = Metrics::new();
+        let metrics = OperatorMetrics::register(&registry);
+        let mut instance = CSIDriverDeployment::new("i", serde_json::from_value(json!({
+            "driverName": "d", "driverPerNodeTemplate": {}, "driverSocket": "/csi/s", "nodeUpdateStrategy": "Rolling",
+        })).unwrap());
+        instance.metadata.uid = Some("1".to_owned());
+        let status = |synced: &str| {
+            let condition = json!({"type": "SyncSuccessful", "status": synced});
+            serde_json::from_value(json!({"conditions": [condition]})).unwrap()
+        };
+        let shown = |line: &str| registry.encode().unwrap().contains(line);
+        let ready = r#"driver="d",state="ready"} 2"#;
+
+        metrics.observed(&instance, &status("True"), Some((2, 3)));
+        assert!(shown(r#"{condition="SyncSuccessful",status="True"} 1"#) && shown(ready));
+        metrics.observed(&instance, &status("False"), None);
+        assert!(shown(r#"{condition="SyncSuccessful",status="True"} 0"#));
+        assert!(shown(r#"{condition="SyncSuccessful",status="False"} 1"#) && shown(ready));
+        metrics.forget("1");
+        assert!(shown(r#"{condition="SyncSuccessful",status="False"} 0"#) && !shown(ready));
     }
 }

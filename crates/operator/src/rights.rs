@@ -15,18 +15,20 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::runtime::watcher;
 use kube::{Api, Client};
+use stowage_kubernetes::answer::{self, Answer};
 use stowage_service::health::Check;
 use tokio::sync::{Notify, watch};
 
+use crate::changes::changes;
 use crate::driver::rbac;
 use crate::metrics::OperatorMetrics;
 
 /// How soon to ask again while something is missing: nobody can watch for a role that may not be read.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Questions at a time.
+/// Requests at a time.
 const CONCURRENCY: usize = 8;
 
-/// One thing to be allowed in all namespaces.
+/// One rule that must hold in all namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right {
     /// API group; empty for the core group.
@@ -51,14 +53,14 @@ impl fmt::Display for Right {
 #[derive(Clone, Debug)]
 pub struct Rights {
     missing: watch::Sender<Vec<Right>>,
-    suspicion: Arc<Notify>,
+    recheck: Arc<Notify>,
 }
 
 impl Default for Rights {
     fn default() -> Self {
         Self {
             missing: watch::Sender::new(Vec::new()),
-            suspicion: Arc::default(),
+            recheck: Arc::default(),
         }
     }
 }
@@ -70,40 +72,45 @@ impl Rights {
             let is_complete = match missing(&client).await {
                 Ok(missing) => {
                     metrics.missing_rights(&missing);
-                    let is_news = self.missing.send_if_modified(|known| {
-                        let is_news = *known != missing;
-                        *known = missing;
-                        is_news
-                    });
-                    let complaint = self.complaint();
-                    match &complaint {
-                        None => check.ready(),
-                        Some(complaint) => check.not_ready(complaint),
-                    }
-                    match &complaint {
-                        Some(missing) if is_news => {
-                            tracing::error!(missing, "The operator waits for a right.");
-                        }
-                        None if is_news => tracing::info!("The operator has all its rights."),
-                        _ => {}
-                    }
-                    complaint.is_none()
+                    self.replace(missing, check)
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "The API server does not say what the operator may do.");
+                    let error = answer::chain(&error);
+                    tracing::warn!(error, "The rights of the operator cannot be checked.");
                     false
                 }
             };
             if is_complete {
-                self.suspicion.notified().await;
+                self.recheck.notified().await;
             } else {
                 tokio::time::sleep(AGAIN).await;
             }
         }
     }
 
+    /// Takes over what is missing now; whether that is nothing.
+    fn replace(&self, missing: Vec<Right>, check: &Check) -> bool {
+        let is_news = self.missing.send_if_modified(|known| {
+            let is_news = *known != missing;
+            *known = missing;
+            is_news
+        });
+        let Some(missing) = self.message() else {
+            check.ready();
+            if is_news {
+                tracing::info!("The operator has all rights that it needs.");
+            }
+            return true;
+        };
+        check.not_ready(&missing);
+        if is_news {
+            tracing::error!(missing, "The operator lacks rights, and waits for them.");
+        }
+        false
+    }
+
     /// What is missing, in a sentence, if anything is.
-    pub fn complaint(&self) -> Option<String> {
+    pub fn message(&self) -> Option<String> {
         let missing = self.missing.borrow();
         let listed: Vec<_> = missing.iter().map(Right::to_string).collect();
         (!listed.is_empty()).then(|| {
@@ -115,31 +122,15 @@ impl Rights {
     }
 
     /// A watch was refused: something may be missing that was there.
-    pub(crate) fn suspect(&self, error: &watcher::Error) {
-        if code_of(error) == Some(403) {
-            self.suspicion.notify_one();
+    pub(crate) fn recheck_if_forbidden(&self, error: &watcher::Error) {
+        if matches!(Answer::of_watch(error), Answer::Forbidden(_)) {
+            self.recheck.notify_one();
         }
     }
 
     /// One item for each change.
     pub(crate) fn changes(&self) -> impl Stream<Item = ()> + Send + 'static {
-        stream::unfold(self.missing.subscribe(), |mut missing| async move {
-            missing.changed().await.ok()?;
-            Some(((), missing))
-        })
-    }
-}
-
-/// What the server answered to a watch, if it did.
-pub(crate) fn code_of(error: &watcher::Error) -> Option<u16> {
-    let (watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause)) =
-        error
-    else {
-        return None;
-    };
-    match cause {
-        kube::Error::Api(status) => Some(status.code),
-        _ => None,
+        changes(self.missing.subscribe())
     }
 }
 
@@ -179,9 +170,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_names_each_rule() {
+    fn the_message_names_each_rule() {
         let rights = Rights::default();
-        assert_eq!(rights.complaint(), None);
+        assert_eq!(rights.message(), None);
         let right = |group, resource, verb| Right {
             group,
             resource,
@@ -193,6 +184,6 @@ mod tests {
         ]);
         let expected = "the operator's account may not list pods, watch daemonsets.apps: apply \
                         `deploy/prerequisites`, which grants it";
-        assert_eq!(rights.complaint().as_deref(), Some(expected));
+        assert_eq!(rights.message().as_deref(), Some(expected));
     }
 }

@@ -8,15 +8,13 @@
 //! | `/metrics` (`--metrics-path`) | the metrics |
 //! | `/loglevel` | GET: the log filter; PUT: changes it, from inside the pod only |
 //!
-//! There is no TLS and no login: what is served is no secret, and the one thing that changes the process is refused
+//! There is no TLS and no login: nothing that is served is secret, and the one thing that changes the process is refused
 //! to peers from elsewhere. A leader that cannot renew its lease steps down by itself (see [`crate::lease`]), so that
 //! the leader-election probe has nothing of its own to find out.
 
-use std::fmt;
-use std::io;
-use std::net::Ipv4Addr;
-use std::net::{Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::str::FromStr;
+use std::{fmt, io};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, State};
@@ -63,9 +61,11 @@ pub enum Endpoint {
     },
 }
 
-/// A text that is no address to listen on.
+/// A text that is not an address to listen on.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is no address to listen on: write ADDR:PORT, or `:PORT` for every interface")]
+#[error(
+    "`{0}` is not a valid address to listen on: write ADDR:PORT, or `:PORT` for every interface"
+)]
 pub struct EndpointError(String);
 
 impl FromStr for Endpoint {
@@ -238,7 +238,7 @@ async fn change_log_level(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     body: String,
 ) -> (StatusCode, String) {
-    // A dual-stack socket shows IPv4 peers as ::ffff:127.0.0.1, which is no IPv6 loopback.
+    // A dual-stack socket shows IPv4 peers as ::ffff:127.0.0.1, which is not the loopback address of IPv6.
     if !peer.ip().to_canonical().is_loopback() {
         let sentence = "the log level can be changed only from inside the pod: use kubectl port-forward or exec\n";
         return (StatusCode::FORBIDDEN, sentence.to_owned());
@@ -253,4 +253,5 @@ async fn change_log_level(
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test may wait")]
 mod tests;

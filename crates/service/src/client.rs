@@ -1,9 +1,8 @@
 //! The Kubernetes client: from a kubeconfig, or from inside a pod.
 
-use std::env;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{env, io};
 
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -32,7 +31,7 @@ pub enum ClientError {
         /// What the system says.
         source: io::Error,
     },
-    /// The file is no kubeconfig, or not a complete one.
+    /// The file is not a kubeconfig, or not a complete one.
     #[error("kubeconfig `{}` cannot be used: {reason}; compare it with `kubectl config view`", path.display())]
     Invalid {
         /// The file.
@@ -50,7 +49,7 @@ pub enum ClientError {
     ServiceAccount(#[source] InClusterError),
     /// The configuration was read but no client can be made of it, for example because a certificate is damaged.
     #[error(
-        "no Kubernetes client can be made of the configuration: check its certificates and proxy"
+        "cannot make a Kubernetes client from the configuration: check its certificates and proxy"
     )]
     Unusable(#[source] Box<kube::Error>),
 }

@@ -39,7 +39,7 @@ impl Health {
     }
 }
 
-/// One readiness check, in the hands of the part of the process that it speaks for.
+/// One readiness check, in the hands of the part of the process that it is about.
 #[derive(Clone, Debug)]
 pub struct Check {
     name: String,

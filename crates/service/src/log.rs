@@ -63,7 +63,7 @@ pub enum DirectivesError {
         "the log level is empty: write a level such as `debug`, or a list such as `info,stowage=debug`"
     )]
     Empty,
-    /// A word that is no level. The filter's own grammar would take it for a target and silence everything else.
+    /// A word that is not a level. The filter's own grammar would take it for a target and silence everything else.
     #[error(
         "`{0}` is not a log level: write off, error, warn, info, debug, trace, or `target=level`"
     )]
@@ -149,7 +149,7 @@ impl LogArgs {
 }
 
 /// kube says of every request that fails that it does, also of those that are repeated: hundreds of lines while a server
-/// is away. Whoever asked hears of it and says what it means.
+/// is away. Whoever asked gets the error and says what it means.
 fn is_news(metadata: &Metadata<'_>) -> bool {
     metadata.target() != "kube_client::client::builder" || *metadata.level() != Level::ERROR
 }

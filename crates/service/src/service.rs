@@ -180,7 +180,7 @@ impl Service {
     /// at most.
     ///
     /// # Errors
-    /// The error of `work`, or which task panicked, or which did not finish. Being asked to stop is no error.
+    /// The error of `work`, or which task panicked, or which did not finish. Being asked to stop is not an error.
     pub async fn run<E>(self, work: impl Future<Output = Result<(), E>>) -> Result<(), RunError>
     where
         E: Into<Box<dyn Error + Send + Sync>>,
@@ -225,7 +225,7 @@ impl Service {
             }
         };
         if !unfinished.is_empty() {
-            // The cause is what the caller must hear of; this would be lost.
+            // The caller gets the cause; this would be lost.
             tracing::warn!(
                 ?unfinished,
                 ?grace,

@@ -469,7 +469,7 @@ async fn the_holder_is_logged_by_name_and_only_once() {
     sleep(Duration::from_secs(2)).await;
     second.stop().await;
     let said = format!(
-        "Another process leads; waiting. lease=logged holder={}",
+        "Another process is the leader; waiting. lease=logged holder={}",
         first.identity
     );
     assert_eq!(log.text().matches(&said).count(), 1, "{}", log.text());

@@ -15,7 +15,7 @@ use stowage_csi::proto::csi::volume_capability::{
 /// Access modes that CSI has no word for. The driver has not been called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AccessError {
-    #[error("there are no access modes: set spec.accessModes")]
+    #[error("no access modes are set: set spec.accessModes")]
     None,
     #[error("access mode `{0}` is unknown: correct spec.accessModes")]
     Unknown(String),

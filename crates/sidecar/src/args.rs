@@ -49,12 +49,12 @@ pub struct RoleArgs {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     pub worker_threads: Option<u16>,
 
-    /// Filesystem where a storage class names none; empty leaves it to the driver
+    /// Filesystem type for storage classes that do not set one; if empty, the driver decides
     #[arg(long, value_name = "TYPE", default_value = "")]
     pub default_fstype: String,
 
-    /// End when every volume that a killed predecessor left half made is made or deleted: before going back to the
-    /// Go sidecars
+    /// Finish or delete every volume that a killed process left half made, then exit; run this before going back to
+    /// the Go sidecars
     #[arg(long)]
     pub resolve_intents_and_exit: bool,
 

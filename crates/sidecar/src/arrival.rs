@@ -7,15 +7,19 @@
 use std::time::Duration;
 
 use stowage_kubernetes::discovery::group_versions;
+use stowage_kubernetes::patience::patiently;
+use stowage_kubernetes::queue::Backoff;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Kinds;
 use crate::role::Context;
 use crate::server::{GROUP_SNAPSHOTS, SNAPSHOTS};
 
-/// Pauses between two questions: soon after the start, because manifests are often applied in one go, and later rarely.
-const FIRST: Duration = Duration::from_secs(2);
-const LONGEST: Duration = Duration::from_secs(60);
+/// Soon after the start, because manifests are often applied in one go, and later rarely.
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_secs(2),
+    longest: Duration::from_secs(60),
+};
 
 /// Kinds that come together, and where.
 #[derive(Clone, Copy, Debug)]
@@ -35,18 +39,15 @@ pub(crate) const GROUPS: Late = Late {
 
 /// Waits until the server has these kinds, and then until all of their objects are known. False: asked to stop.
 pub(crate) async fn wait(context: &Context, late: Late, stop: &CancellationToken) -> bool {
-    let mut pause = FIRST;
-    loop {
-        let asked = async {
-            tokio::time::sleep(pause).await;
-            group_versions(&context.client).await
-        };
-        match stop.run_until_cancelled(asked).await {
-            None => return false,
-            Some(Ok(found)) if found.contains(late.group_version) => break,
-            // A server that is away is no news here: the watches tell of it.
-            Some(Ok(_) | Err(_)) => pause = (pause * 2).min(LONGEST),
+    let ask = || async {
+        match group_versions(&context.client).await {
+            Ok(found) if found.contains(late.group_version) => Ok(()),
+            // A server that is away is told of by the watches.
+            Ok(_) | Err(_) => Err(String::new()),
         }
+    };
+    if patiently(stop, PAUSES, ask, |_| {}).await.is_none() {
+        return false;
     }
     tracing::info!(kinds = late.group_version, "Kinds have been installed.");
     let kinds = Kinds {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`step`] | the decision: what to do for an attachment, from what is known |
 //! | [`patch`] | what is written to objects |
-//! | [`lanes`] | which change is work for which queue |
+//! | [`queues`] | which change is work for which queue |
 //! | [`turns`] | one worker per attachment, although two queues know it |
 //! | [`unsure`] | what the driver may have attached without anybody knowing |
 //! | [`worker`] | one attempt: calls the driver, writes objects |
@@ -17,8 +17,8 @@
 
 mod compare;
 mod failure;
-mod lanes;
 mod patch;
+mod queues;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -34,7 +34,7 @@ use stowage_kubernetes::queue::Backoff;
 use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
-use self::lanes::Lane;
+use self::queues::Operation;
 use self::worker::Worker;
 use crate::args::{Attach, Settings};
 use crate::cluster::{Cluster, Kinds};
@@ -58,7 +58,7 @@ pub(crate) const ROLE: Role = Role {
 fn needs(capabilities: Capabilities, _: &Settings) -> Option<Kinds> {
     Some(Kinds {
         attachments: true,
-        driver_nodes: publishes(capabilities),
+        csi_nodes: publishes(capabilities),
         ..Kinds::default()
     })
 }
@@ -102,11 +102,11 @@ impl From<Context> for Setup {
 /// Works until `stop`; the kinds that the role needs are known by then.
 async fn run(setup: Setup, stop: CancellationToken) {
     let worker = Arc::new(Worker::new(&setup));
-    let lanes = &worker.lanes;
-    lanes.listen(&setup.cluster, &worker.rules.finalizer, &stop);
-    let work = |lane| {
+    let queues = &worker.queues;
+    queues.listen(&setup.cluster, &worker.rules.finalizer, &stop);
+    let work = |operation| {
         let worker = Arc::clone(&worker);
-        move |key| Arc::clone(&worker).work(lane, key)
+        move |key| Arc::clone(&worker).work(operation, key)
     };
     let release = |key| Arc::clone(&worker).release_volume(key);
     let can = setup.driver.capabilities();
@@ -123,9 +123,13 @@ async fn run(setup: Setup, stop: CancellationToken) {
         }
     };
     tokio::join!(
-        lanes.attach.run(workers, stop.clone(), work(Lane::Attach)),
-        lanes.detach.run(workers, stop.clone(), work(Lane::Detach)),
-        lanes.volumes.run(workers, stop.clone(), release),
+        queues
+            .attach
+            .run(workers, stop.clone(), work(Operation::Attach)),
+        queues
+            .detach
+            .run(workers, stop.clone(), work(Operation::Detach)),
+        queues.volumes.run(workers, stop.clone(), release),
         compare,
     );
 }

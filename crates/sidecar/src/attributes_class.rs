@@ -2,6 +2,7 @@
 
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
+use stowage_kubernetes::answer;
 
 use crate::driver::DriverName;
 use crate::intent::AttributesClass;
@@ -10,14 +11,14 @@ use crate::server::Server;
 /// Why a class cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClassError {
-    #[error("is no kind of this server")]
+    #[error("cannot be used: the API server does not have this kind")]
     NoKind,
     #[error("does not exist")]
     Missing,
-    #[error("is of driver `{0}`")]
+    #[error("is for driver `{0}`")]
     OtherDriver(String),
-    #[error("cannot be read: {0}")]
-    Unreadable(#[source] Box<kube::Error>),
+    #[error("cannot be read: {}", answer::chain(&**.0))]
+    Unreadable(Box<kube::Error>),
 }
 
 /// Reads a class of this driver.

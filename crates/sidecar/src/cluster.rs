@@ -19,18 +19,17 @@ pub mod wire;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use kube::{Client, Resource};
+use kube::Resource;
 use serde::de::DeserializeOwned;
 use stowage_kubernetes::store::Cached;
-use stowage_kubernetes::watch::Watched;
-use stowage_service::{Health, Tasks};
+use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
 
 use self::attachment::Attachment;
 use self::claim::Claim;
 use self::class::Class;
 use self::content::{Content, SnapshotClass};
-use self::node::{DriverNode, NodeLabels};
+use self::node::{CsiNode, NodeLabels};
 use self::volume::Volume;
 use crate::server::Server;
 
@@ -41,7 +40,7 @@ pub struct Kinds {
     /// VolumeAttachments.
     pub attachments: bool,
     /// CSINodes.
-    pub driver_nodes: bool,
+    pub csi_nodes: bool,
     /// Nodes.
     pub nodes: bool,
     /// VolumeSnapshotContents and VolumeSnapshotClasses.
@@ -55,7 +54,7 @@ impl Kinds {
     pub fn and(self, other: Self) -> Self {
         Self {
             attachments: self.attachments || other.attachments,
-            driver_nodes: self.driver_nodes || other.driver_nodes,
+            csi_nodes: self.csi_nodes || other.csi_nodes,
             nodes: self.nodes || other.nodes,
             snapshots: self.snapshots || other.snapshots,
             group_snapshots: self.group_snapshots || other.group_snapshots,
@@ -72,33 +71,25 @@ impl Kinds {
     }
 }
 
-/// What a watch needs of the process around it. Cheap to clone.
+/// Starts watches, and tells objects of this driver from those of others. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Watcher {
-    pub(crate) client: Client,
+pub(crate) struct DriverWatcher {
+    pub(crate) watcher: Watcher,
     pub(crate) driver: Arc<str>,
-    pub(crate) tasks: Tasks,
-    pub(crate) health: Health,
 }
 
-impl Watcher {
-    /// Spawns the watch of one kind. It is a check of its own, which says what is wrong.
-    fn follow<W, T>(
+impl DriverWatcher {
+    fn follow<W, T: Cached>(
         &self,
-        name: &'static str,
         watched: &Arc<Watched<T>>,
         read: fn(W, &str) -> Option<T>,
         stop: &CancellationToken,
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
-        T: Cached,
     {
         let driver = Arc::clone(&self.driver);
         let read = move |wire| read(wire, &driver);
-        let check = self.health.check(name);
-        let watched = Arc::clone(watched);
-        let task = watched.follow(self.client.clone(), read, check, stop.clone());
-        self.tasks.spawn(name, task);
+        self.watcher.follow(watched, read, stop);
     }
 }
 
@@ -114,7 +105,7 @@ pub struct Cluster {
     /// VolumeAttachments of this driver, by name.
     pub attachments: Arc<Watched<Attachment>>,
     /// CSINodes with this driver, by name.
-    pub driver_nodes: Arc<Watched<DriverNode>>,
+    pub csi_nodes: Arc<Watched<CsiNode>>,
     /// Nodes, by name.
     pub nodes: Arc<Watched<NodeLabels>>,
     /// VolumeSnapshotContents of this driver, by name.
@@ -129,42 +120,36 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts the watches; they end with `stop`.
-    pub(crate) fn start(&self, watcher: &Watcher, kinds: Kinds, stop: &CancellationToken) {
-        watcher.follow("watch claims", &self.claims, Claim::read, stop);
-        watcher.follow("watch volumes", &self.volumes, Volume::read, stop);
-        watcher.follow("watch classes", &self.classes, Class::read, stop);
+    pub(crate) fn start(&self, watcher: &DriverWatcher, kinds: Kinds, stop: &CancellationToken) {
+        watcher.follow(&self.claims, Claim::read, stop);
+        watcher.follow(&self.volumes, Volume::read, stop);
+        watcher.follow(&self.classes, Class::read, stop);
         self.start_more(watcher, kinds, stop);
     }
 
     /// Starts the watches of kinds that not every driver needs, or that came later.
-    pub(crate) fn start_more(&self, watcher: &Watcher, kinds: Kinds, stop: &CancellationToken) {
+    pub(crate) fn start_more(
+        &self,
+        watcher: &DriverWatcher,
+        kinds: Kinds,
+        stop: &CancellationToken,
+    ) {
         if kinds.attachments {
-            let all = &self.attachments;
-            watcher.follow("watch attachments", all, Attachment::read, stop);
+            watcher.follow(&self.attachments, Attachment::read, stop);
         }
-        if kinds.driver_nodes {
-            let all = &self.driver_nodes;
-            watcher.follow("watch driver_nodes", all, DriverNode::read, stop);
+        if kinds.csi_nodes {
+            watcher.follow(&self.csi_nodes, CsiNode::read, stop);
         }
         if kinds.nodes {
-            watcher.follow(
-                "watch nodes",
-                &self.nodes,
-                |wire, _| NodeLabels::read(wire),
-                stop,
-            );
+            watcher.follow(&self.nodes, |wire, _| NodeLabels::read(wire), stop);
         }
         if kinds.snapshots {
-            let (classes, contents) = (&self.snapshot_classes, &self.contents);
-            let read = SnapshotClass::read_single;
-            watcher.follow("watch snapshot_classes", classes, read, stop);
-            watcher.follow("watch contents", contents, Content::read_single, stop);
+            watcher.follow(&self.snapshot_classes, SnapshotClass::read_single, stop);
+            watcher.follow(&self.contents, Content::read_single, stop);
         }
         if kinds.group_snapshots {
-            let (classes, contents) = (&self.group_classes, &self.group_contents);
-            let read = SnapshotClass::read_group;
-            watcher.follow("watch group_classes", classes, read, stop);
-            watcher.follow("watch group_contents", contents, Content::read_group, stop);
+            watcher.follow(&self.group_classes, SnapshotClass::read_group, stop);
+            watcher.follow(&self.group_contents, Content::read_group, stop);
         }
     }
 
@@ -187,8 +172,8 @@ impl Cluster {
         if kinds.attachments {
             self.attachments.synced().await;
         }
-        if kinds.driver_nodes {
-            self.driver_nodes.synced().await;
+        if kinds.csi_nodes {
+            self.csi_nodes.synced().await;
         }
         if kinds.nodes {
             self.nodes.synced().await;

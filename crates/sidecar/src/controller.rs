@@ -4,37 +4,29 @@
 //! it replaces, so that the two never work side by side: a role whose lease is held elsewhere waits while the others
 //! run.
 
-mod patience;
+mod leader;
+mod prerequisites;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::try_join_all;
 use kube::Config;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
 use stowage_kubernetes::discovery::ServerError;
-use stowage_kubernetes::events::Events;
-use stowage_service::client::{self, ClientError};
+use stowage_service::client::ClientError;
 use stowage_service::lease::LeaseError;
-use stowage_service::{Elections, KubeArgs, LeaseArgs, Process, memory};
-use tokio::time::timeout;
+use stowage_service::{Elections, KubeArgs, LeaseArgs, Process};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{ArgsError, RoleArgs, Settings};
-use crate::cluster::{Cluster, Kinds, Watcher};
 use crate::driver::{
     Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest,
 };
 use crate::journal::JournalError;
 use crate::liveness::{Liveness, LivenessArgs, LivenessError, some_time};
-use crate::role::{Context, ROLES, Role, sanitised};
-use crate::server::Server;
+use crate::role::sanitised;
 use crate::termination::TerminationArgs;
-use crate::{arrival, provision};
-
-/// How long the last write of the journal may take.
-const LAST_WRITE: Duration = Duration::from_secs(5);
 
 /// Flags of `stowage sidecar controller`.
 #[derive(clap::Args, Clone, Debug)]
@@ -84,21 +76,9 @@ pub enum ControllerError {
     /// The driver is not what it should be.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// Two sidecars or two sockets were mixed up.
-    #[error(
-        "--driver-name is `{expected}`, but the driver at `{endpoint}` says that it is `{found}`: nothing was done"
-    )]
-    OtherDriver {
-        /// The socket.
-        endpoint: Endpoint,
-        /// The flag.
-        expected: DriverName,
-        /// What the driver says.
-        found: DriverName,
-    },
     /// The roles depend on what the driver can do.
     #[error(
-        "the driver came back with other capabilities: this process ends so that its roles begin anew"
+        "the driver came back with other capabilities: this process ends so that it starts with the roles for them"
     )]
     Different,
     /// No client for the API server.
@@ -115,7 +95,7 @@ pub enum ControllerError {
     Journal(#[from] JournalError),
     /// The socket serves no controller.
     #[error(
-        "the driver `{0}` can neither create nor attach volumes: it needs no controller sidecar"
+        "the driver `{0}` can neither create nor attach volumes: it does not need a controller sidecar"
     )]
     NothingToDo(DriverName),
 }
@@ -139,13 +119,7 @@ pub async fn run(args: ControllerArgs, process: Process) -> Result<(), Controlle
     if let Some(liveness) = &liveness {
         liveness.name_driver(driver.name());
     }
-    if let Some(expected) = args.driver_name.filter(|name| name != driver.name()) {
-        return Err(ControllerError::OtherDriver {
-            endpoint: args.csi_address,
-            expected,
-            found: driver.name().clone(),
-        });
-    }
+    driver.expect(args.driver_name.as_ref(), &args.csi_address)?;
     let controller = Controller::new(settings, config, &args.lease, process, driver)?;
     controller
         .serve(watch, args.roles.resolve_intents_and_exit)
@@ -206,161 +180,6 @@ impl Controller {
             error = another(watch) => Err(error),
         }
     }
-
-    /// Does the work of a leader. Everything ends with this future; after a request to stop, what is under way is
-    /// finished first.
-    async fn work(
-        &self,
-        server: Server,
-        lost: CancellationToken,
-        resolve_only: bool,
-    ) -> Result<(), ControllerError> {
-        let roles = self.roles()?;
-        let client = client::connect(self.config.clone())?;
-        let Some(journal) = self.open_journal(&client).await? else {
-            return Ok(());
-        };
-        let stop = self.process.shutdown.child_token();
-        // The journal and the events outlive the roles, which write to them to the last.
-        let the_end = CancellationToken::new();
-        let _guards = (stop.clone().drop_guard(), the_end.clone().drop_guard());
-        let component = format!("external-provisioner {}", self.driver.name());
-        let events = Events::new(client.clone(), &component, &self.process.metrics);
-        let (writer, recorder) = (journal.clone(), events.clone());
-        let (until, and_until) = (the_end.clone(), the_end.clone());
-        self.process
-            .tasks
-            .spawn("journal", async move { writer.run(until).await });
-        self.process
-            .tasks
-            .spawn("events", async move { recorder.run(and_until).await });
-
-        let context = Context {
-            driver: self.driver.clone(),
-            cluster: Cluster::default(),
-            watcher: Watcher {
-                client: client.clone(),
-                driver: self.driver.name().as_str().into(),
-                tasks: self.process.tasks.clone(),
-                health: self.process.health.clone(),
-            },
-            client: client.clone(),
-            server: Arc::new(server),
-            events,
-            journal: journal.clone(),
-            settings: Arc::clone(&self.settings),
-            metrics: self.process.metrics.clone(),
-        };
-        let taken = journal.lost();
-        let work = self.run_roles(&context, &roles, &stop, resolve_only);
-        tokio::select! {
-            ended = work => ended?,
-            // Somebody else may be at work already: whatever is under way is dropped at once.
-            () = lost.cancelled() => return Ok(()),
-            () = taken.cancelled() => {
-                return Err(journal.loss().unwrap_or(JournalError::Stopped).into());
-            }
-        }
-        match timeout(LAST_WRITE, journal.flush()).await {
-            Ok(written) => Ok(written?),
-            Err(_) => {
-                tracing::warn!(
-                    "The server does not take the intent journal: the next process looks at it again."
-                );
-                Ok(())
-            }
-        }
-    }
-
-    async fn run_roles(
-        &self,
-        context: &Context,
-        roles: &[(&'static Role, Kinds)],
-        stop: &CancellationToken,
-        resolve_only: bool,
-    ) -> Result<(), ControllerError> {
-        let kinds = roles
-            .iter()
-            .fold(Kinds::default(), |all, (_, needs)| all.and(*needs));
-        let kinds = kinds.on(&context.server);
-        context.cluster.start(&context.watcher, kinds, stop);
-        if !is_known(context, Kinds::default(), stop).await {
-            return Ok(());
-        }
-        tracing::info!(
-            claims = context.cluster.claims.store().len(),
-            volumes = context.cluster.volumes.store().len(),
-            intents = context.journal.all().len(),
-            "The cluster is known."
-        );
-        // The lists took more than what is kept of them.
-        memory::give_back();
-        if resolve_only {
-            provision::resolve(context.clone(), stop.clone()).await;
-            match context.journal.all().len() {
-                0 => tracing::info!("No volume is left half made."),
-                left => tracing::warn!(left, "Asked to stop: volumes are left half made."),
-            }
-            return Ok(());
-        }
-        let all = roles
-            .iter()
-            .map(|(role, needs)| self.run_role(role, *needs, context.clone(), stop));
-        // A role that lost its lease ends the process: it may have been in the middle of something.
-        try_join_all(all).await.map(|_| ())
-    }
-
-    /// Runs a role while it holds the lease of the Go sidecar that it replaces. It waits for the kinds that it reads
-    /// itself: a rule that is missing for one role stops no other, nor does a kind that is not installed yet.
-    async fn run_role(
-        &self,
-        role: &Role,
-        needs: Kinds,
-        context: Context,
-        stop: &CancellationToken,
-    ) -> Result<(), ControllerError> {
-        let lacking = needs.snapshots && !context.server.snapshots;
-        if lacking && !arrival::wait(&context, arrival::SINGLE, stop).await {
-            return Ok(());
-        }
-        if !is_known(&context, needs.on(&context.server), stop).await {
-            return Ok(());
-        }
-        let driver = self.driver.name().as_str();
-        let lease = (role.lease)(driver);
-        let start = |token| {
-            tracing::info!(role = role.name, "The role begins.");
-            (role.run)(context, token)
-        };
-        if self.settings.own_node.is_some() || lease == sanitised(driver) {
-            start(stop.clone()).await;
-            return Ok(());
-        }
-        let work = |lost: CancellationToken| async move {
-            let stop = stop.child_token();
-            let work = start(stop);
-            lost.run_until_cancelled(work).await;
-        };
-        self.elections.lead(&lease, stop, work).await?;
-        Ok(())
-    }
-
-    /// The roles that this driver has work for, and what they need to see.
-    fn roles(&self) -> Result<Vec<(&'static Role, Kinds)>, ControllerError> {
-        let needs = |role: &Role| (role.needs)(self.driver.capabilities(), &self.settings);
-        let there = |role: &'static Role| Some((role, needs(role)?));
-        let roles: Vec<_> = ROLES.iter().filter_map(there).collect();
-        if roles.is_empty() {
-            return Err(ControllerError::NothingToDo(self.driver.name().clone()));
-        }
-        Ok(roles)
-    }
-}
-
-/// Waits until these kinds are known. False: asked to stop.
-async fn is_known(context: &Context, kinds: Kinds, stop: &CancellationToken) -> bool {
-    let synced = context.cluster.synced(kinds);
-    stop.run_until_cancelled(synced).await.is_some()
 }
 
 /// Waits until the driver is another one.

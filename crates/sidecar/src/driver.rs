@@ -24,7 +24,7 @@
 //! ```
 
 mod capabilities;
-mod introduction;
+mod handshake;
 mod lifeline;
 
 use std::fmt;
@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
+use stowage_api::termination::Cause;
 use stowage_csi::client::Connection;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
@@ -41,8 +42,8 @@ use stowage_service::health::Check;
 use tokio_util::sync::CancellationToken;
 
 pub use self::capabilities::Capabilities;
-use self::introduction::Introduction;
-pub(crate) use self::introduction::refusal;
+use self::handshake::Handshake;
+pub(crate) use self::handshake::refusal;
 use self::lifeline::Lifeline;
 
 /// How a driver is reached, and what is asked of it.
@@ -88,7 +89,7 @@ struct About {
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// Nothing in the cluster can carry such a name.
-    #[error("the driver at `{endpoint}` has no valid name")]
+    #[error("the name of the driver at `{endpoint}` is not valid")]
     InvalidName {
         /// Its socket.
         endpoint: Endpoint,
@@ -96,9 +97,22 @@ pub enum DriverError {
         #[source]
         source: InvalidName,
     },
+    /// Two sidecars or two sockets were mixed up.
+    #[error(
+        "--driver-name is `{expected}`, but the driver at `{endpoint}` reports the name `{found}`: nothing was done. \
+         Correct --driver-name, or --csi-address"
+    )]
+    Unexpected {
+        /// Its socket.
+        endpoint: Endpoint,
+        /// The flag.
+        expected: DriverName,
+        /// The name that the driver reports.
+        found: DriverName,
+    },
     /// Another driver took over the socket.
     #[error(
-        "the driver at `{endpoint}` was `{was}` and is `{now}` now: a driver keeps its name for as long as its volumes live"
+        "the driver at `{endpoint}` was `{was}` and is `{now}` now: a driver must keep its name for as long as its volumes exist"
     )]
     Renamed {
         /// Its socket.
@@ -108,6 +122,23 @@ pub enum DriverError {
         /// The name after a restart.
         now: DriverName,
     },
+}
+
+impl DriverError {
+    /// What the operator shows on the instance of this driver.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        let mismatch = |expected: &DriverName, reported: &DriverName| Cause::DriverNameMismatch {
+            expected: expected.to_string(),
+            reported: reported.to_string(),
+        };
+        match self {
+            Self::InvalidName { .. } => None,
+            Self::Unexpected {
+                expected, found, ..
+            } => Some(mismatch(expected, found)),
+            Self::Renamed { was, now, .. } => Some(mismatch(was, now)),
+        }
+    }
 }
 
 /// What became of a driver.
@@ -124,19 +155,35 @@ pub enum Change {
 impl Driver {
     /// Waits until a driver at the socket says that it is ready, and asks what it is. None if `shutdown` came first.
     ///
-    /// An absent or failing driver is asked again every second, for ever; log and `/readyz` name the reason.
+    /// An absent or failing driver is asked again every second, without end; log and `/readyz` name the reason.
     pub async fn connect(
         options: DriverOptions,
         shutdown: &CancellationToken,
     ) -> Result<Option<(Self, DriverWatch)>, DriverError> {
-        let mut introduction = Introduction::new(options);
-        match shutdown.run_until_cancelled(introduction.meet()).await {
+        let mut handshake = Handshake::new(options);
+        match shutdown.run_until_cancelled(handshake.make()).await {
             None => Ok(None),
             Some(Err(error)) => Err(error),
             Some(Ok((driver, lifeline))) => {
-                let watch = DriverWatch::new(introduction, driver.clone(), lifeline);
+                let watch = DriverWatch::new(handshake, driver.clone(), lifeline);
                 Ok(Some((driver, watch)))
             }
+        }
+    }
+
+    /// Refuses a driver of another name than the expected one, if one is expected.
+    pub(crate) fn expect(
+        &self,
+        expected: Option<&DriverName>,
+        endpoint: &Endpoint,
+    ) -> Result<(), DriverError> {
+        match expected.filter(|expected| *expected != self.name()) {
+            None => Ok(()),
+            Some(expected) => Err(DriverError::Unexpected {
+                endpoint: endpoint.clone(),
+                expected: expected.clone(),
+                found: self.name().clone(),
+            }),
         }
     }
 
@@ -166,15 +213,15 @@ pub struct DriverWatch(BoxStream<'static, Result<Change, DriverError>>);
 
 /// Between two changes.
 struct Watching {
-    introduction: Introduction,
+    handshake: Handshake,
     driver: Driver,
     lifeline: Option<Lifeline>,
 }
 
 impl DriverWatch {
-    fn new(introduction: Introduction, driver: Driver, lifeline: Lifeline) -> Self {
+    fn new(handshake: Handshake, driver: Driver, lifeline: Lifeline) -> Self {
         let watching = Watching {
-            introduction,
+            handshake,
             driver,
             lifeline: Some(lifeline),
         };
@@ -203,13 +250,13 @@ impl Watching {
         if let Some(lifeline) = &mut self.lifeline {
             lifeline.ended().await;
             self.lifeline = None;
-            self.introduction.lost(&self.driver);
+            self.handshake.lost(&self.driver);
             return Ok(Change::Lost);
         }
-        let (driver, lifeline) = self.introduction.meet_again().await?;
+        let (driver, lifeline) = self.handshake.make_again().await?;
         if driver.name() != self.driver.name() {
             return Err(DriverError::Renamed {
-                endpoint: self.introduction.endpoint().clone(),
+                endpoint: self.handshake.endpoint().clone(),
                 was: self.driver.name().clone(),
                 now: driver.name().clone(),
             });

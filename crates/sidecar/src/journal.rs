@@ -7,7 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `document` | the text that is stored, and back |
-//! | `book` | the entries, what they share, and their size: no I/O |
+//! | `entries` | the entries, what they share, and their size: no I/O |
 //! | `state` | who waits for what, and what to write next: no I/O |
 //! | `lease` | the Lease: read, created, updated |
 //! | `writer` | the one task that writes |
@@ -19,8 +19,8 @@
 //!   within ten seconds.
 //! - What cannot be read is never overwritten.
 
-mod book;
 mod document;
+mod entries;
 mod error;
 mod lease;
 mod metrics;
@@ -40,12 +40,12 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use self::book::Kept;
+use self::entries::Kept;
 pub use self::error::JournalError;
 use self::lease::IntentLease;
 use self::metrics::JournalMetrics;
 pub use self::name::journal_name;
-use self::state::Desk;
+use self::state::State;
 use self::writer::Writer;
 use crate::intent::Intent;
 
@@ -72,7 +72,7 @@ pub struct Journal {
 }
 
 struct Shared {
-    desk: Mutex<Desk>,
+    state: Mutex<State>,
     changed: Notify,
     lost: CancellationToken,
     metrics: JournalMetrics,
@@ -95,28 +95,28 @@ impl Journal {
         metrics: &Metrics,
     ) -> Result<Self, JournalError> {
         let mut lease = IntentLease::new(client, namespace, name, identity);
-        let (book, previous) = loop {
+        let (entries, previous) = loop {
             lease.read().await?;
-            let (book, previous) = (lease.book()?, lease.other_holder());
-            if lease.write(&book.text()).await?.is_some() {
-                break (book, previous);
+            let (entries, previous) = (lease.entries()?, lease.other_holder());
+            if lease.write(&entries.text()).await?.is_some() {
+                break (entries, previous);
             }
             sleep(OPEN_AGAIN).await;
         };
         if let Some(previous) = previous {
-            tracing::info!(lease = %lease, %previous, intents = book.len(), "The intent journal is taken over.");
+            tracing::info!(lease = %lease, %previous, intents = entries.len(), "The intent journal is taken over.");
         }
         let metrics = JournalMetrics::register(metrics);
         metrics.writes.inc();
         let shared = Shared {
-            desk: Mutex::new(Desk::new(book, LIMIT)),
+            state: Mutex::new(State::new(entries, LIMIT)),
             changed: Notify::new(),
             lost: CancellationToken::new(),
             metrics,
             lease: lease.to_string(),
             writer: tokio::sync::Mutex::new(Writer::new(lease, sharing)),
         };
-        shared.show(&shared.desk.lock());
+        shared.show(&shared.state.lock());
         Ok(Self {
             shared: Arc::new(shared),
         })
@@ -139,7 +139,7 @@ impl Journal {
                 "The intent journal could not be written at the end; the next process looks at its entries again.",
             ),
         }
-        self.shared.desk.lock().end(JournalError::Stopped);
+        self.shared.state.lock().end(JournalError::Stopped);
     }
 
     /// Makes an intent durable; returns when it is.
@@ -150,7 +150,7 @@ impl Journal {
     /// another one for the same claim replaces it.
     pub async fn record(&self, intent: Intent) -> Result<(), JournalError> {
         let entry = Kept::ours(intent).map_err(JournalError::Unwritable)?;
-        let Some(answer) = self.shared.desk.lock().ask(entry)? else {
+        let Some(answer) = self.shared.state.lock().ask(entry)? else {
             return Ok(());
         };
         // Also wakes the writer when this call is given up: those behind it may fit where this one did not.
@@ -163,16 +163,16 @@ impl Journal {
     ///
     /// Called twice, or for an entry that does not exist: nothing happens.
     pub fn forget(&self, uid: &str) {
-        let mut desk = self.shared.desk.lock();
-        desk.forget(uid, Instant::now());
-        self.shared.show(&desk);
-        drop(desk);
+        let mut state = self.shared.state.lock();
+        state.forget(uid, Instant::now());
+        self.shared.show(&state);
+        drop(state);
         self.shared.changed.notify_one();
     }
 
     /// Returns when everything forgotten so far, and everything that waits and has room, is written.
     pub async fn flush(&self) -> Result<(), JournalError> {
-        let answer = self.shared.desk.lock().ask_for_flush()?;
+        let answer = self.shared.state.lock().ask_for_flush()?;
         self.shared.changed.notify_one();
         answer.await.unwrap_or(Err(JournalError::Stopped))
     }
@@ -180,22 +180,26 @@ impl Journal {
     /// The intent for the claim with this uid, if it is durable.
     pub fn get(&self, uid: &str) -> Option<Intent> {
         self.shared
-            .desk
+            .state
             .lock()
-            .book()
+            .entries()
             .get(uid)
             .map(|kept| kept.intent.clone())
     }
 
     /// All durable intents.
     pub fn all(&self) -> Vec<Intent> {
-        let desk = self.shared.desk.lock();
-        desk.book().iter().map(|kept| kept.intent.clone()).collect()
+        let state = self.shared.state.lock();
+        state
+            .entries()
+            .iter()
+            .map(|kept| kept.intent.clone())
+            .collect()
     }
 
     /// Whether nothing is under way.
     pub fn is_empty(&self) -> bool {
-        self.shared.desk.lock().book().len() == 0
+        self.shared.state.lock().entries().len() == 0
     }
 
     /// Cancelled when another process took the journal over: all calls must stop, and this process must end.
@@ -205,15 +209,15 @@ impl Journal {
 
     /// Why the journal is lost, to end the process with.
     pub fn loss(&self) -> Option<JournalError> {
-        let ended = self.shared.desk.lock().ended().cloned();
+        let ended = self.shared.state.lock().ended().cloned();
         ended.filter(|_| self.shared.lost.is_cancelled())
     }
 }
 
 impl Shared {
     /// Brings the metrics up to date.
-    fn show(&self, desk: &Desk) {
-        self.metrics.show(desk.book(), desk.is_full());
+    fn show(&self, state: &State) {
+        self.metrics.show(state.entries(), state.is_full());
     }
 
     /// Another process has the journal: nothing of ours is written from now on.
@@ -223,7 +227,7 @@ impl Shared {
             holder,
         };
         tracing::error!(error = %loss, "The intent journal is lost.");
-        self.desk.lock().end(loss);
+        self.state.lock().end(loss);
         self.lost.cancel();
     }
 }

@@ -35,7 +35,7 @@ const STACK: usize = 512 * 1024;
 /// The flags of upstream's livenessprobe.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LivenessArgs {
-    /// Port on every interface that answers whether the driver is alive (`/healthz`); 0 is none
+    /// Port on every interface that answers whether the driver is alive (`/healthz`); 0 turns it off
     #[arg(
         long,
         help_heading = "Liveness",
@@ -52,7 +52,7 @@ pub struct LivenessArgs {
 /// A duration that is not zero: no call ends in no time.
 pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
     match duration::parse(text) {
-        Ok(Duration::ZERO) => Err("give it some time, such as `3s`".to_owned()),
+        Ok(Duration::ZERO) => Err("it must be longer than 0s, such as `3s`".to_owned()),
         Ok(duration) => Ok(duration),
         Err(error) => Err(error.to_string()),
     }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::worker::Worker;
 use crate::cluster::claim::Claim;
-use crate::provision::Territory;
+use crate::provision::Scope;
 use crate::role::Context;
 
 /// Modifies until `stop`. Returns at once where server or driver cannot.
@@ -28,12 +28,12 @@ pub(crate) async fn run(context: Context, stop: CancellationToken) {
     if !driver_can || context.server.attributes_classes.is_none() {
         return;
     }
-    let Some(territory) = Territory::find(&context, &stop).await else {
+    let Some(scope) = Scope::find(&context, &stop).await else {
         return;
     };
     let make = |registry: &mut _| Queue::new("modifier-pvc", context.backoff(), registry);
     let claims = context.metrics.with_registry(make);
-    let worker = Arc::new(Worker::new(context.clone(), territory));
+    let worker = Arc::new(Worker::new(context.clone(), scope));
     let (hearing, queue, stopped) = (Arc::clone(&worker), claims.clone(), stop.clone());
     context.cluster.claims.listen(move |change| match change {
         _ if stopped.is_cancelled() => {}

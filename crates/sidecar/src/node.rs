@@ -42,7 +42,7 @@ pub struct NodeArgs {
     #[arg(long, value_name = "NAME")]
     pub driver_name: Option<DriverName>,
 
-    /// How long the driver may take for an answer
+    /// How long a call to the driver may take
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = some_time)]
     pub timeout: Duration,
 
@@ -54,7 +54,7 @@ pub struct NodeArgs {
     #[command(flatten)]
     pub termination: TerminationArgs,
 
-    /// Run the controller's roles for this node too: for drivers that run whole on every node
+    /// Also run the controller's roles for this node, for drivers that run completely on every node
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
         help_heading = NODE_DEPLOYMENT)]
@@ -119,18 +119,6 @@ pub enum NodeError {
     /// The driver is not what it should be.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// Two sidecars or two sockets were mixed up.
-    #[error(
-        "--driver-name is `{expected}`, but the driver at `{endpoint}` says that it is `{found}`: it is not registered"
-    )]
-    OtherDriver {
-        /// The socket.
-        endpoint: Endpoint,
-        /// The flag.
-        expected: DriverName,
-        /// What the driver says.
-        found: DriverName,
-    },
     /// No registration.
     #[error(transparent)]
     Register(#[from] RegisterError),
@@ -163,7 +151,7 @@ pub async fn run(args: NodeArgs, process: Process) -> Result<(), NodeError> {
     if let Some(liveness) = &liveness {
         liveness.name_driver(driver.name());
     }
-    refuse_other_driver(&args, driver.name())?;
+    driver.expect(args.driver_name.as_ref(), &args.csi_address)?;
     let registrar = Registrar::new(
         &args.plugin_registration_path,
         driver.name().clone(),
@@ -197,17 +185,6 @@ async fn run_roles(
     controller
         .serve(watch, args.roles.resolve_intents_and_exit)
         .await
-}
-
-fn refuse_other_driver(args: &NodeArgs, found: &DriverName) -> Result<(), NodeError> {
-    match &args.driver_name {
-        Some(expected) if expected != found => Err(NodeError::OtherDriver {
-            endpoint: args.csi_address.clone(),
-            expected: expected.clone(),
-            found: found.clone(),
-        }),
-        _ => Ok(()),
-    }
 }
 
 /// Waits for the one thing about a restarted driver that ends its registration.

@@ -1,4 +1,4 @@
-//! Reads and patches of single claims and volumes, and what the API server's answers mean.
+//! Reads and patches of single claims and volumes.
 //!
 //! Upstream's resizer may `get` both, `patch` volumes and `patch` the status of claims: nothing else is used.
 
@@ -7,35 +7,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use stowage_kubernetes::answer::Answer;
 use stowage_kubernetes::events;
+use stowage_kubernetes::object_error::{ObjectError, explain};
 
 use crate::cluster::wire::{WireClaim, WireVolume};
 
 const CLAIMS: &str = "persistentvolumeclaims";
 const CLAIM_STATUS: &str = "persistentvolumeclaims/status";
 const VOLUMES: &str = "persistentvolumes";
-
-/// Why something was not read or written.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ObjectError {
-    /// It is gone, or there is another one under its name.
-    #[error("it is gone")]
-    Gone,
-    #[error("somebody else changed it at the same time")]
-    Conflict,
-    #[error("the API server refuses a change of {0}: {1}")]
-    Refused(&'static str, String),
-    #[error(
-        "the service account may not {verb} {kind}: add `{verb}` on `{kind}` to its ClusterRole"
-    )]
-    Forbidden {
-        verb: &'static str,
-        kind: &'static str,
-    },
-    #[error("the API server: {0}")]
-    Failed(#[source] Box<kube::Error>),
-}
 
 /// Reads and writes claims and volumes.
 #[derive(Clone)]
@@ -56,11 +35,11 @@ impl Objects {
         uid: &str,
     ) -> Result<WireClaim, ObjectError> {
         let found = self.claims(namespace).get(name).await;
-        let claim = found.map_err(|error| explain("get", CLAIMS, error))?;
+        let claim = found.map_err(explain("get", CLAIMS))?;
         if claim.metadata.uid.as_deref() == Some(uid) {
             Ok(claim)
         } else {
-            Err(ObjectError::Gone)
+            Err(ObjectError::Gone(CLAIMS.into()))
         }
     }
 
@@ -74,7 +53,7 @@ impl Objects {
         let claims = self.claims(namespace);
         let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
         let done = claims.patch_status(name, &params, &patch).await;
-        done.map_err(|error| explain("patch", CLAIM_STATUS, error))
+        done.map_err(explain("patch", CLAIM_STATUS))
     }
 
     /// Patches a volume's object.
@@ -82,7 +61,7 @@ impl Objects {
         let volumes = Api::<WireVolume>::all(self.client.clone());
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let done = volumes.patch(name, &params, &patch).await;
-        done.map_err(|error| explain("patch", VOLUMES, error))?;
+        done.map_err(explain("patch", VOLUMES))?;
         Ok(())
     }
 
@@ -112,14 +91,4 @@ pub(crate) fn condition(kind: &str, reason: Option<&str>, message: Option<&str>)
 /// The end of a condition, for a strategic patch.
 pub(crate) fn no_condition(kind: &str) -> Value {
     json!({ "$patch": "delete", "type": kind })
-}
-
-fn explain(verb: &'static str, kind: &'static str, error: kube::Error) -> ObjectError {
-    match Answer::of(&error) {
-        Answer::Gone => ObjectError::Gone,
-        Answer::Conflict => ObjectError::Conflict,
-        Answer::Forbidden(_) => ObjectError::Forbidden { verb, kind },
-        Answer::Refused(said) => ObjectError::Refused(kind, said.to_owned()),
-        _ => ObjectError::Failed(Box::new(error)),
-    }
 }

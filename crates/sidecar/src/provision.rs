@@ -6,22 +6,25 @@
 //! | [`parameters`], [`templates`], [`topology`], [`source`] | the parts of the plan |
 //! | [`object`] | from an intent to the call and the object; checks the driver's answer |
 //! | [`create`] | carries an intent out, whatever happens in between |
+//! | [`limits`] | how many claims are worked on at a time, and why |
 //! | [`delete`] | deletes released volumes, guards the objects of the others |
 //! | [`protection`] | keeps claims and snapshots while they are copied |
-//! | [`territory`] | whether all of the cluster is ours, or one node |
-//! | [`selected_node`], [`metadata`] | what is written on claims, and how |
+//! | [`scope`] | whether this process works for the whole cluster, or for one node |
+//! | [`selected_node`] | the node that a volume is made for, written on the claim |
+//! | [`metrics`] | what is counted |
 
 mod create;
 mod delete;
+mod limits;
 mod metrics;
 mod object;
 mod parameters;
 mod plan;
 mod protection;
+mod scope;
 mod selected_node;
 mod source;
 mod templates;
-mod territory;
 mod topology;
 
 use std::sync::Arc;
@@ -32,24 +35,18 @@ use stowage_kubernetes::queue::{Key, Queue};
 use stowage_kubernetes::store::{Cached as _, Change};
 use tokio_util::sync::CancellationToken;
 
-use self::create::{Gate, Provisioner};
+use self::create::Provisioner;
 use self::delete::Deleter;
+use self::limits::Limits;
 use self::metrics::ProvisionMetrics;
-use self::plan::Places;
 use self::selected_node::jitter;
 use crate::args::Settings;
 use crate::cluster::Kinds;
 use crate::cluster::claim::{Claim, Original};
 use crate::driver::Capabilities;
 use crate::role::{Context, Role, sanitised};
-pub(crate) use territory::Territory;
-pub(crate) use topology::Topologies;
-
-/// How many claims per worker may have their intents written ahead. One write of the journal serves all that wait for it, and
-/// takes its turn among the volumes that are being written: few and large ones leave no worker idle.
-const AHEAD: usize = 5;
-/// Claims beyond all that wait for the journal and for a worker: they finish what was begun when the journal is full.
-const SPARE: usize = 10;
+pub(crate) use scope::Scope;
+pub(crate) use topology::Accessibility;
 
 /// The provisioner's part.
 pub(crate) const ROLE: Role = Role {
@@ -63,7 +60,7 @@ fn needs(driver: Capabilities, settings: &Settings) -> Option<Kinds> {
     let topology = driver.volume_accessibility_constraints() && settings.own_node.is_none();
     (driver.controller_service() && driver.create_delete_volume()).then_some(Kinds {
         attachments: driver.publish_unpublish(),
-        driver_nodes: topology,
+        csi_nodes: topology,
         nodes: topology,
         ..Kinds::default()
     })
@@ -71,7 +68,7 @@ fn needs(driver: Capabilities, settings: &Settings) -> Option<Kinds> {
 
 /// Provisions and deletes until `stop`.
 async fn run(context: Context, stop: CancellationToken) {
-    let Some(territory) = Territory::find(&context, &stop).await else {
+    let Some(scope) = Scope::find(&context, &stop).await else {
         return;
     };
     let metrics = ProvisionMetrics::register(&context.metrics);
@@ -81,16 +78,9 @@ async fn run(context: Context, stop: CancellationToken) {
     };
     let (claims, volumes, originals) = (queue("claims"), queue("volumes"), queue("originals"));
     let workers = context.settings.provision.workers;
-    let ahead = workers * AHEAD;
-    let gate = Gate::new(claims.clone(), ahead);
-    let provisioner = provisioner(
-        &context,
-        territory.clone(),
-        metrics.clone(),
-        Some(gate),
-        &stop,
-    );
-    let deleter = Arc::new(Deleter::new(context.clone(), metrics, territory));
+    let limits = Limits::new(workers, &claims);
+    let provisioner = provisioner(&context, &scope, metrics.clone(), limits, &stop);
+    let deleter = Arc::new(Deleter::new(context.clone(), metrics, scope));
 
     // What a predecessor left half done comes first.
     for intent in context.journal.all() {
@@ -108,8 +98,7 @@ async fn run(context: Context, stop: CancellationToken) {
         }
     });
 
-    let at_once = ahead + workers + SPARE;
-    let making = claims.run(at_once, stop.clone(), |uid| {
+    let making = claims.run(limits::width(workers), stop.clone(), |uid| {
         let provisioner = Arc::clone(&provisioner);
         async move { provisioner.work(&uid).await }
     });
@@ -130,18 +119,20 @@ async fn run(context: Context, stop: CancellationToken) {
 
 /// Carries out what the journal holds and nothing else; returns when it is empty.
 pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
-    let Some(territory) = Territory::find(&context, &stop).await else {
+    let Some(scope) = Scope::find(&context, &stop).await else {
         return;
     };
     let metrics = ProvisionMetrics::register(&context.metrics);
     let make = |registry: &mut _| Queue::new("claims", context.backoff(), registry);
     let claims = context.metrics.with_registry(make);
-    let provisioner = provisioner(&context, territory, metrics, None, &stop);
+    let workers = context.settings.provision.workers;
+    let limits = Limits::without_new(workers);
+    let provisioner = provisioner(&context, &scope, metrics, limits, &stop);
     for intent in context.journal.all() {
         claims.add(intent.claim.uid);
     }
     let done = stop.child_token();
-    let working = claims.run(context.settings.provision.workers, done.clone(), |uid| {
+    let working = claims.run(workers, done.clone(), |uid| {
         let provisioner = Arc::clone(&provisioner);
         let (journal, done) = (context.journal.clone(), done.clone());
         async move {
@@ -159,30 +150,19 @@ pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
 
 fn provisioner(
     context: &Context,
-    territory: Territory,
+    scope: &Scope,
     metrics: ProvisionMetrics,
-    gate: Option<Gate>,
+    limits: Limits,
     stop: &CancellationToken,
 ) -> Arc<Provisioner> {
-    let places = match territory {
-        Territory::Node(segment) => Places::OwnNode(segment),
-        Territory::Cluster
-            if context
-                .driver
-                .capabilities()
-                .volume_accessibility_constraints() =>
-        {
-            Places::Cluster(Topologies::new(context.cluster.clone()))
-        }
-        Territory::Cluster => Places::Everywhere,
-    };
+    let accessibility = Accessibility::of(context, scope);
     let identity = identity(context.driver.name().as_str());
     Arc::new(Provisioner::new(
         context.clone(),
-        places,
+        accessibility,
         identity,
         metrics,
-        gate,
+        limits,
         stop.clone(),
     ))
 }
@@ -213,7 +193,7 @@ fn listen_to_claims(
             }
             match (delays, &new.selected_node) {
                 (Some(delays), None) => {
-                    claims.add_after(new.uid.as_str(), jitter(&new.uid, delays));
+                    claims.add_after(new.uid.as_str(), jitter(delays));
                 }
                 _ => claims.add(new.uid.as_str()),
             }
@@ -300,7 +280,6 @@ fn listen_to_volumes(
 fn identity(driver: &str) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let milliseconds = now.unwrap_or_default().as_millis();
-    let seed = std::collections::hash_map::RandomState::new();
-    let random = std::hash::BuildHasher::hash_one(&seed, driver) % 10_000;
+    let random = fastrand::u32(..10_000);
     format!("{milliseconds}-{random}-{driver}")
 }

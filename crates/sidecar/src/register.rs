@@ -68,13 +68,15 @@ impl FromStr for HostSocket {
 pub enum RegisterError {
     /// Nothing is mounted there.
     #[error(
-        "--plugin-registration-path `{}` is no directory: mount the kubelet's plugins_registry there (on the host \
-         mostly /var/lib/kubelet/plugins_registry)",
+        "--plugin-registration-path `{}` is not a directory: mount the kubelet's plugins_registry there (on the host \
+         usually /var/lib/kubelet/plugins_registry)",
         .0.display()
     )]
     DirectoryMissing(PathBuf),
     /// The socket's path cannot be one.
-    #[error("the registration socket of `{name}` in --plugin-registration-path")]
+    #[error(
+        "cannot use the path of the registration socket of `{name}` in --plugin-registration-path"
+    )]
     Path {
         /// The driver.
         name: DriverName,
@@ -83,10 +85,10 @@ pub enum RegisterError {
         source: EndpointError,
     },
     /// The socket cannot be made.
-    #[error("the registration socket")]
+    #[error("cannot make the registration socket")]
     Socket(#[from] SocketError),
     /// The server gave up.
-    #[error("the registration socket")]
+    #[error("cannot serve the registration socket")]
     Serve(#[from] ServeError),
 }
 
@@ -133,7 +135,7 @@ impl Registrar {
     ///
     /// At the start another socket of this name is replaced, as a new pod must replace an old one. Later the file is
     /// put back whenever it goes, except that a live socket of another process is left alone: two that replace each
-    /// other every second would register and unregister the driver for ever.
+    /// other every second would register and unregister the driver endlessly.
     pub async fn run(self, shutdown: &CancellationToken) -> Result<(), RegisterError> {
         let mut socket = Socket::bind(&self.endpoint)?;
         loop {

@@ -31,7 +31,7 @@ use crate::cluster::Kinds;
 use crate::cluster::claim::Claim;
 use crate::driver::Capabilities;
 use crate::modify;
-use crate::provision::Territory;
+use crate::provision::Scope;
 use crate::role::{Context, Role, sanitised};
 
 /// What the Go resizer does. It modifies volumes, too, under the same lease.
@@ -58,12 +58,12 @@ fn needs(_: Capabilities, _: &Settings) -> Option<Kinds> {
 }
 
 async fn run(context: Context, stop: CancellationToken) {
-    let Some(territory) = Territory::find(&context, &stop).await else {
+    let Some(scope) = Scope::find(&context, &stop).await else {
         return;
     };
     let make = |registry: &mut _| Queue::new("resizer-pvc", context.backoff(), registry);
     let claims = context.metrics.with_registry(make);
-    let worker = Arc::new(Worker::new(&context, &claims, territory));
+    let worker = Arc::new(Worker::new(&context, &claims, scope));
     listen(&context, &worker, &claims, &stop);
     let work = |key| Arc::clone(&worker).work(key);
     let workers = context.settings.resize.workers;

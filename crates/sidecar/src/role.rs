@@ -12,7 +12,7 @@ use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Settings;
-use crate::cluster::{Cluster, Kinds, Watcher};
+use crate::cluster::{Cluster, DriverWatcher, Kinds};
 use crate::driver::{Capabilities, Driver};
 use crate::journal::Journal;
 use crate::server::Server;
@@ -43,7 +43,7 @@ pub(crate) struct Role {
 pub(crate) struct Context {
     pub(crate) driver: Driver,
     pub(crate) cluster: Cluster,
-    pub(crate) watcher: Watcher,
+    pub(crate) watcher: DriverWatcher,
     pub(crate) client: Client,
     pub(crate) server: Arc<Server>,
     pub(crate) events: Events,

@@ -1,6 +1,7 @@
 //! What of the sidecar's work the API server has kinds and fields for.
 
 use kube::Client;
+use stowage_api::snapshot::names::{GROUP_SNAPSHOT, SNAPSHOT};
 use stowage_kubernetes::discovery::{self, ServerError};
 
 /// The versions of the storage group, the best first.
@@ -9,8 +10,8 @@ const STORAGE: [&str; 3] = ["storage.k8s.io/v1", "storage.k8s.io/v1beta1", ALPHA
 pub(crate) const ALPHA: &str = "storage.k8s.io/v1alpha1";
 
 /// Snapshots come with definitions that somebody installs, maybe while we run.
-pub(crate) const SNAPSHOTS: &str = "snapshot.storage.k8s.io/v1";
-pub(crate) const GROUP_SNAPSHOTS: &str = "groupsnapshot.storage.k8s.io/v1";
+pub(crate) const SNAPSHOTS: &str = SNAPSHOT.api_version;
+pub(crate) const GROUP_SNAPSHOTS: &str = GROUP_SNAPSHOT.api_version;
 
 /// The API server's age and abilities.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -84,26 +84,26 @@ async fn run_kind(context: &Context, kind: Kind, stop: &CancellationToken) {
     let make = |registry: &mut _| Queue::new(name, context.backoff(), registry);
     let queue = context.metrics.with_registry(make);
     let own_node = context.settings.own_node.as_ref();
-    let mine = Mine(own_node.map(|node| node.name.clone()));
-    listen_to_contents(contents, &queue, mine.clone());
-    listen_to_classes(classes, contents, &queue, mine);
+    let own = OwnContents(own_node.map(|node| node.name.clone()));
+    listen_to_contents(contents, &queue, own.clone());
+    listen_to_classes(classes, contents, &queue, own);
     let worker = Arc::new(Worker::new(context, kind));
     let workers = context.settings.snapshots.workers;
     let work = |key| Arc::clone(&worker).work(key);
     queue.run(workers, stop.clone(), work).await;
 }
 
-/// With a sidecar on every node: the contents of this node.
+/// Whose contents are ours: with a sidecar on every node, those of this node.
 #[derive(Clone)]
-struct Mine(Option<String>);
+struct OwnContents(Option<String>);
 
-impl Mine {
-    fn has(&self, content: &Content) -> bool {
+impl OwnContents {
+    fn include(&self, content: &Content) -> bool {
         self.0.is_none() || self.0 == content.node
     }
 }
 
-fn listen_to_contents(contents: &Watched<Content>, queue: &Queue, mine: Mine) {
+fn listen_to_contents(contents: &Watched<Content>, queue: &Queue, own: OwnContents) {
     let queue = queue.clone();
     contents.listen(move |change| {
         let Change::Set { old, new } = change else {
@@ -111,7 +111,7 @@ fn listen_to_contents(contents: &Watched<Content>, queue: &Queue, mine: Mine) {
         };
         // Most contents are ready for years: a look at each costs nothing, a place in the queue does.
         let news = old.as_ref().is_none_or(|old| is_news(old, new));
-        if news && mine.has(new) && next_step(new) != Step::Rest {
+        if news && own.include(new) && next_step(new) != Step::Rest {
             queue.add(new.name.as_str());
         }
     });
@@ -122,7 +122,7 @@ fn listen_to_classes(
     classes: &Watched<SnapshotClass>,
     contents: &Arc<Watched<Content>>,
     queue: &Queue,
-    mine: Mine,
+    own: OwnContents,
 ) {
     let (all, queue) = (Arc::clone(contents), queue.clone());
     classes.listen(move |change| {
@@ -133,7 +133,7 @@ fn listen_to_classes(
             return;
         }
         for content in all.store().all() {
-            let waits = content.class.as_deref() == Some(&new.name) && mine.has(&content);
+            let waits = content.class.as_deref() == Some(&new.name) && own.include(&content);
             if waits && content.state.error.is_some() && next_step(&content) != Step::Rest {
                 queue.add(content.name.as_str());
             }

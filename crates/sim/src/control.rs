@@ -45,7 +45,7 @@ pub struct Restart {
 
 /// What the control API says if it cannot do something.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Complaint {
+pub struct ErrorBody {
     /// Why.
     pub message: String,
 }

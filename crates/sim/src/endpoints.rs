@@ -31,7 +31,7 @@ pub struct Unsent;
 
 /// On a request: the number of the endpoint it came to.
 #[derive(Clone, Copy, Debug)]
-pub struct CameTo(pub usize);
+pub struct EndpointNumber(pub usize);
 
 /// Why ports cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +46,10 @@ pub enum EndpointError {
         source: io::Error,
     },
     /// No certificate can be made or kept.
-    #[error("cannot make a certificate")]
+    #[error("cannot create a certificate")]
     Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// There are fewer.
-    #[error("there is no endpoint {0}")]
+    #[error("endpoint {0} does not exist")]
     Unknown(usize),
 }
 
@@ -105,7 +105,7 @@ impl Endpoints {
         Ok(Self { list, tls })
     }
 
-    /// Whether they speak HTTPS.
+    /// Whether they serve HTTPS.
     pub fn is_secure(&self) -> bool {
         self.tls.is_some()
     }
@@ -141,7 +141,9 @@ impl Endpoints {
         let stop = CancellationToken::new();
         let tls = self.tls.clone().map(TlsAcceptor::from);
         *endpoint.serving.lock() = Some(stop.clone());
-        let router = router.clone().layer(axum::Extension(CameTo(number)));
+        let router = router
+            .clone()
+            .layer(axum::Extension(EndpointNumber(number)));
         tokio::spawn(accept(listener, tls, router, stop));
         Ok(())
     }
@@ -211,7 +213,7 @@ pub async fn accept(
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "A connection was not accepted.");
+                tracing::warn!(%error, "Cannot accept a connection.");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -224,7 +226,7 @@ async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router) {
         None => answer(stream, router).await,
         Some(tls) => match tls.accept(stream).await {
             Ok(stream) => answer(stream, router).await,
-            Err(error) => tracing::debug!(%error, "A client gave up on TLS."),
+            Err(error) => tracing::debug!(%error, "A TLS handshake failed."),
         },
     }
 }

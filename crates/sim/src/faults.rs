@@ -24,7 +24,7 @@ pub struct Fault<T> {
     /// So many requests are let through first.
     #[serde(default)]
     pub after: u32,
-    /// So often; for ever if none.
+    /// How often; always if none.
     #[serde(default)]
     pub times: Option<u32>,
     /// What happens.

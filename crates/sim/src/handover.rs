@@ -1,4 +1,4 @@
-//! What a stand-in for a host tool and the process behind it say to each other: lines of JSON, and descriptors.
+//! The messages between a stand-in for a host tool and the process behind it: lines of JSON, and descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -24,15 +24,15 @@ pub enum Verdict {
     Refused(String),
 }
 
-/// Says something.
-pub fn say(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
+/// Sends a message.
+pub fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     stream.write_all(&line)
 }
 
-/// Hears something. Reads byte by byte: what follows a line may be a descriptor, which must not be lost in a buffer.
-pub fn hear<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> {
+/// Receives a message. Reads byte by byte: what follows a line may be a descriptor, which must not be lost in a buffer.
+pub fn receive<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> {
     let mut line = Vec::new();
     let mut byte = [0];
     loop {
@@ -84,6 +84,6 @@ pub fn take_over(stream: &UnixStream) -> io::Result<OwnedFd> {
     }
     Err(io::Error::new(
         io::ErrorKind::UnexpectedEof,
-        "no descriptor came",
+        "no descriptor was received",
     ))
 }

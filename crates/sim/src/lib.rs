@@ -1,6 +1,6 @@
 //! Simulators of storage arrays, as strict as the arrays themselves.
 //!
-//! A simulator is a state machine over a data directory. It speaks the array's own wire format, refuses what the array
+//! A simulator is a state machine over a data directory. It uses the array's own wire format, refuses what the array
 //! would refuse, and has a control API for what goes wrong with arrays: slow, refused, half-done, restarted.
 //!
 //! What they share: [`endpoints`] (ports that stop and start), [`store`] (state that outlives `kill -9`), [`faults`] and
@@ -9,6 +9,11 @@
 //!
 //! - [`vpsa`]: a Zadara VPSA: REST API, control API, disks over iSCSI, shares, and stand-ins for the tools of a host.
 //! - [`weka`]: a Weka cluster: REST API, control API, and a frontend that serves its filesystems over FUSE.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a stand-in for an array, not part of the product; threads of FUSE may block"
+)]
 
 pub mod control;
 pub mod endpoints;

@@ -1,4 +1,4 @@
-//! State that outlives `kill -9`: a journal of changes, one line per decision, durable before anybody is told.
+//! State that outlives `kill -9`: a journal of changes, one line per decision, durable before anybody gets an answer.
 //!
 //! [`Machine`] is the state with its journal; [`kinds!`] declares what a state is made of. A line that `kill -9` cut off was never answered for, so it is dropped. Opening rewrites the journal to one line that
 //! holds everything. Many decisions at once share one flush.

@@ -43,6 +43,15 @@ pub(crate) enum Origin {
     Unclear,
 }
 
+/// What both kinds have in their specs.
+struct Spec {
+    owner: ObjectReference,
+    class: Option<String>,
+    policy: DeletionPolicy,
+    driver: String,
+    source: Origin,
+}
+
 /// What the driver's sidecar says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
@@ -77,18 +86,14 @@ impl Content {
             spec.source.volume_handle.is_some(),
             spec.source.snapshot_handle.is_some(),
         );
-        let content = Self::bare(Kind::Single, object.metadata, &spec.volume_snapshot_ref)?;
-        Some(Self {
+        let spec = Spec {
+            owner: spec.volume_snapshot_ref,
             class: spec.volume_snapshot_class_name,
             policy: spec.deletion_policy,
             driver: spec.driver,
             source,
-            state: State {
-                begun: content.state.begun,
-                ..state
-            },
-            ..content
-        })
+        };
+        Self::read(Kind::Single, object.metadata, spec, state)
     }
 
     pub(crate) fn read_group(object: VolumeGroupSnapshotContent) -> Option<Self> {
@@ -106,34 +111,30 @@ impl Content {
             spec.source.volume_handles.is_some(),
             spec.source.group_snapshot_handles.is_some(),
         );
-        let owner = &spec.volume_group_snapshot_ref;
-        let content = Self::bare(Kind::Group, object.metadata, owner)?;
-        Some(Self {
+        let spec = Spec {
+            owner: spec.volume_group_snapshot_ref,
             class: spec.volume_group_snapshot_class_name,
             policy: spec.deletion_policy,
             driver: spec.driver,
             source,
-            state: State {
-                begun: content.state.begun,
-                ..state
-            },
-            ..content
-        })
+        };
+        Self::read(Kind::Group, object.metadata, spec, state)
     }
 
-    fn bare(kind: Kind, metadata: ObjectMeta, owner: &ObjectReference) -> Option<Self> {
+    fn read(kind: Kind, metadata: ObjectMeta, spec: Spec, state: State) -> Option<Self> {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let annotations = metadata.annotations.unwrap_or_default();
+        let owner = &spec.owner;
         Some(Self {
             kind,
             name: metadata.name?,
             uid: metadata.uid?,
             owner: format!("{}/{}", text(&owner.namespace), text(&owner.name)),
             owner_uid: text(&owner.uid),
-            class: None,
-            policy: DeletionPolicy::Retain,
-            driver: String::new(),
-            source: Origin::Unclear,
+            class: spec.class,
+            policy: spec.policy,
+            driver: spec.driver,
+            source: spec.source,
             annotated: !annotations.is_empty(),
             being_deleted: annotations.contains_key(kind.names().being_deleted),
             made_at: metadata.creation_timestamp.map(|Time(at)| at),
@@ -141,7 +142,7 @@ impl Content {
             deleting: metadata.deletion_timestamp.is_some(),
             state: State {
                 begun: annotations.contains_key(kind.names().being_created),
-                ..State::default()
+                ..state
             },
         })
     }

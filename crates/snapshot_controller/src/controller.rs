@@ -1,89 +1,38 @@
-//! Start, lease, and the queues between the watches and the work.
+//! Start and lease, and the workers of the process that leads.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::ArgAction;
-use clap::builder::BoolishValueParser;
 use kube::Client;
 use parking_lot::Mutex;
-use stowage_api::snapshot::names::CONTROLLER_LEASE;
+use stowage_api::snapshot::names::{CONTROLLER_LEASE, GROUP_SNAPSHOT, SNAPSHOT};
+use stowage_kubernetes::answer;
+use stowage_kubernetes::discovery::group_versions;
 use stowage_kubernetes::events::Events;
-use stowage_kubernetes::queue::{Backoff, Queue};
+use stowage_kubernetes::patience::patiently;
+use stowage_kubernetes::queue::Backoff;
 use stowage_kubernetes::store::Change;
-use stowage_service::Process;
+use stowage_kubernetes::watch::Watcher;
 use stowage_service::client::{self, ClientError};
 use stowage_service::lease::LeaseError;
-use stowage_service::{Elections, KubeArgs, LeaseArgs, duration};
+use stowage_service::{Elections, Process};
 use tokio_util::sync::CancellationToken;
 
+use crate::args::SnapshotControllerArgs;
+use crate::claims;
+use crate::cluster::{Cluster, Scope};
 use crate::operations::Operations;
-use crate::request::{Kind, Request, by};
+use crate::queues::Queues;
+use crate::request::{Kind, Request};
 use crate::rival::{self, Rival};
 use crate::worker::Worker;
-use crate::world::{Scope, World};
 use crate::write::Writer;
-use crate::{claims, finish};
 
-/// Pause before the API server is asked again at the start.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
-
-/// Flags of `stowage snapshot-controller`. Names and defaults are upstream's.
-#[derive(clap::Args, Clone, Debug)]
-pub struct SnapshotControllerArgs {
-    /// How many snapshots to work on at a time
-    #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
-    pub worker_threads: u16,
-
-    /// Pause after the first failure of an object; it doubles
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
-    pub retry_interval_start: Duration,
-
-    /// Longest pause between two attempts
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "5m")]
-    pub retry_interval_max: Duration,
-
-    /// Tell the user of a snapshot that the driver's sidecar has not begun with for so long
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1m")]
-    pub begin_patience: Duration,
-
-    /// Say on each content which node's sidecar is to deal with it, for drivers with a sidecar on every node
-    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
-        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub enable_distributed_snapshotting: bool,
-
-    /// Leader election.
-    #[command(flatten)]
-    pub lease: LeaseArgs,
-
-    /// The API server.
-    #[command(flatten)]
-    pub kube: KubeArgs,
-
-    #[command(flatten)]
-    ignored: Ignored,
-}
-
-/// Flags that upstream's manifests carry and that have no meaning here.
-#[derive(clap::Args, Clone, Debug)]
-#[allow(
-    clippy::option_option,
-    reason = "flags that may come with a value or without"
-)]
-struct Ignored {
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_qps: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_burst: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    resync_period: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    retry_crd_interval_max: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    prevent_volume_mode_conversion: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    feature_gates: Option<Option<String>>,
-}
+/// Between two questions whether the kinds of snapshots are installed.
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_secs(2),
+    longest: Duration::from_secs(2),
+};
 
 /// Why the controller cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -123,9 +72,9 @@ pub async fn run(
         process,
     };
     let shutdown = controller.process.shutdown.clone();
-    let alone = rival::refuse_once_known(&controller.client, &controller.namespace);
-    shutdown.run_until_cancelled(alone).await.transpose()?;
-    let work = |lost| controller.work(lost);
+    controller.refuse_rival().await?;
+    // On the heap: all of the work is in it.
+    let work = |lost| Box::pin(controller.work(lost));
     let worked = elections.lead(CONTROLLER_LEASE, &shutdown, work).await?;
     worked.unwrap_or(Ok(()))
 }
@@ -138,277 +87,132 @@ struct Controller {
     process: Process,
 }
 
-/// Where work waits. Requests by uid, contents by name, claims by namespace and name.
-#[derive(Clone)]
-struct Queues {
-    requests: [Queue; 2],
-    contents: [Queue; 2],
-    claims: Queue,
-}
-
 impl Controller {
     /// Does the work of a leader. Everything ends with this future.
     async fn work(&self, lost: CancellationToken) -> Result<(), ControllerError> {
-        // One may have come while we waited for the lease.
-        let alone = rival::refuse_once_known(&self.client, &self.namespace);
-        tokio::select! {
-            alone = alone => alone?,
-            () = lost.cancelled() => return Ok(()),
-            () = self.process.shutdown.cancelled() => return Ok(()),
-        }
-        let stop = self.process.shutdown.child_token();
-        // Events outlive the work, which speaks to the last.
-        let silence = CancellationToken::new();
-        let _guards = (stop.clone().drop_guard(), silence.clone().drop_guard());
-        let events = Events::new(
-            self.client.clone(),
-            "snapshot-controller",
-            &self.process.metrics,
-        );
-        let recorder = events.clone();
-        let tasks = &self.process.tasks;
-        tasks.spawn("events", async move { recorder.run(silence).await });
-        tokio::select! {
-            () = self.run(events, &stop) => {}
-            // Somebody else may be at work already: whatever is under way is dropped at once.
-            () = lost.cancelled() => {}
-        }
-        Ok(())
+        let work = async {
+            // One may have come while we waited for the lease.
+            self.refuse_rival().await?;
+            let stop = self.process.shutdown.child_token();
+            // Events are written for longer than the work goes on, which adds some to the last.
+            let client = self.client.clone();
+            let (events, _events_end) = Events::start(client, "snapshot-controller", &self.process);
+            let _work_ends = stop.clone().drop_guard();
+            self.run(events, &stop).await;
+            Ok(())
+        };
+        // Once it is lost somebody else may be at work already: whatever is under way is dropped at once.
+        lost.run_until_cancelled(work).await.unwrap_or(Ok(()))
+    }
+
+    /// Ends the process where another controller is at work.
+    async fn refuse_rival(&self) -> Result<(), ControllerError> {
+        let shutdown = &self.process.shutdown;
+        let alone = rival::refuse_once_known(&self.client, &self.namespace, shutdown).await;
+        Ok(alone.unwrap_or(Ok(()))?)
     }
 
     async fn run(&self, events: Events, stop: &CancellationToken) {
-        let Some(Some(scope)) = stop.run_until_cancelled(self.discover(stop)).await else {
+        let Some(scope) = self.discover(stop).await else {
             return;
         };
-        let world = Arc::new(World::default());
-        let process = (&self.process.tasks, &self.process.health);
-        let following = world.follow(&self.client, scope, process, stop);
+        let cluster = Arc::new(Cluster::default());
+        let watcher = Watcher {
+            client: self.client.clone(),
+            tasks: self.process.tasks.clone(),
+            health: self.process.health.clone(),
+        };
+        let following = cluster.follow(&watcher, scope, stop);
         if stop.run_until_cancelled(following).await.is_none() {
             return;
         }
-        let snapshots = world.requests.of(Kind::Single).store().len();
-        let contents = world.contents.of(Kind::Single).store().len();
+        let snapshots = cluster.requests.of(Kind::Single).store().len();
+        let contents = cluster.contents.of(Kind::Single).store().len();
         tracing::info!(snapshots, contents, "The cluster is known.");
-        let queues = self.queues();
-        time_operations(&world, &self.operations, scope);
-        listen(&world, &queues, scope);
-        let workers = self.args.worker_threads.into();
+        let backoff = Backoff {
+            first: self.args.retry_interval_start,
+            longest: self.args.retry_interval_max,
+        };
+        let queues = Queues::new(backoff, &self.process.metrics);
+        time_operations(&cluster, &self.operations, scope);
+        queues.listen(&cluster, scope);
         let writer = Writer {
             client: self.client.clone(),
         };
-        let kind = |kind: Kind| {
-            let worker = Arc::new(Worker {
+        let worker = |kind| {
+            Arc::new(Worker {
                 kind,
-                world: Arc::clone(&world),
+                cluster: Arc::clone(&cluster),
                 writer: writer.clone(),
                 events: events.clone(),
                 scope,
                 patience: self.args.begin_patience,
                 known: Mutex::default(),
-            });
-            let [requests, contents] =
-                [&queues.requests, &queues.contents].map(|queues| queues[kind as usize].clone());
-            let (world, writer, events) = (Arc::clone(&world), writer.clone(), events.clone());
-            let stop = stop.clone();
-            async move {
-                let requests = requests.run(workers, stop.clone(), |uid| {
-                    let worker = Arc::clone(&worker);
-                    worker.work(uid)
-                });
-                let contents = contents.run(workers, stop.clone(), |name| {
-                    let (world, writer, events) =
-                        (Arc::clone(&world), writer.clone(), events.clone());
-                    finish::finish(kind, world, writer, events, name)
-                });
-                tokio::join!(requests, contents);
+            })
+        };
+        let workers = self.args.worker_threads.into();
+        let claims = queues.claims.run(workers, stop.clone(), |key| {
+            claims::release(Arc::clone(&cluster), writer.clone(), key)
+        });
+        let single = self.run_kind(worker(Kind::Single), &queues, stop);
+        let groups = async {
+            if scope.groups {
+                let worker = worker(Kind::Group);
+                self.run_kind(worker, &queues, stop).await;
             }
         };
-        let claims = queues.claims.run(workers, stop.clone(), |key| {
-            claims::release(Arc::clone(&world), writer.clone(), key)
-        });
-        if scope.groups {
-            tokio::join!(kind(Kind::Single), kind(Kind::Group), claims);
-        } else {
-            tokio::join!(kind(Kind::Single), claims);
-        }
+        tokio::join!(single, groups, claims);
+    }
+
+    async fn run_kind(&self, worker: Arc<Worker>, queues: &Queues, stop: &CancellationToken) {
+        let workers = self.args.worker_threads.into();
+        let requests = queues.requests(worker.kind);
+        let contents = queues.contents(worker.kind);
+        tokio::join!(
+            requests.run(workers, stop.clone(), |uid| Arc::clone(&worker).work(uid)),
+            contents.run(workers, stop.clone(), |name| {
+                Arc::clone(&worker).finish(name)
+            }),
+        );
     }
 
     /// Waits until the server has the kinds of snapshots. `None`: asked to stop.
     async fn discover(&self, stop: &CancellationToken) -> Option<Scope> {
-        let mut told = String::new();
-        loop {
-            let problem = match self.client.list_api_groups().await {
-                Ok(found) => {
-                    let has = |name: &str| found.groups.iter().any(|group| group.name == name);
-                    if has("snapshot.storage.k8s.io") {
-                        return Some(Scope {
-                            groups: has("groupsnapshot.storage.k8s.io"),
-                            nodes: self.args.enable_distributed_snapshotting,
-                        });
-                    }
-                    "the kinds of snapshot.storage.k8s.io are not installed: `stowage crds | kubectl apply -f -`"
-                        .to_owned()
-                }
-                Err(error) => error.to_string(),
-            };
-            if told != problem {
-                tracing::warn!(reason = problem, "Snapshots must wait; asking again.");
-                told = problem;
+        let ask = || async {
+            let found = group_versions(&self.client).await;
+            let found = found.map_err(|error| answer::chain(&error))?;
+            if !found.contains(SNAPSHOT.api_version) {
+                return Err(format!(
+                    "the kinds of {} are not installed: `stowage crds | kubectl apply -f -`",
+                    SNAPSHOT.api_version
+                ));
             }
-            let pause = tokio::time::sleep(ASK_AGAIN);
-            stop.run_until_cancelled(pause).await?;
-        }
-    }
-
-    fn queues(&self) -> Queues {
-        let backoff = Backoff {
-            first: self.args.retry_interval_start,
-            longest: self.args.retry_interval_max,
+            Ok(Scope {
+                groups: found.contains(GROUP_SNAPSHOT.api_version),
+                nodes: self.args.enable_distributed_snapshotting,
+            })
         };
-        let queue = |name| {
-            let make = |registry: &mut _| Queue::new(name, backoff, registry);
-            self.process.metrics.with_registry(make)
+        let tell = |reason: &str| {
+            tracing::warn!(reason, "Snapshots have to wait; asking again.");
         };
-        Queues {
-            requests: [
-                queue("snapshot-controller-snapshot"),
-                queue("snapshot-controller-groupsnapshot"),
-            ],
-            contents: [
-                queue("snapshot-controller-content"),
-                queue("snapshot-controller-groupsnapshotcontent"),
-            ],
-            claims: queue("snapshot-controller-claims"),
-        }
+        patiently(stop, PAUSES, ask, tell).await
     }
 }
 
-fn time_operations(world: &Arc<World>, operations: &Operations, scope: Scope) {
+fn time_operations(cluster: &Arc<Cluster>, operations: &Operations, scope: Scope) {
     for kind in scope.kinds() {
-        let (all, operations) = (Arc::clone(world), operations.clone());
+        let (all, operations) = (Arc::clone(cluster), operations.clone());
         let driver = move |request: &Request| {
             let contents = all.contents.of(request.kind).store();
             let content = contents.get(request.status.bound.as_ref()?)?;
             Some(content.driver.clone())
         };
-        world.requests.of(*kind).listen(move |change| match change {
-            Change::Set { new, .. } => operations.saw(new, driver(new).as_deref()),
-            Change::Gone(last) => operations.saw_end(last, driver(last).as_deref()),
-        });
+        cluster
+            .requests
+            .of(*kind)
+            .listen(move |change| match change {
+                Change::Set { new, .. } => operations.saw(new, driver(new).as_deref()),
+                Change::Gone(last) => operations.saw_end(last, driver(last).as_deref()),
+            });
     }
-}
-
-/// Which change is work for whom.
-fn listen(world: &Arc<World>, queues: &Queues, scope: Scope) {
-    for kind in scope.kinds() {
-        listen_to_requests(world, queues, *kind);
-        listen_to_contents(world, queues, *kind);
-        listen_to_classes(world, queues, *kind);
-    }
-    listen_to_claims(world, queues);
-}
-
-fn listen_to_requests(world: &Arc<World>, queues: &Queues, kind: Kind) {
-    let (all, queues) = (Arc::clone(world), queues.clone());
-    world.requests.of(kind).listen(move |change| {
-        let own = &queues.requests[kind as usize];
-        match change {
-            Change::Set { old, new } => {
-                if old.as_ref().is_none_or(|old| new.is_news(old)) {
-                    own.add(new.uid.as_str());
-                }
-                if new.is_ready() && !old.as_ref().is_some_and(|old| old.is_ready()) {
-                    new.claim()
-                        .inspect(|claim| queues.claims.add(claim.as_str()));
-                }
-            }
-            Change::Gone(last) => {
-                own.add(last.uid.as_str());
-                last.claim()
-                    .inspect(|claim| queues.claims.add(claim.as_str()));
-                // Its members may go now.
-                let singles = all.requests.of(Kind::Single).store();
-                for member in singles.in_group(&by::group(&last.uid)) {
-                    queues.requests[Kind::Single as usize].add(member.uid.as_str());
-                }
-            }
-        }
-    });
-}
-
-fn listen_to_contents(world: &Arc<World>, queues: &Queues, kind: Kind) {
-    let (all, queues) = (Arc::clone(world), queues.clone());
-    world.contents.of(kind).listen(move |change| {
-        if let Change::Set {
-            old: Some(old),
-            new,
-        } = change
-            && old == new
-        {
-            return;
-        }
-        let content = change.object();
-        if let Change::Set { new, .. } = change
-            && finish::is_unfinished(new)
-        {
-            queues.contents[kind as usize].add(new.name.as_str());
-        }
-        let requests = all.requests.of(kind).store();
-        for request in requests.in_group(&by::name(&content.owner)) {
-            queues.requests[kind as usize].add(request.uid.as_str());
-        }
-    });
-}
-
-/// A class that came or changed may help requests that wait.
-fn listen_to_classes(world: &Arc<World>, queues: &Queues, kind: Kind) {
-    let (all, queue) = (Arc::clone(world), queues.requests[kind as usize].clone());
-    world.classes.of(kind).listen(move |change| {
-        let Change::Set { old, new } = change else {
-            return;
-        };
-        if old.as_ref() == Some(new) {
-            return;
-        }
-        for request in all.requests.of(kind).store().all() {
-            let named = request.class.as_ref().is_none_or(|name| *name == new.name);
-            if named && request.status.bound.is_none() {
-                queue.add(request.uid.as_str());
-            }
-        }
-    });
-}
-
-/// A claim that is bound may be what a snapshot waits for; one that is filled no longer needs its snapshot.
-fn listen_to_claims(world: &Arc<World>, queues: &Queues) {
-    let (all, queues) = (Arc::clone(world), queues.clone());
-    world.claims.listen(move |change| {
-        let requests = all.requests.of(Kind::Single).store();
-        let add = |group: String| {
-            for request in requests.in_group(&group) {
-                queues.requests[Kind::Single as usize].add(request.uid.as_str());
-                // It may be the last member that a group waited for.
-                if let Some(group) = &request.group {
-                    queues.requests[Kind::Group as usize].add(group.as_str());
-                }
-            }
-        };
-        let (old, new) = match change {
-            Change::Set { old, new } => (old.as_ref(), Some(new)),
-            Change::Gone(last) => (Some(last), None),
-        };
-        let bound = |claim: Option<&Arc<crate::others::Claim>>| claim.map(|claim| claim.bound);
-        if bound(old) != bound(new) {
-            add(by::claim(&change.object().full_name));
-        }
-        if let Some(new) = new.filter(|new| new.protected) {
-            queues.claims.add(new.full_name.as_str());
-        }
-        let before = old.and_then(|claim| claim.restores.as_ref());
-        if before != new.and_then(|claim| claim.restores.as_ref())
-            && let Some(snapshot) = before
-        {
-            add(by::name(snapshot));
-        }
-    });
 }

@@ -1,7 +1,7 @@
 //! What can go wrong with a request, and what is said about it.
 
-use stowage_kubernetes::answer::Answer;
-use stowage_kubernetes::secret_template::{Half, TemplateError};
+use stowage_kubernetes::object_error::ObjectError;
+use stowage_kubernetes::secret_template::{IncompleteReference, TemplateError};
 
 use crate::request::Kind;
 
@@ -20,7 +20,7 @@ pub(crate) enum Failure {
     },
     #[error("the selector matches no claim in namespace `{0}`")]
     NoClaims(String),
-    #[error("the selector cannot be understood: {0}")]
+    #[error("the selector is not valid: {0}")]
     Selector(String),
     #[error("class `{0}` does not exist: create it, or name another one")]
     NoClass(String),
@@ -51,7 +51,7 @@ pub(crate) enum Failure {
     #[error("VolumeSnapshotContent is missing: there is no content `{0}`")]
     ContentMissing(String),
     #[error(
-        "content `{0}` is not what is wanted: one of them is of a snapshot that exists, and the other is not"
+        "content `{0}` cannot be bound: one of the two is for an existing snapshot, and the other is not"
     )]
     Mismatch(String),
     #[error("VolumeSnapshotContent [{0}] is bound to a different snapshot")]
@@ -63,46 +63,23 @@ pub(crate) enum Failure {
     InGroup(String),
     #[error("it belongs to a group that is being deleted")]
     GroupGoing,
-    /// Decided from a cache that lagged behind.
-    #[error("{0} changed meanwhile")]
-    Stale(&'static str),
-    #[error("{0} is gone")]
-    Gone(&'static str),
     /// Not a failure of the request: nobody deals with it.
     #[error(
-        "no sidecar of driver `{0}` has begun with it: see that the driver's controller runs, that its sidecar takes snapshots, and that the \
-         driver can (CREATE_DELETE_SNAPSHOT); it goes on by itself then"
+        "no sidecar of driver `{0}` has begun with it: check that the driver's controller runs, that its sidecar takes snapshots, and that \
+         the driver can (CREATE_DELETE_SNAPSHOT); it then goes on by itself"
     )]
     NotBegun(String),
-    #[error("the service account may not {verb} {what}: add the rule to its ClusterRole")]
-    Forbidden {
-        verb: &'static str,
-        what: &'static str,
-    },
-    #[error("the API server: {0}")]
-    Server(#[source] Box<kube::Error>),
+    #[error(transparent)]
+    Object(#[from] ObjectError),
 }
 
 /// What is wrong with the secret of a class.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretNameError {
     #[error(transparent)]
-    Half(#[from] Half),
+    Incomplete(#[from] IncompleteReference),
     #[error(transparent)]
     Template(#[from] TemplateError),
-}
-
-/// What an answer of the API server means.
-pub(crate) fn explain(
-    verb: &'static str,
-    what: &'static str,
-) -> impl FnOnce(kube::Error) -> Failure {
-    move |error| match Answer::of(&error) {
-        Answer::Gone => Failure::Gone(what),
-        Answer::Forbidden(_) => Failure::Forbidden { verb, what },
-        Answer::Conflict | Answer::Refused(_) => Failure::Stale(what),
-        _ => Failure::Server(Box::new(error)),
-    }
 }
 
 /// Who is told.
@@ -117,6 +94,11 @@ pub(crate) enum Audience {
 }
 
 impl Failure {
+    /// Whether what the attempt was about is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, Self::Object(ObjectError::Gone(_)))
+    }
+
     /// Who is told, and under which reason. The reasons are upstream's.
     pub(crate) fn audience(&self, kind: Kind) -> Audience {
         let by_kind = |single, group| match kind {
@@ -135,7 +117,7 @@ impl Failure {
             | Self::Selector(_)
             | Self::OtherDriver { .. }
             | Self::Secret { .. }
-            | Self::Forbidden { .. } => by_kind(
+            | Self::Object(ObjectError::Forbidden { .. }) => by_kind(
                 "SnapshotContentCreationFailed",
                 "GroupSnapshotContentCreationFailed",
             ),
@@ -148,9 +130,7 @@ impl Failure {
                 return Audience::Event(by_kind("SnapshotNotBegun", "GroupSnapshotNotBegun"));
             }
             Self::InUse | Self::InGroup(_) => return Audience::Event("SnapshotDeletePending"),
-            Self::GroupGoing | Self::Stale(_) | Self::Gone(_) | Self::Server(_) => {
-                return Audience::Nobody;
-            }
+            Self::GroupGoing | Self::Object(_) => return Audience::Nobody,
         })
     }
 }

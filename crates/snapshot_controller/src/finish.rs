@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use stowage_kubernetes::events::Events;
 use stowage_kubernetes::json_patch::ObjectPatch;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Verdict};
 
 use crate::content::{Content, Origin};
-use crate::failure::Failure;
 use crate::request::Kind;
-use crate::world::World;
-use crate::write::Writer;
+use crate::worker::Worker;
 
 /// Whether there is something to do for a content.
 pub(crate) fn is_unfinished(content: &Content) -> bool {
@@ -27,32 +25,26 @@ pub(crate) fn add_finalizer(content: &Content) -> ObjectPatch {
     patch.add_finalizer(&content.finalizers, content.kind.names().finalizer)
 }
 
-/// Keeps a bound content until its snapshot is dealt with. Called twice: the second finds nothing to do.
-pub(crate) async fn finish(
-    kind: Kind,
-    world: Arc<World>,
-    writer: Writer,
-    events: Events,
-    name: Key,
-) -> Verdict {
-    let content = world.contents.of(kind).store().get(&name);
-    let Some(content) = content.filter(|content| is_unfinished(content)) else {
-        return Verdict::Done;
-    };
-    if content.source == Origin::Unclear {
-        let reason = match kind {
-            Kind::Single => "ContentValidationError",
-            Kind::Group => "GroupContentValidationError",
+impl Worker {
+    /// Keeps a bound content until its snapshot is dealt with. Called twice: the second finds nothing to do.
+    pub(crate) async fn finish(self: Arc<Self>, name: Key) -> Verdict {
+        let content = self.cluster.contents.of(self.kind).store().get(&name);
+        let Some(content) = content.filter(|content| is_unfinished(content)) else {
+            return Verdict::Done;
         };
-        let text = "exactly one source must be named: volumes, or handles of what exists";
-        events.warning(content.reference(), reason, text);
-        return Verdict::Done;
-    }
-    match writer
-        .change_content(&content, add_finalizer(&content))
-        .await
-    {
-        Ok(_) | Err(Failure::Gone(_)) => Verdict::Done,
-        Err(failure) => Verdict::Retry(failure.to_string()),
+        if content.source == Origin::Unclear {
+            let reason = match self.kind {
+                Kind::Single => "ContentValidationError",
+                Kind::Group => "GroupContentValidationError",
+            };
+            let text = "exactly one source must be named: volumes, or handles of what exists";
+            self.events.warning(content.reference(), reason, text);
+            return Verdict::Done;
+        }
+        let patch = add_finalizer(&content);
+        match self.writer.change_content(&content, patch).await {
+            Ok(_) | Err(ObjectError::Gone(_)) => Verdict::Done,
+            Err(error) => Verdict::Retry(error.to_string()),
+        }
     }
 }

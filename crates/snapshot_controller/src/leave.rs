@@ -66,21 +66,21 @@ impl Worker {
     }
 
     fn must_be_free(&self, request: &Request, content: Option<&Content>) -> Result<(), Failure> {
-        let world = &self.world;
+        let cluster = &self.cluster;
         let restoring = match self.kind {
-            Kind::Single => content.is_some() && world.is_restoring(&request.key()),
+            Kind::Single => content.is_some() && cluster.is_restoring(&request.key()),
             Kind::Group => {
                 let members = self.members(request);
                 members
                     .iter()
-                    .any(|member| world.is_restoring(&member.key()))
+                    .any(|member| cluster.is_restoring(&member.key()))
             }
         };
         if restoring {
             return Err(Failure::InUse);
         }
         let group = request.group.as_deref();
-        let group = group.and_then(|uid| world.requests.of(Kind::Group).store().get(uid));
+        let group = group.and_then(|uid| cluster.requests.of(Kind::Group).store().get(uid));
         match group {
             Some(group) if group.deleting => Err(Failure::GroupGoing),
             Some(group) => Err(Failure::InGroup(group.name.clone())),
@@ -89,7 +89,7 @@ impl Worker {
     }
 
     fn members(&self, request: &Request) -> Vec<std::sync::Arc<Request>> {
-        let all = self.world.requests.of(Kind::Single).store();
+        let all = self.cluster.requests.of(Kind::Single).store();
         all.in_group(&by::group(&request.uid))
     }
 

@@ -6,10 +6,11 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`controller`] | start, lease and queues |
+//! | [`args`], [`controller`] | the flags; start and lease |
+//! | `queues` | which change is work for whom |
 //! | [`rival`] | the look for another controller at the start |
 //! | `request`, `content`, `others` | the kinds, reduced to what is used: single snapshots and groups alike |
-//! | `world` | the watches |
+//! | `cluster` | the watches |
 //! | `status` | what users read, from what contents say: pure |
 //! | `worker` | one attempt for one request: finds or makes its content, copies its status |
 //! | `make` | a content from class, claims and volumes |
@@ -21,7 +22,9 @@
 //!
 //! Names, annotations, finalizers, events and the lease are upstream's: either may take over from the other.
 
+pub mod args;
 mod claims;
+mod cluster;
 mod content;
 pub mod controller;
 mod failure;
@@ -31,11 +34,12 @@ mod make;
 mod members;
 mod operations;
 mod others;
+mod queues;
 mod request;
 pub mod rival;
 mod status;
 mod worker;
-mod world;
 mod write;
 
-pub use controller::{ControllerError, SnapshotControllerArgs, run};
+pub use args::SnapshotControllerArgs;
+pub use controller::{ControllerError, run};

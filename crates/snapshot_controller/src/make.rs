@@ -8,13 +8,16 @@ use kube_core::Selector;
 use serde_json::{Value, json};
 use stowage_api::snapshot::names::{CLAIM_AS_SOURCE, MANAGED_BY};
 use stowage_kubernetes::json_patch::ObjectPatch;
+use stowage_kubernetes::metadata::add_finalizer;
+use stowage_kubernetes::object_error::explain;
 use stowage_kubernetes::secret_template::SecretTemplate;
 
 use crate::content::Content;
-use crate::failure::{Failure, SecretNameError, explain};
+use crate::failure::{Failure, SecretNameError};
 use crate::others::Class;
 use crate::request::{Kind, Request, Source};
 use crate::worker::{Worker, content_name};
+use crate::write::{CLAIMS, VOLUMES};
 
 /// A volume to take a snapshot of.
 struct Volume {
@@ -64,14 +67,14 @@ impl Worker {
         let api = Api::<PersistentVolumeClaim>::namespaced(client, &request.namespace);
         let claims = match &request.source {
             Source::Claim(name) => {
-                let claim = api.get_opt(name).await.map_err(explain("get", "claims"))?;
+                let claim = api.get_opt(name).await.map_err(explain("get", CLAIMS))?;
                 vec![claim.ok_or_else(|| unusable("claim", name, "does not exist"))?]
             }
             Source::Claims(selector) => {
                 let selector = Selector::try_from(selector.as_ref().clone());
                 let selector = selector.map_err(|error| Failure::Selector(error.to_string()))?;
                 let params = ListParams::default().labels_from(&selector);
-                let found = api.list(&params).await.map_err(explain("list", "claims"))?;
+                let found = api.list(&params).await.map_err(explain("list", CLAIMS))?;
                 found.items
             }
             Source::Content(_) | Source::Unclear => return Err(Failure::Source),
@@ -110,7 +113,7 @@ impl Worker {
         let found = api
             .get_opt(&volume)
             .await
-            .map_err(explain("get", "volumes"))?;
+            .map_err(explain("get", VOLUMES))?;
         let object = found.ok_or_else(|| unusable("volume", &volume, "does not exist"))?;
         let spec = object.spec.clone().unwrap_or_default();
         if spec.claim_ref.and_then(|claim| claim.uid) != claim.metadata.uid {
@@ -127,7 +130,7 @@ impl Worker {
     }
 
     fn class_for(&self, request: &Request, volumes: &[Volume]) -> Result<Class, Failure> {
-        let classes = self.world.classes.of(self.kind).store();
+        let classes = self.cluster.classes.of(self.kind).store();
         let driver = volumes.first().map_or("", |volume| volume.driver.as_str());
         let class = match &request.class {
             Some(name) => {
@@ -167,22 +170,18 @@ impl Worker {
 
     /// Keeps a claim until the snapshot is taken. Called twice: the finalizer is there once.
     async fn protect_claim(&self, claim: &PersistentVolumeClaim) -> Result<(), Failure> {
-        if claim
-            .finalizers()
-            .iter()
-            .any(|known| known == CLAIM_AS_SOURCE)
-        {
+        let mut claim = claim.clone();
+        if !add_finalizer(&mut claim.metadata, CLAIM_AS_SOURCE) {
             return Ok(());
         }
-        let mut claim = claim.clone();
-        claim.finalizers_mut().push(CLAIM_AS_SOURCE.to_owned());
         let namespace = claim.namespace().unwrap_or_default();
         let api = Api::namespaced(self.writer.client.clone(), &namespace);
         // An update and no patch: upstream's role allows no more.
         let written = api
             .replace(&claim.name_any(), &PostParams::default(), &claim)
             .await;
-        written.map_err(explain("update", "claims")).map(|_| ())
+        written.map_err(explain("update", CLAIMS))?;
+        Ok(())
     }
 
     fn object(
@@ -245,7 +244,7 @@ impl Worker {
                 affinity.is_some_and(|affinity| node.reaches(affinity))
             })
         };
-        let nodes = self.world.nodes.store().all();
+        let nodes = self.cluster.nodes.store().all();
         let node = nodes.iter().find(|node| reaches_all(node));
         node.map(|node| node.name.clone())
     }
@@ -293,7 +292,7 @@ pub(crate) fn secret(request: &Request, class: &Class) -> Result<Option<SecretRe
                 let own = (token == format!("{object}.name")).then_some(Ok(request.name.as_str()));
                 own.or_else(|| in_namespace(token))
             };
-            Ok(Some(template.fill(in_namespace, in_name)?))
+            Ok(Some(template.resolve(in_namespace, in_name)?))
         });
     filled.map_err(|error| {
         let class = class.name.clone();

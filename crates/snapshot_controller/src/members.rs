@@ -10,12 +10,14 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use stowage_api::snapshot::VolumeSnapshotInfo;
 use stowage_api::snapshot::names::{GROUP_HANDLE, SNAPSHOT, SNAPSHOT_IN_GROUP};
+use stowage_kubernetes::object_error::explain;
 
 use crate::content::{Content, Origin};
-use crate::failure::{Failure, explain};
+use crate::failure::Failure;
 use crate::make::{mode, secret};
 use crate::request::{Kind, Request, by};
 use crate::worker::Worker;
+use crate::write::{CLAIMS, VOLUMES};
 
 /// A claim's name and its volume, by the volume's handle.
 type Claims = BTreeMap<String, (String, PersistentVolume)>;
@@ -70,14 +72,14 @@ impl Worker {
 
     fn is_missing(&self, group: &Request, info: &VolumeSnapshotInfo) -> bool {
         let volume = info.volume_handle.as_deref().unwrap_or_default();
-        let contents = self.world.contents.of(Kind::Single).store();
+        let contents = self.cluster.contents.of(Kind::Single).store();
         let content = contents.get(&member_name("snapcontent", group, volume));
         if content.is_none_or(|content| content.state.handle.is_none()) {
             return true;
         }
         let name = member_name("snapshot", group, volume);
         let key = format!("{}/{name}", group.namespace);
-        let snapshots = self.world.requests.of(Kind::Single).store();
+        let snapshots = self.cluster.requests.of(Kind::Single).store();
         snapshots.count_in_group(&by::name(&key)) == 0
     }
 
@@ -88,13 +90,13 @@ impl Worker {
         let volumes = Api::<PersistentVolume>::all(client.clone());
         let found = claims.list(&ListParams::default()).await;
         let mut by_handle = Claims::new();
-        for claim in found.map_err(explain("list", "claims"))? {
+        for claim in found.map_err(explain("list", CLAIMS))? {
             let name = claim.name_any();
             let Some(volume) = claim.spec.and_then(|spec| spec.volume_name) else {
                 continue;
             };
             let volume = volumes.get_opt(&volume).await;
-            let Some(volume) = volume.map_err(explain("get", "volumes"))? else {
+            let Some(volume) = volume.map_err(explain("get", VOLUMES))? else {
                 continue;
             };
             let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
@@ -114,7 +116,7 @@ impl Worker {
         mode: Option<&str>,
     ) -> Result<Value, Failure> {
         let mut annotations = json!({ GROUP_HANDLE: content.state.handle });
-        let classes = self.world.classes.of(Kind::Group).store();
+        let classes = self.cluster.classes.of(Kind::Group).store();
         let class = content.class.as_deref().and_then(|name| classes.get(name));
         let named = class.map(|class| secret(group, &class)).transpose()?;
         if let Some(named) = named.flatten() {

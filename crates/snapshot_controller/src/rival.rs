@@ -11,6 +11,10 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use stowage_api::snapshot::names::CONTROLLER_LEASE;
+use stowage_kubernetes::answer::{self, Answer};
+use stowage_kubernetes::patience::patiently;
+use stowage_kubernetes::queue::Backoff;
+use tokio_util::sync::CancellationToken;
 
 /// The label by which replicas of this controller know each other's lease.
 pub const LABEL: (&str, &str) = ("stowage.dev/component", "snapshot-controller");
@@ -20,8 +24,11 @@ const SKEW: Duration = Duration::from_secs(30);
 /// Of a lease that does not say.
 const USUAL_DURATION: i32 = 15;
 
-/// Pause before an API server that is away is asked again.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Between two questions to an API server that is away.
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(1),
+};
 
 /// Another controller, or no way to know.
 #[derive(Debug, thiserror::Error)]
@@ -39,22 +46,24 @@ pub enum Rival {
     },
     /// The rule is missing.
     #[error(
-        "the service account may not list leases: without that nobody can tell whether another snapshot controller is \
+        "the service account may not list leases: without that it is not known whether another snapshot controller is \
          at work. Add `list` on `leases` to its ClusterRole"
     )]
     Forbidden,
-    /// The API server is away.
-    #[error("the API server cannot be asked whether another snapshot controller is at work")]
-    Unknown(#[source] Box<kube::Error>),
 }
 
-/// Fails if another controller is at work. `namespace` is where our own lease is.
-async fn refuse(client: &Client, namespace: &str) -> Result<(), Rival> {
+/// Fails if another controller is at work. `namespace` is where our own lease is. The outer error: the server does not
+/// answer.
+async fn refuse(client: &Client, namespace: &str) -> kube::Result<Result<(), Rival>> {
     let params = ListParams::default().fields(&format!("metadata.name={CONTROLLER_LEASE}"));
     let leases = match Api::<Lease>::all(client.clone()).list(&params).await {
         Ok(leases) => leases,
-        Err(kube::Error::Api(status)) if status.code == 403 => return Err(Rival::Forbidden),
-        Err(error) => return Err(Rival::Unknown(Box::new(error))),
+        Err(error) => {
+            return match Answer::of(&error) {
+                Answer::Forbidden(_) => Ok(Err(Rival::Forbidden)),
+                _ => Err(error),
+            };
+        }
     };
     let now = Timestamp::now();
     for lease in leases {
@@ -64,30 +73,33 @@ async fn refuse(client: &Client, namespace: &str) -> Result<(), Rival> {
         if let Some(holder) = live_holder(&lease, now)
             && !ours
         {
-            return Err(Rival::AtWork {
+            return Ok(Err(Rival::AtWork {
                 holder,
                 namespace: place,
-            });
+            }));
         }
     }
-    Ok(())
+    Ok(Ok(()))
 }
 
 /// The same, and waits for an API server that is away: nobody can be at work then, and a process that ends instead
-/// would come back later than the server.
-pub async fn refuse_once_known(client: &Client, namespace: &str) -> Result<(), Rival> {
-    let mut told = false;
-    loop {
-        match refuse(client, namespace).await {
-            Err(Rival::Unknown(error)) => {
-                if !std::mem::replace(&mut told, true) {
-                    tracing::warn!(%error, "The API server cannot be asked for other snapshot controllers; waiting.");
-                }
-            }
-            known => return known,
-        }
-        tokio::time::sleep(ASK_AGAIN).await;
-    }
+/// would come back later than the server. `None`: asked to stop.
+pub async fn refuse_once_known(
+    client: &Client,
+    namespace: &str,
+    stop: &CancellationToken,
+) -> Option<Result<(), Rival>> {
+    let ask = || async {
+        let known = refuse(client, namespace).await;
+        known.map_err(|error| answer::chain(&error))
+    };
+    let tell = |reason: &str| {
+        tracing::warn!(
+            reason,
+            "The API server cannot be asked for other snapshot controllers; waiting."
+        );
+    };
+    patiently(stop, PAUSES, ask, tell).await
 }
 
 /// Who holds a lease and has renewed it in time.

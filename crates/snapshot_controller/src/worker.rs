@@ -12,13 +12,14 @@ use stowage_api::snapshot::VolumeSnapshotError;
 use stowage_api::snapshot::names::SNAPSHOT_AS_SOURCE;
 use stowage_kubernetes::events::Events;
 use stowage_kubernetes::json_patch::ObjectPatch;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Verdict};
 
+use crate::cluster::{Cluster, Scope};
 use crate::content::{Content, Origin};
 use crate::failure::{Audience, Failure};
 use crate::request::{Kind, Request, Source, Status};
 use crate::status;
-use crate::world::{Scope, World};
 use crate::write::Writer;
 
 /// After a decision from a cache that lagged behind: by then it has caught up.
@@ -27,7 +28,7 @@ const CATCH_UP: Duration = Duration::from_millis(200);
 /// Works on requests of one kind.
 pub(crate) struct Worker {
     pub(crate) kind: Kind,
-    pub(crate) world: Arc<World>,
+    pub(crate) cluster: Arc<Cluster>,
     pub(crate) writer: Writer,
     pub(crate) events: Events,
     pub(crate) scope: Scope,
@@ -40,8 +41,8 @@ pub(crate) struct Worker {
 impl Worker {
     /// Brings one request forward. Called twice: the second finds nothing to do.
     pub(crate) async fn work(self: Arc<Self>, uid: Key) -> Verdict {
-        let Some(request) = self.world.requests.of(self.kind).store().get(&uid) else {
-            return self.mourn(&uid).await;
+        let Some(request) = self.cluster.requests.of(self.kind).store().get(&uid) else {
+            return self.clean_up(&uid).await;
         };
         self.known.lock().insert(request.uid.clone());
         let done = if request.deleting {
@@ -64,7 +65,7 @@ impl Worker {
     /// A request is gone. Its content may not be: an API server that has begun to delete a request does not see the
     /// finalizers that it gets meanwhile. Contents of requests that were never seen here are left alone: somebody may have
     /// brought them from another cluster, with data that is needed.
-    async fn mourn(&self, uid: &str) -> Verdict {
+    async fn clean_up(&self, uid: &str) -> Verdict {
         if !self.known.lock().contains(uid) {
             return Verdict::Done;
         }
@@ -77,17 +78,17 @@ impl Worker {
             Err(failure) => Err(failure),
         };
         match left {
-            Ok(()) | Err(Failure::Gone(_)) => {
+            Err(failure) if !failure.is_gone() => Verdict::Retry(failure.to_string()),
+            _ => {
                 self.known.lock().remove(uid);
                 Verdict::Done
             }
-            Err(failure) => Verdict::Retry(failure.to_string()),
         }
     }
 
     /// How long the content of a request has been waiting for a sidecar of its driver to begin.
     fn not_begun(&self, request: &Request) -> Option<(Duration, String)> {
-        let contents = self.world.contents.of(self.kind).store();
+        let contents = self.cluster.contents.of(self.kind).store();
         let content = contents.get(&content_name(request))?;
         if request.deleting || content.source != Origin::Taken || content.is_begun() {
             return None;
@@ -114,7 +115,7 @@ impl Worker {
 
     /// The content of a request, checked. `None`: there is none yet.
     async fn find_content(&self, request: &Request) -> Result<Option<Content>, Failure> {
-        let known = self.world.contents.of(self.kind).store();
+        let known = self.cluster.contents.of(self.kind).store();
         match &request.source {
             Source::Unclear => Err(Failure::Source),
             Source::Content(name) => {
@@ -161,9 +162,9 @@ impl Worker {
 
     /// A content, from the cache or else from the server.
     pub(crate) async fn content(&self, name: &str) -> Result<Option<Content>, Failure> {
-        match self.world.contents.of(self.kind).store().get(name) {
+        match self.cluster.contents.of(self.kind).store().get(name) {
             Some(content) => Ok(Some(Content::clone(&content))),
-            None => self.writer.content(self.kind, name).await,
+            None => Ok(self.writer.content(self.kind, name).await?),
         }
     }
 
@@ -186,7 +187,7 @@ impl Worker {
             return Ok(content);
         }
         let patch = patch.and(crate::finish::add_finalizer(&content));
-        self.writer.change_content(&content, patch).await
+        Ok(self.writer.change_content(&content, patch).await?)
     }
 
     /// Keeps the request until its content is dealt with.
@@ -206,12 +207,12 @@ impl Worker {
             return Ok(request);
         }
         let patch = ObjectPatch::new().replace_finalizers(&request.finalizers, &all);
-        self.writer.change(&request, patch).await
+        Ok(self.writer.change(&request, patch).await?)
     }
 
     /// Copies what the content says into the status of the request.
     async fn tell(&self, request: &Request, content: &Content) -> Result<(), Failure> {
-        let group = self.world.group_of(request, content);
+        let group = self.cluster.group_of(request, content);
         let known = &request.status;
         let status = status::desired(known, content, group);
         if status == *known {
@@ -249,8 +250,8 @@ impl Worker {
         match failure.audience(self.kind) {
             Audience::Nobody => {
                 return match failure {
-                    Failure::Gone(_) | Failure::GroupGoing => Verdict::Done,
-                    Failure::Stale(_) => Verdict::After(CATCH_UP, None),
+                    Failure::GroupGoing | Failure::Object(ObjectError::Gone(_)) => Verdict::Done,
+                    Failure::Object(error) if error.is_stale() => Verdict::After(CATCH_UP, None),
                     _ => Verdict::Retry(message),
                 };
             }

@@ -1,20 +1,21 @@
 //! Reads and writes of requests and contents. Patches name the uid: another object of the same name is left alone.
 
-use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions};
+use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::Value;
 use stowage_api::snapshot::{
     VolumeGroupSnapshot, VolumeGroupSnapshotContent, VolumeSnapshot, VolumeSnapshotContent,
 };
 use stowage_kubernetes::answer::Answer;
+use stowage_kubernetes::deletion::delete;
 use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
+use stowage_kubernetes::object_error::{ObjectError, explain};
 
 use crate::content::Content;
-use crate::failure::{Failure, explain};
 use crate::request::{Kind, Request};
 
-const REQUEST: &str = "the snapshot";
-const CONTENT: &str = "the content";
+pub(crate) const CLAIMS: &str = "persistentvolumeclaims";
+pub(crate) const VOLUMES: &str = "persistentvolumes";
 
 /// Reads and writes.
 #[derive(Clone)]
@@ -44,24 +45,26 @@ impl Writer {
         &self,
         request: &Request,
         changes: ObjectPatch,
-    ) -> Result<Request, Failure> {
+    ) -> Result<Request, ObjectError> {
         let api = self.requests(request.kind, &request.namespace);
         let patch = ObjectPatch::of(&request.uid).and(changes).into_patch();
         let written = api.patch(&request.name, &PARAMS, &patch).await;
-        read_request(request.kind, written.map_err(explain("patch", REQUEST))?)
+        let written = written.map_err(explain("patch", requests(request.kind)))?;
+        read_request(request.kind, written)
     }
 
     pub(crate) async fn set_status(
         &self,
         request: &Request,
         status: Value,
-    ) -> Result<Request, Failure> {
+    ) -> Result<Request, ObjectError> {
         let api = self.requests(request.kind, &request.namespace);
         let patch = ObjectPatch::of(&request.uid)
             .set(["status"], status)
             .into_patch();
         let changed = api.patch_status(&request.name, &PARAMS, &patch).await;
-        read_request(request.kind, changed.map_err(explain("patch", REQUEST))?)
+        let changed = changed.map_err(explain("patch", status_of(requests(request.kind))))?;
+        read_request(request.kind, changed)
     }
 
     /// Makes a request, or finds it made.
@@ -70,24 +73,29 @@ impl Writer {
         kind: Kind,
         namespace: &str,
         object: &Value,
-    ) -> Result<Request, Failure> {
+    ) -> Result<Request, ObjectError> {
         let api = self.requests(kind, namespace);
-        let made = create(&api, object, REQUEST).await?;
+        let made = create(&api, object, requests(kind)).await?;
         read_request(kind, made)
     }
 
     /// Called twice: it is being deleted already, or gone.
-    pub(crate) async fn delete_request(&self, request: &Request) -> Result<(), Failure> {
+    pub(crate) async fn delete_request(&self, request: &Request) -> Result<(), ObjectError> {
         let api = self.requests(request.kind, &request.namespace);
-        delete(&api, &request.name, &request.uid, REQUEST).await
+        let deleted = delete(&api, &request.name, &request.uid).await;
+        deleted.map_err(explain("delete", requests(request.kind)))
     }
 
-    pub(crate) async fn content(&self, kind: Kind, name: &str) -> Result<Option<Content>, Failure> {
+    pub(crate) async fn content(
+        &self,
+        kind: Kind,
+        name: &str,
+    ) -> Result<Option<Content>, ObjectError> {
         let found = self.contents(kind).get(name).await;
-        match found.map_err(explain("get", CONTENT)) {
+        match found.map_err(explain("get", contents(kind))) {
             Ok(object) => read_content(kind, object).map(Some),
-            Err(Failure::Gone(_)) => Ok(None),
-            Err(failure) => Err(failure),
+            Err(ObjectError::Gone(_)) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -96,24 +104,26 @@ impl Writer {
         &self,
         content: &Content,
         changes: ObjectPatch,
-    ) -> Result<Content, Failure> {
+    ) -> Result<Content, ObjectError> {
         let api = self.contents(content.kind);
         let patch = ObjectPatch::of(&content.uid).and(changes).into_patch();
         let written = api.patch(&content.name, &PARAMS, &patch).await;
-        read_content(content.kind, written.map_err(explain("patch", CONTENT))?)
+        let written = written.map_err(explain("patch", contents(content.kind)))?;
+        read_content(content.kind, written)
     }
 
     pub(crate) async fn set_content_status(
         &self,
         content: &Content,
         status: Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ObjectError> {
         let api = self.contents(content.kind);
         let patch = ObjectPatch::of(&content.uid)
             .set(["status"], status)
             .into_patch();
         let changed = api.patch_status(&content.name, &PARAMS, &patch).await;
-        changed.map_err(explain("patch", CONTENT)).map(|_| ())
+        changed.map_err(explain("patch", status_of(contents(content.kind))))?;
+        Ok(())
     }
 
     /// Makes a content, or finds it made.
@@ -121,66 +131,68 @@ impl Writer {
         &self,
         kind: Kind,
         object: &Value,
-    ) -> Result<Content, Failure> {
-        let made = create(&self.contents(kind), object, CONTENT).await?;
+    ) -> Result<Content, ObjectError> {
+        let made = create(&self.contents(kind), object, contents(kind)).await?;
         read_content(kind, made)
     }
 
     /// Called twice: it is being deleted already, or gone.
-    pub(crate) async fn delete_content(&self, content: &Content) -> Result<(), Failure> {
+    pub(crate) async fn delete_content(&self, content: &Content) -> Result<(), ObjectError> {
         let api = self.contents(content.kind);
-        delete(&api, &content.name, &content.uid, CONTENT).await
+        let deleted = delete(&api, &content.name, &content.uid).await;
+        deleted.map_err(explain("delete", contents(content.kind)))
     }
 }
 
 async fn create(
     api: &Api<DynamicObject>,
     object: &Value,
-    what: &'static str,
-) -> Result<DynamicObject, Failure> {
-    let unreadable = |error| Failure::Server(Box::new(kube::Error::SerdeError(error)));
-    let object: DynamicObject = serde_json::from_value(object.clone()).map_err(unreadable)?;
+    kind: &'static str,
+) -> Result<DynamicObject, ObjectError> {
+    let object: DynamicObject =
+        serde_json::from_value(object.clone()).map_err(ObjectError::unreadable)?;
     match api.create(&PostParams::default(), &object).await {
         Err(error) if Answer::of(&error) == Answer::Conflict => {
             let name = object.metadata.name.unwrap_or_default();
-            api.get(&name).await.map_err(explain("get", what))
+            api.get(&name).await.map_err(explain("get", kind))
         }
-        made => made.map_err(explain("create", what)),
+        made => made.map_err(explain("create", kind)),
     }
 }
 
-async fn delete(
-    api: &Api<DynamicObject>,
-    name: &str,
-    uid: &str,
-    what: &'static str,
-) -> Result<(), Failure> {
-    let params = DeleteParams::default().preconditions(Preconditions {
-        uid: Some(uid.to_owned()),
-        resource_version: None,
-    });
-    match api
-        .delete(name, &params)
-        .await
-        .map_err(explain("delete", what))
-    {
-        Ok(_) | Err(Failure::Gone(_)) => Ok(()),
-        Err(failure) => Err(failure),
-    }
-}
-
-fn read_request(kind: Kind, object: DynamicObject) -> Result<Request, Failure> {
+fn read_request(kind: Kind, object: DynamicObject) -> Result<Request, ObjectError> {
     let read = match kind {
         Kind::Single => object.try_parse().map(Request::read_single),
         Kind::Group => object.try_parse().map(Request::read_group),
     };
-    read.ok().flatten().ok_or(Failure::Stale(REQUEST))
+    let read = read.ok().flatten();
+    read.ok_or_else(|| ObjectError::Conflict(requests(kind).into()))
 }
 
-fn read_content(kind: Kind, object: DynamicObject) -> Result<Content, Failure> {
+fn read_content(kind: Kind, object: DynamicObject) -> Result<Content, ObjectError> {
     let read = match kind {
         Kind::Single => object.try_parse().map(Content::read_single),
         Kind::Group => object.try_parse().map(Content::read_group),
     };
-    read.ok().flatten().ok_or(Failure::Stale(CONTENT))
+    let read = read.ok().flatten();
+    read.ok_or_else(|| ObjectError::Conflict(contents(kind).into()))
+}
+
+/// As roles name them.
+fn requests(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Single => "volumesnapshots",
+        Kind::Group => "volumegroupsnapshots",
+    }
+}
+
+fn contents(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Single => "volumesnapshotcontents",
+        Kind::Group => "volumegroupsnapshotcontents",
+    }
+}
+
+fn status_of(kind: &str) -> String {
+    format!("{kind}/status")
 }

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::ArgAction;
-use clap::builder::BoolishValueParser;
-use stowage_csi::flags::DriverArgs;
+use stowage_csi::flags::{DriverArgs, switch};
 
 use crate::options::DEFAULT_EXCLUSIVE;
 
@@ -17,6 +15,10 @@ pub(crate) mod foreign;
 #[command(
     mut_arg("driver_name", |arg| arg.env("CSI_DRIVER_NAME").default_value("csi.weka.io").required(false)),
     mut_arg("mode", |arg| arg.env("X_CSI_MODE").visible_alias("csimode")),
+    mut_arg("allow_insecure_https", switch),
+    mut_arg("skip_garbage_collection", switch),
+    mut_arg("manage_node_topology_labels", switch),
+    mut_arg("allow_mount_option_overrides", switch),
 )]
 pub struct Args {
     /// What every driver has.
@@ -27,7 +29,7 @@ pub struct Args {
     #[arg(long = "nodeid", value_name = "NODE", env = "KUBE_NODE_NAME")]
     pub node_id: String,
 
-    /// Directory of each filesystem in which volumes are made
+    /// Directory of each filesystem in which volumes are created
     #[arg(
         long,
         value_name = "PATH",
@@ -36,12 +38,11 @@ pub struct Args {
     )]
     pub dynamic_path: String,
 
-    /// Trust every certificate of Weka clusters: for tests
-    #[arg(long = "allowinsecurehttps", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
+    /// Do not verify the certificates of Weka clusters; for tests only
+    #[arg(long = "allowinsecurehttps", default_value = "false")]
     pub allow_insecure_https: bool,
 
-    /// How long a call may take at most, also where its caller waits longer
+    /// How long a call may take, even if its caller would wait longer
     #[arg(
         long = "grpcrequesttimeoutseconds",
         value_name = "SECONDS",
@@ -57,7 +58,7 @@ pub struct Args {
     )]
     pub weka_api_timeout_seconds: u64,
 
-    /// How long the node's Weka client may take to show that it is there
+    /// How long the node's Weka client may take to answer a health check
     #[arg(
         long = "healthprobewekatimeoutseconds",
         value_name = "SECONDS",
@@ -65,11 +66,11 @@ pub struct Args {
     )]
     pub health_probe_timeout_seconds: u64,
 
-    /// How often clusters are asked for their release, so that an upgrade is noticed
+    /// How often to ask clusters for their release, to notice upgrades
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub release_refresh_seconds: u64,
 
-    /// How many volumes are made at a time on one cluster
+    /// How many volumes to create at a time on one cluster
     #[arg(
         long = "concurrency.createVolume",
         value_name = "NUMBER",
@@ -77,7 +78,7 @@ pub struct Args {
     )]
     pub concurrent_creates: usize,
 
-    /// How many volumes are deleted at a time on one cluster
+    /// How many volumes to delete at a time on one cluster
     #[arg(
         long = "concurrency.deleteVolume",
         value_name = "NUMBER",
@@ -85,7 +86,7 @@ pub struct Args {
     )]
     pub concurrent_deletes: usize,
 
-    /// How many volumes are expanded at a time on one cluster
+    /// How many volumes to expand at a time on one cluster
     #[arg(
         long = "concurrency.expandVolume",
         value_name = "NUMBER",
@@ -93,7 +94,7 @@ pub struct Args {
     )]
     pub concurrent_expansions: usize,
 
-    /// How many volumes are published at a time from one filesystem
+    /// How many volumes to publish at a time from one filesystem
     #[arg(
         long = "concurrency.nodePublishVolume",
         value_name = "NUMBER",
@@ -101,7 +102,7 @@ pub struct Args {
     )]
     pub concurrent_publications: usize,
 
-    /// Container of the Weka client to mount through, where a node has several
+    /// Container of the Weka client to mount through, if a node has several
     #[arg(
         long = "wekafscontainername",
         value_name = "NAME",
@@ -110,29 +111,26 @@ pub struct Args {
     pub container_name: Option<String>,
 
     /// Leave the data of deleted volumes in the trash directory
-    #[arg(long = "skipgarbagecollection", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
+    #[arg(long = "skipgarbagecollection", default_value = "false")]
     pub skip_garbage_collection: bool,
 
-    /// Keep the node's topology labels
-    #[arg(long = "managenodetopologylabels", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
+    /// Manage the topology labels of the node
+    #[arg(long = "managenodetopologylabels", default_value = "false")]
     pub manage_node_topology_labels: bool,
 
-    /// How long a node's Weka client must be away before the node loses those labels
+    /// How long the Weka client must be unavailable before those labels are removed
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub node_label_patience_seconds: u64,
 
     /// Let claims and pods change mount options by annotation
-    #[arg(long = "allowmountoptionoverrides", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true")]
+    #[arg(long = "allowmountoptionoverrides", default_value = "false")]
     pub allow_mount_option_overrides: bool,
 
     /// Mount options that exclude each other, separated by commas; may be given several times
     #[arg(long = "mutuallyexclusivemountoptions", value_name = "OPTIONS", default_values = DEFAULT_EXCLUSIVE)]
     pub mutually_exclusive_mount_options: Vec<String>,
 
-    /// Mount options to take besides those that wekafs is known to have
+    /// Mount options to accept in addition to those known for wekafs
     #[arg(
         long = "allowedmountoptions",
         value_name = "OPTIONS",
@@ -140,7 +138,7 @@ pub struct Args {
     )]
     pub allowed_mount_options: Vec<String>,
 
-    /// Name of the secret for requests that bring none; without it such requests use no API
+    /// Name of the secret for requests without one; if unset, such requests do not use the API
     #[arg(long = "legacyvolumesecretname", value_name = "NAME")]
     pub legacy_volume_secret_name: Option<String>,
 
@@ -148,7 +146,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "/legacy-volume-access")]
     pub legacy_volume_access: PathBuf,
 
-    /// Where filesystems are mounted for the driver's own use [default: /run/weka-fs-mounts, with the mode]
+    /// Where to mount filesystems for the driver's own use [default: /run/weka-fs-mounts, followed by the mode]
     #[arg(long, value_name = "DIR")]
     pub mount_base: Option<PathBuf>,
 
@@ -161,7 +159,7 @@ pub struct Args {
     )]
     pub proc_modules: PathBuf,
 
-    /// The Weka client's report
+    /// The Weka client's status in /proc
     #[arg(
         long,
         value_name = "FILE",

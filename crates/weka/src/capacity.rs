@@ -2,7 +2,7 @@
 
 use stowage_csi::sizes::Range;
 
-/// What a volume gets whose size nobody said.
+/// The size of a volume if the request does not say.
 const DEFAULT_BYTES: u64 = 1 << 30;
 
 /// Why no size fits.

@@ -1,10 +1,10 @@
 //! The CSI services, and what they share.
 //!
-//! - `home`: the filesystem a call is about; `volume`: what is known of a volume in it.
+//! - `filesystem`: the filesystem a call is about; `volume`: what is known of a volume in it.
 //! - `mounts`: filesystems mounted for our own use; `client`: the Weka client that mounts them.
-//! - `directory`: a volume's directory, reached by descriptors only; `threads`: where such work may hang.
+//! - `directory`: a volume's directory, reached by descriptors only; work on it runs where it may hang (`Workers`).
 //! - `trash`: removes the data of deleted volumes.
-//! - `turns`: how many calls of a kind are worked on at a time.
+//! - `concurrency`: how many calls of a kind are worked on at a time.
 //! - `identity`, `controller`, `node`: the services.
 //!
 //! State is in handles, on the array and in the kernel's table of mounts; nothing here must outlive the process.
@@ -14,9 +14,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stowage_csi::locks::VolumeLocks;
+use stowage_csi::locks::{VolumeGuard, VolumeLocks};
 use stowage_host::mount::Mounter;
 use stowage_host::stat::Stats;
+use stowage_host::workers::Workers;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,19 +30,24 @@ use crate::metrics::Metrics;
 use crate::rest::{Clusters, Deadline};
 
 pub(crate) mod client;
+pub(crate) mod concurrency;
 pub(crate) mod controller;
 pub(crate) mod directory;
-pub(crate) mod home;
+pub(crate) mod filesystem;
 pub(crate) mod identity;
 pub(crate) mod mounts;
 pub(crate) mod node;
-pub(crate) mod threads;
 pub(crate) mod trash;
-pub(crate) mod turns;
 pub(crate) mod volume;
 
-/// How much earlier than its caller a call gives up, so that the caller hears why.
+/// How much earlier than its caller a call gives up, so that the caller gets the reason.
 const HEAD_START: Duration = Duration::from_millis(250);
+
+/// How many threads may wait for one filesystem.
+pub(crate) const MOST_THREADS: usize = 64;
+
+/// The right to work on a volume, shared with threads that may outlive the call.
+pub(crate) type Guard = Arc<VolumeGuard>;
 
 /// One process of the driver.
 pub(crate) struct Driver {
@@ -51,13 +57,13 @@ pub(crate) struct Driver {
     pub(crate) stats: Arc<Stats>,
     pub(crate) mounts: Arc<mounts::Mounts>,
     pub(crate) client: client::LocalClient,
-    pub(crate) threads: threads::Threads,
+    pub(crate) workers: Workers,
     pub(crate) locks: VolumeLocks,
-    pub(crate) turns: turns::Turns,
+    pub(crate) concurrency: concurrency::ConcurrencyLimits,
     pub(crate) trash: trash::Trash,
     pub(crate) metrics: Metrics,
     /// What Kubernetes calls the volumes here.
-    pub(crate) names: node::names::NameBook,
+    pub(crate) names: node::names::KubernetesNames,
     /// Access to Kubernetes, where something needs it.
     pub(crate) kube: Option<kube::Client>,
     /// Zone and region of this node.
@@ -87,7 +93,7 @@ pub(crate) async fn answer<T>(
     // Work that watches the clock itself can say what it waited for; it gets a moment to do so.
     match timeout(deadline.remaining() + HEAD_START / 2, work).await {
         Ok(done) => Ok(Response::new(done?)),
-        Err(_) => Err(Error::Late.into()),
+        Err(_) => Err(Error::DeadlineExceeded.into()),
     }
 }
 

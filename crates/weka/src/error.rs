@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 pub(crate) use stowage_api::causes::chain;
 use stowage_csi::locks::VolumeBusy;
+use stowage_host::PathError;
 use stowage_host::beneath::BeneathError;
 use stowage_host::exec::ExecError;
 use stowage_host::mount::MountError;
+use stowage_host::workers::Stuck;
 use tonic::{Code, Status};
 
 use crate::capacity::SizeError;
-use crate::driver::threads::Stuck;
 use crate::handle::HandleError;
 use crate::options::OptionError;
 use crate::parameters::ParameterError;
@@ -41,9 +42,11 @@ pub(crate) enum Error {
     Mount(#[from] MountError),
     #[error(transparent)]
     Beneath(#[from] BeneathError),
-    #[error("filesystem `{filesystem}` of this machine")]
+    #[error(
+        "{what} does not answer on this node; other filesystems are not affected; check `weka local ps` on the node"
+    )]
     Hung {
-        filesystem: String,
+        what: String,
         #[source]
         source: Stuck,
     },
@@ -53,7 +56,7 @@ pub(crate) enum Error {
     )]
     Block,
     #[error(
-        "volume `{0}` is {1}, which this driver does not support; it serves directories (`dir/v1/FILESYSTEM/PATH`, `weka/v2/FILESYSTEM/PATH`)"
+        "volume `{0}` is {1}, which this driver does not support: use a directory (`dir/v1/FILESYSTEM/PATH` or `weka/v2/FILESYSTEM/PATH`)"
     )]
     Backing(String, &'static str),
     #[error("volume `{0}` does not exist")]
@@ -64,66 +67,65 @@ pub(crate) enum Error {
         "filesystem `{0}` does not exist on the Weka cluster, or not in the organization of the secret: create it, or correct parameter `filesystemName`"
     )]
     FilesystemMissing(String),
-    #[error("filesystem `{0}` is not encrypted, and parameter `encryptionEnabled` asks for that")]
+    #[error(
+        "filesystem `{0}` is not encrypted, but parameter `encryptionEnabled` requires it: use an encrypted filesystem, or remove the parameter"
+    )]
     NotEncrypted(String),
     #[error(
-        "volume `{0}` was not made by this driver, so it is not deleted: remove its directory by hand and use the reclaim policy Retain"
+        "volume `{0}` was not created by this driver, so the driver does not delete it: remove its directory by hand and use the reclaim policy Retain"
     )]
     NotOurs(String),
-    #[error("`{name}` exists already with {difference}")]
-    Incompatible { name: String, difference: String },
     #[error(
-        "volume `{0}` has no quota, so there is nothing to enforce: its capacity is advice only"
+        "volume `{name}` already exists with {difference}, which is not what the request asks for"
     )]
+    Incompatible { name: String, difference: String },
+    #[error("volume `{0}` has no quota, so its capacity cannot be enforced")]
     NoQuota(String),
-    #[error("the legacy secret is not configured, and without it no cluster is known to this call")]
+    #[error(
+        "this call needs the legacy secret: mount it, and name it with --legacyvolumesecretname"
+    )]
     NoCredentials,
-    #[error("the paging token is not one of ours")]
+    #[error("the starting token is not valid: start again without a token")]
     BadToken,
-    #[error("volume `{id}` is already at `{}`, but {difference}", path.display())]
-    OtherwiseThere {
+    #[error("volume `{id}` cannot be published at `{}`: the mount that is already there {difference}", path.display())]
+    PublishedDifferently {
         id: String,
         path: PathBuf,
         difference: &'static str,
     },
     #[error("volume `{id}` is not mounted at `{}`", path.display())]
-    NotThere { id: String, path: PathBuf },
-    #[error("volume `{id}` allows one writer and is already published at `{}`", path.display())]
+    NotPublished { id: String, path: PathBuf },
+    #[error("volume `{id}` allows only one writer and is already published at `{}`", path.display())]
     SecondWriter { id: String, path: PathBuf },
-    #[error("`{}` does not answer", .0.display())]
-    DeadTarget(PathBuf),
-    #[error("`{}` holds a mount of type {kind}, which is none of this driver's", path.display())]
+    #[error("the mount at `{}` does not answer: check `weka local ps` on the node", .0.display())]
+    MountHung(PathBuf),
+    #[error("`{}` already holds a mount of type {kind}, which does not belong to this driver: unmount it", path.display())]
     ForeignMount { path: PathBuf, kind: String },
-    #[error(
-        "the mount of filesystem `{0}` went away while it was used; the call is to be repeated"
-    )]
+    #[error("filesystem `{0}` was unmounted while it was in use: retry the call")]
     MountLost(String),
     #[error(
-        "filesystem `{filesystem}` as this node mounts it is not the one of Weka cluster `{cluster}`: the node is a client of another cluster; {OTHER_NODE}"
+        "filesystem `{filesystem}` as mounted on this node does not belong to Weka cluster `{cluster}`: the node is a client of another cluster; {OTHER_NODE}"
     )]
-    Elsewhere { filesystem: String, cluster: String },
+    OtherCluster { filesystem: String, cluster: String },
     #[error(
-        "Weka cluster `{cluster}` shows no container `{container}` on this node, so the node may be a client of another cluster: {OTHER_NODE}"
+        "Weka cluster `{cluster}` does not list container `{container}` on this node, so the node may be a client of another cluster: {OTHER_NODE}"
     )]
-    Doubtful {
+    UnconfirmedContainer {
         cluster: String,
         container: String,
         #[source]
         source: Box<Error>,
     },
-    #[error("too many calls of this kind are under way for this cluster; try again")]
+    #[error(
+        "too many calls of this kind are in progress for this cluster: retry later, or raise the driver's --concurrency flags"
+    )]
     Crowded,
-    #[error("the call took longer than it may; what it began is found by the next one")]
-    Late,
-    #[error("the annotations of {what} cannot be read: {reason}")]
+    #[error("the call did not finish in time; a retry continues what it started")]
+    DeadlineExceeded,
+    #[error("cannot read the annotations of {what}: {reason}")]
     Annotations { what: String, reason: String },
-    #[error("{doing} `{}`", path.display())]
-    Io {
-        doing: &'static str,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] PathError),
 }
 
 impl From<ApiError> for Error {
@@ -133,23 +135,17 @@ impl From<ApiError> for Error {
 }
 
 impl Error {
-    pub(crate) fn io<E: Into<io::Error>>(
-        doing: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(E) -> Self {
-        let path = path.into();
-        move |source| Self::Io {
-            doing,
-            path,
-            source: source.into(),
-        }
+    /// Work on a filesystem that does not come back.
+    pub(crate) fn hung(filesystem: &str) -> impl FnOnce(Stuck) -> Self {
+        let what = format!("filesystem `{filesystem}`");
+        move |source| Self::Hung { what, source }
     }
 
     /// Whether the same call can never succeed: then nothing half-made should stay.
     pub(crate) fn is_final(&self) -> bool {
         let error = match self {
             Self::Access(AccessError::Api(error)) => error,
-            Self::Elsewhere { .. } => return true,
+            Self::OtherCluster { .. } => return true,
             _ => return false,
         };
         match error {
@@ -186,22 +182,22 @@ impl Error {
             | Self::SecondWriter { .. }
             | Self::NoQuota(_)
             | Self::NoCredentials
-            | Self::Elsewhere { .. }
+            | Self::OtherCluster { .. }
             | Self::ForeignMount { .. } => Code::FailedPrecondition,
-            Self::VolumeMissing(_) | Self::PathMissing { .. } | Self::NotThere { .. } => {
+            Self::VolumeMissing(_) | Self::PathMissing { .. } | Self::NotPublished { .. } => {
                 Code::NotFound
             }
-            Self::Incompatible { .. } | Self::OtherwiseThere { .. } => Code::AlreadyExists,
+            Self::Incompatible { .. } | Self::PublishedDifferently { .. } => Code::AlreadyExists,
             Self::Hung { .. }
-            | Self::DeadTarget(_)
+            | Self::MountHung(_)
             | Self::MountLost(_)
             | Self::Crowded
             | Self::Annotations { .. } => Code::Unavailable,
-            Self::Late => Code::DeadlineExceeded,
-            Self::Doubtful { source, .. } => source.code(),
+            Self::DeadlineExceeded => Code::DeadlineExceeded,
+            Self::UnconfirmedContainer { source, .. } => source.code(),
             Self::Mount(error) => mount_code(error),
             Self::Beneath(error) => beneath_code(error),
-            Self::Io { source, .. } => io_code(source),
+            Self::Io(error) => io_code(&error.source),
         }
     }
 }

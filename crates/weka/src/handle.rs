@@ -24,19 +24,19 @@ pub(crate) struct Handle {
     inner: Option<String>,
 }
 
-/// Why a text is no handle.
+/// Why a text is not a handle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HandleError {
-    #[error("the volume handle has {0} bytes, {LONGEST} are allowed")]
+    #[error("the volume handle is {0} bytes long: at most {LONGEST} are allowed")]
     TooLong(usize),
     #[error(
-        "`{}` is no volume handle: write `dir/v1/FILESYSTEM/PATH` or `weka/v2/FILESYSTEM/PATH`",
+        "`{}` is not a valid volume handle: use `dir/v1/FILESYSTEM/PATH` or `weka/v2/FILESYSTEM/PATH`",
         shown(.0)
     )]
     Malformed(String),
 }
 
-/// What kind of thing stands behind a volume.
+/// What holds the data of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
     /// A directory of an existing filesystem.
@@ -121,7 +121,7 @@ impl Handle {
         &self.filesystem
     }
 
-    /// What stands behind the volume.
+    /// What holds the data of the volume.
     pub(crate) fn backing(&self) -> Backing {
         match (&self.access_point, &self.inner) {
             (Some(_), _) => Backing::Snapshot,
@@ -176,7 +176,7 @@ impl fmt::Display for Handle {
     }
 }
 
-/// A text from anybody, fit for a message.
+/// A text of unknown origin, fit for a message.
 fn shown(text: &str) -> String {
     text.chars()
         .flat_map(char::escape_debug)

@@ -117,9 +117,9 @@ impl Metrics {
             .observe(time.as_secs_f64());
     }
 
-    /// A call has waited for its turn and begins.
-    pub(crate) fn begin(&self, operation: Operation, waited: Duration) -> UnderWay {
-        self.of(operation).begin(waited)
+    /// A call has waited for its turn and starts.
+    pub(crate) fn start_operation(&self, operation: Operation, waited: Duration) -> UnderWay {
+        self.of(operation).start(waited)
     }
 
     /// What the trash of a filesystem holds.
@@ -161,7 +161,7 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, "csi.weka.io");
         metrics
-            .begin(Operation::CreateVolume, Duration::ZERO)
+            .start_operation(Operation::CreateVolume, Duration::ZERO)
             .end(true, Some(5));
         let labels = ApiLabels {
             cluster_guid: "g".to_owned(),

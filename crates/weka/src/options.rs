@@ -101,10 +101,10 @@ impl Vocabulary {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OptionError {
     #[error(
-        "mount option `{0}` is not known to wekafs: correct or remove it, or name it with --allowedmountoptions"
+        "mount option `{0}` is not known to wekafs: correct or remove it, or allow it with --allowedmountoptions"
     )]
     Unknown(String),
-    #[error("mount option `{0}` holds a character that no option can have")]
+    #[error("mount option `{0}` contains a character that is not allowed: remove it")]
     Malformed(String),
 }
 
@@ -161,7 +161,7 @@ impl Options {
         self.by_name.insert(name.to_owned(), value);
     }
 
-    /// Takes an option away, whatever its value. Tells whether it was there.
+    /// Takes an option away, whatever its value. Returns whether it was there.
     pub(crate) fn remove(&mut self, word: &str) -> bool {
         self.by_name.remove(split(word).0).is_some()
     }

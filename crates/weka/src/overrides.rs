@@ -57,7 +57,7 @@ impl Changes {
                 Err(_) => {
                     tracing::warn!(
                         pattern,
-                        "A pattern of the annotation {OF_POD} cannot be read."
+                        "Ignoring an invalid pattern in the annotation {OF_POD}."
                     );
                 }
             }

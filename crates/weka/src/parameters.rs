@@ -61,7 +61,7 @@ pub(crate) enum ParameterError {
         name: &'static str,
         reason: &'static str,
     },
-    #[error("`{0}` cannot be changed; `{CAPACITY_ENFORCEMENT}` (HARD or SOFT) can")]
+    #[error("parameter `{0}` cannot be changed: only `{CAPACITY_ENFORCEMENT}` (HARD or SOFT) can")]
     Immutable(String),
 }
 
@@ -86,7 +86,7 @@ impl Parameters {
         if flag(class, "manageEncryptionKeys")? {
             return Err(ParameterError::Unsupported {
                 name: "manageEncryptionKeys",
-                reason: "encryption keys are not managed by this driver; leave it out",
+                reason: "this driver does not manage encryption keys; leave it out",
             });
         }
         let enforcement = match enforcement(mutable)? {
@@ -129,12 +129,12 @@ fn check_backing(kind: Option<&str>, filesystem: Option<&str>) -> Result<(), Par
     let reason = match (kind, filesystem) {
         (Some(DIRECTORY_TYPE), _) => return Ok(()),
         (_, None) => {
-            "volumes that are filesystems of their own are not supported; use `volumeType: dir/v1` with `filesystemName`"
+            "volumes backed by a filesystem of their own are not supported; use `volumeType: dir/v1` with `filesystemName`"
         }
         (None, Some(_)) => {
-            "it is missing, which asks for volumes that are snapshots; these are not supported, use `dir/v1`"
+            "it is missing, which means volumes backed by snapshots; these are not supported, use `dir/v1`"
         }
-        (Some(_), Some(_)) => "volumes that are snapshots are not supported; use `dir/v1`",
+        (Some(_), Some(_)) => "volumes backed by snapshots are not supported; use `dir/v1`",
     };
     Err(ParameterError::Unsupported {
         name: "volumeType",
@@ -271,7 +271,7 @@ mod tests {
         assert!(
             other
                 .to_string()
-                .starts_with("`permissions` cannot be changed"),
+                .starts_with("parameter `permissions` cannot be changed"),
             "{other}"
         );
     }

@@ -1,12 +1,12 @@
-//! What the kernel tells of the Weka client on this machine: is its module loaded, are its containers connected.
+//! What the kernel reports about the Weka client on this machine: is its module loaded, are its containers connected.
 
 use std::collections::BTreeSet;
 
 /// The module that serves `mount -t wekafs`.
 const MODULE: &str = "wekafsgw";
 
-/// What helps where a node is no client of a cluster.
-pub(crate) const OTHER_NODE: &str = "run the pod (or, for claims, the driver's controller) on a node that is, or make this node a client of it";
+/// The remedy where a node is not a client of a cluster.
+pub(crate) const OTHER_NODE: &str = "run the pod (or, for claims, the driver's controller) on a node that is a client of it, or make this node one";
 
 /// The client as the kernel shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ pub(crate) struct Frontends {
     disconnected: BTreeSet<String>,
 }
 
-/// The containers of a cluster, as it tells them itself.
+/// The containers of a cluster, as the cluster lists them.
 #[derive(Debug, Default)]
 pub(crate) struct Containers {
     /// What people call the cluster.
@@ -35,20 +35,20 @@ pub(crate) enum ClientError {
         "no Weka client runs on this node: the kernel module `{MODULE}` is not loaded; install and start the Weka client"
     )]
     NoModule,
-    #[error("the Weka client of this node has no container that is connected{}: check `weka local ps` on the node", listed(.0))]
+    #[error("this node's Weka client has no connected container{}: check `weka local ps` on the node", listed(.0))]
     NotConnected(Vec<String>),
-    #[error("container `{wanted}` of the Weka client is not connected on this node (connected: {})", connected.join(", "))]
+    #[error("container `{wanted}` of this node's Weka client is not connected (connected: {}): check `weka local ps` on the node", connected.join(", "))]
     ContainerMissing {
         wanted: String,
         connected: Vec<String>,
     },
     #[error(
-        "this node's Weka client has several containers ({}), and nothing says which one is of this cluster: set `localContainerName` in the secret, or --wekafscontainername",
+        "this node's Weka client has several containers ({}), and nothing says which one belongs to this cluster: set `localContainerName` in the secret, or --wekafscontainername",
         .0.join(", ")
     )]
     Ambiguous(Vec<String>),
     #[error(
-        "this node is no client of Weka cluster `{cluster}`: none of its containers ({}) belongs to that cluster; {OTHER_NODE}",
+        "this node is not a client of Weka cluster `{cluster}`: none of its containers ({}) belongs to that cluster; {OTHER_NODE}",
         connected.join(", ")
     )]
     OtherCluster {
@@ -61,7 +61,7 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() {
         String::new()
     } else {
-        format!(" ({} are not)", names.join(", "))
+        format!(" (disconnected: {})", names.join(", "))
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Enforcement {
 
 /// Neither of the two.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is HARD or SOFT, not `{}`", .0.chars().flat_map(char::escape_debug).take(60).collect::<String>())]
+#[error("`{}` is not a valid value: use HARD or SOFT", .0.chars().flat_map(char::escape_debug).take(60).collect::<String>())]
 pub(crate) struct UnknownEnforcement(String);
 
 impl FromStr for Enforcement {

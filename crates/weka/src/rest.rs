@@ -14,7 +14,6 @@
 //! Clients share nothing: a cluster that does not answer slows down nobody who asks another one. No error, log line
 //! or metric holds a value of a secret.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 pub(crate) mod api;
@@ -46,10 +45,4 @@ impl Deadline {
     pub(crate) fn remaining(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
-}
-
-/// A number below `limit` by chance; 0 if there is none.
-pub(crate) fn chance(limit: usize) -> usize {
-    let limit = u64::try_from(limit).unwrap_or(u64::MAX).max(1);
-    usize::try_from(RandomState::new().hash_one(()) % limit).unwrap_or(0)
 }

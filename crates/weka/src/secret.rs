@@ -13,7 +13,7 @@ use crate::rest::endpoint::{Endpoint, EndpointError};
 /// The organization of those who name none.
 const ROOT_ORGANIZATION: &str = "Root";
 
-/// How the cluster is spoken to.
+/// The protocol of the cluster's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Http,
@@ -29,7 +29,7 @@ impl Scheme {
     }
 }
 
-/// Tells secrets apart by all they hold: one that changed in any way is another.
+/// Identifies a secret by all of its content: one that changed in any way is another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Fingerprint([u8; 32]);
 
@@ -50,18 +50,18 @@ pub(crate) struct Credentials {
 /// Why a secret cannot be used. Says which key, never what is in it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SecretError {
-    #[error("the secret has no key `{0}`, or it is empty: add it")]
+    #[error("the secret's key `{0}` is missing or empty: add it")]
     Missing(&'static str),
-    #[error("the secret's key `scheme` is neither `http` nor `https`")]
+    #[error("the secret's key `scheme` must be `http` or `https`")]
     Scheme,
-    #[error("the secret's key `endpoints` holds no usable address: {0}")]
+    #[error("the secret's key `endpoints` contains no valid address: {0}")]
     Endpoints(#[source] EndpointError),
-    #[error("the secret's key `autoUpdateEndpoints` is neither `true` nor `false`")]
+    #[error("the secret's key `autoUpdateEndpoints` must be `true` or `false`")]
     AutoUpdate,
 }
 
 impl Credentials {
-    /// Reads a secret. Keys that nobody knows are ignored.
+    /// Reads a secret. Unknown keys are ignored.
     pub(crate) fn parse(secret: &BTreeMap<String, String>) -> Result<Self, SecretError> {
         let given = |key: &str| {
             let value = secret.get(key).map(|value| value.trim());
@@ -121,7 +121,7 @@ fn endpoints(list: &str) -> Result<Vec<Endpoint>, SecretError> {
             Ok(endpoint) if endpoints.contains(&endpoint) => {}
             Ok(endpoint) => endpoints.push(endpoint),
             Err(error) => {
-                tracing::warn!(%error, "An endpoint of the secret is left out.");
+                tracing::warn!(%error, "Ignoring an invalid endpoint of the secret.");
                 wrong = Some(error);
             }
         }

@@ -13,6 +13,7 @@ use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use stowage_host::exec::{Exec, HostExec};
 use stowage_host::mount::{HostMounter, Mounter};
 use stowage_host::stat::Stats;
+use stowage_host::workers::Workers;
 use stowage_service::client::{ClientError, connect};
 use stowage_service::{Health, KubeArgs};
 use tokio::time::timeout;
@@ -22,32 +23,33 @@ use tonic::service::Routes;
 
 use crate::args::Args;
 use crate::config::{Config, FlagError};
-use crate::driver::Driver;
-use crate::driver::client::{Chosen, LocalClient};
+use crate::driver::client::{ChosenContainers, LocalClient};
+use crate::driver::concurrency::ConcurrencyLimits;
 use crate::driver::controller::ControllerService;
 use crate::driver::identity::IdentityService;
 use crate::driver::mounts::Mounts;
-use crate::driver::node::names::NameBook;
+use crate::driver::node::names::KubernetesNames;
 use crate::driver::node::{NodeService, labels};
-use crate::driver::threads::Threads;
 use crate::driver::trash::Trash;
-use crate::driver::turns::Turns;
+use crate::driver::{Driver, MOST_THREADS};
 use crate::metrics::Metrics;
 use crate::rest::Clusters;
 use crate::rest::client::ClientOptions;
 use crate::rest::clusters::LegacySecret;
 
 /// How long background work may take to end.
-const FAREWELL: Duration = Duration::from_secs(5);
+const BACKGROUND_GRACE: Duration = Duration::from_secs(5);
 
 /// Why the driver does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Flags that make no sense.
+    /// Flags that are not valid.
     #[error(transparent)]
     Flags(#[from] FlagError),
     /// Labels or annotations need Kubernetes.
-    #[error("--managenodetopologylabels and --allowmountoptionoverrides need access to Kubernetes")]
+    #[error(
+        "--managenodetopologylabels and --allowmountoptionoverrides need access to the Kubernetes API"
+    )]
     Kubernetes(#[from] ClientError),
     /// The socket cannot be made.
     #[error(transparent)]
@@ -57,7 +59,7 @@ pub enum StartError {
     Serve(#[from] ServeError),
 }
 
-/// What a process tells of itself.
+/// Where a process reports about itself.
 pub struct Reports {
     /// Calls.
     pub server: ServerMetrics,
@@ -83,16 +85,19 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
         node = driver.config.node,
         endpoint = %driver.config.serving.endpoint,
         mode = ?driver.config.serving.mode,
-        "The driver serves."
+        "The driver is serving."
     );
-    begin(&driver, &reports.health);
+    start_background(&driver, &reports.health);
     let served = serve(socket, routes(&driver), reports.server, shutdown).await;
     driver.stop.cancel();
     driver.tasks.close();
-    if timeout(FAREWELL, driver.tasks.wait()).await.is_err() {
-        tracing::warn!("Work in the background is cut off; the next start continues it.");
+    if timeout(BACKGROUND_GRACE, driver.tasks.wait())
+        .await
+        .is_err()
+    {
+        tracing::warn!("Background work was cut off; the next start continues it.");
     }
-    driver.mounts.let_go().await;
+    driver.mounts.unmount_all().await;
     Ok(served?)
 }
 
@@ -112,14 +117,14 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
     let exec: Arc<dyn Exec> = Arc::new(HostExec);
     let stats = Arc::new(Stats::default());
     let mounter: Arc<dyn Mounter> = Arc::new(HostMounter::new(exec, stats.clone()));
-    let threads = Threads::default();
+    let workers = Workers::new(MOST_THREADS);
     let client = LocalClient {
         modules: config.proc_modules.clone(),
         interface: config.proc_interface.clone(),
         configured: config.container.clone(),
         node: config.node.clone(),
-        threads: threads.clone(),
-        chosen: Chosen::default(),
+        workers: workers.clone(),
+        chosen: ChosenContainers::default(),
     };
     let legacy = LegacySecret {
         directory: config.legacy_directory.clone(),
@@ -140,12 +145,12 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
         mounter,
         stats,
         client,
-        threads,
+        workers,
         locks: VolumeLocks::default(),
-        turns: Turns::new(config.concurrency, metrics.clone()),
+        concurrency: ConcurrencyLimits::new(config.concurrency, metrics.clone()),
         trash: Trash::default(),
         metrics,
-        names: NameBook::default(),
+        names: KubernetesNames::default(),
         kube,
         zones,
         tasks: TaskTracker::new(),
@@ -155,7 +160,7 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
 }
 
 /// Starts what runs beside the calls.
-fn begin(driver: &Arc<Driver>, health: &Health) {
+fn start_background(driver: &Arc<Driver>, health: &Health) {
     let (clusters, stop) = (driver.clusters.clone(), driver.stop.clone());
     let every = driver.config.release_refresh;
     driver

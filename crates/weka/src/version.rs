@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Release {
     text: String,
-    /// None if nobody can read it; then only what every cluster does is used.
+    /// None if it cannot be parsed; then only what every cluster supports is used.
     numbers: Option<[u64; 4]>,
 }
 
@@ -41,7 +41,7 @@ impl Capability {
 }
 
 impl Release {
-    /// Reads a release as the cluster tells it. Never fails: an unknown form is a cluster that can do little.
+    /// Reads a release as the cluster reports it. Never fails: an unknown form means a cluster that can do little.
     pub(crate) fn parse(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -55,7 +55,7 @@ impl Release {
             .is_some_and(|numbers| numbers >= capability.since())
     }
 
-    /// Whether anybody has seen such a release.
+    /// Whether the release could be parsed.
     pub(crate) fn is_known(&self) -> bool {
         self.numbers.is_some()
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use devcluster::cluster::Cluster;
 use devcluster::report::Report;
-use devcluster::weka_sim::{SimulatedWeka, WORKLOADS};
+use devcluster::weka_sim::SimulatedWeka;
 
 use super::kubectl::{Kubectl, show_own};
 use crate::workspace::{root, say};
@@ -46,11 +46,8 @@ fn array(cluster: &str) -> anyhow::Result<SimulatedWeka> {
 
 fn start_array(kubectl: &Kubectl, array: &SimulatedWeka, report: &Report) -> anyhow::Result<()> {
     let step = report.step("Starting a simulated Weka cluster, with a client on every node");
-    kubectl.apply_text(&array.manifest())?;
-    for workload in WORKLOADS {
-        let rollout = ["rollout", "status", workload, "--timeout", "120s"];
-        kubectl.run(&[&["--namespace", &array.name], &rollout[..]].concat())?;
-    }
+    array.apply(kubectl.command())?;
+    array.wait(|| kubectl.command())?;
     step.done("");
     Ok(())
 }
@@ -58,7 +55,7 @@ fn start_array(kubectl: &Kubectl, array: &SimulatedWeka, report: &Report) -> any
 fn deploy_driver(kubectl: &Kubectl, array: &SimulatedWeka, report: &Report) -> anyhow::Result<()> {
     let step = report.step("Deploying the driver from one resource");
     kubectl.apply_text(&array.with_stand_ins(&read(DRIVER)?, "")?)?;
-    tell_the_secret(kubectl, array)?;
+    array.apply_secret(|| kubectl.command(), "csi-wekafs-api-secret", "csi-wekafs")?;
     let instance = ["--namespace", "csi-wekafs", "get", "csidriverdeployment"];
     let available = "jsonpath={.items[*].status.conditions[?(@.type=='Available')].status}";
     kubectl.wait("csidriverdeployment/csi-wekafs is Available", |kubectl| {
@@ -68,12 +65,6 @@ fn deploy_driver(kubectl: &Kubectl, array: &SimulatedWeka, report: &Report) -> a
     say("");
     kubectl.show(&instance)?;
     kubectl.show(&["--namespace", "csi-wekafs", "get", "pods", "-o", "wide"])
-}
-
-fn tell_the_secret(kubectl: &Kubectl, array: &SimulatedWeka) -> anyhow::Result<()> {
-    let address = ["get", "service", "weka", "-o", "jsonpath={.spec.clusterIP}"];
-    let address = kubectl.run(&[&["--namespace", &array.name], &address[..]].concat())?;
-    kubectl.apply_text(&array.secret("csi-wekafs-api-secret", "csi-wekafs", &address))
 }
 
 fn run_application(kubectl: &Kubectl, data: &Path, report: &Report) -> anyhow::Result<()> {

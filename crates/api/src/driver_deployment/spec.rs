@@ -38,7 +38,7 @@ pub type Unknown = BTreeMap<String, Value>;
     crates(kube_core = "kube_core")
 )]
 pub struct CSIDriverDeploymentSpec {
-    /// `Managed` (default): the operator keeps everything as described here. `Unmanaged`: it touches nothing.
+    /// `Managed` (default): the operator keeps everything as described here. `Unmanaged`: it changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub management_state: Option<String>,
     /// Name of the driver, as the driver itself reports it and as storage classes name it.
@@ -56,10 +56,10 @@ pub struct CSIDriverDeploymentSpec {
     #[serde(deserialize_with = "read_text")]
     #[schemars(schema_with = "text")]
     pub driver_socket: String,
-    /// How often the driver is asked whether it is well; absent: never. Three failures restart its container.
+    /// Seconds between liveness probes of the driver; without it there is no probe. Three failures restart its container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_period_seconds: Option<i32>,
-    /// How long the driver may take to answer. 30 by default.
+    /// Seconds that the driver has to answer a probe. 30 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_timeout_seconds: Option<i32>,
     /// Storage classes to create with the driver.
@@ -76,20 +76,20 @@ pub struct CSIDriverDeploymentSpec {
     /// Which sidecars run beside the driver, and how.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sidecars: Option<Sidecars>,
-    /// What Kubernetes is told about the driver.
+    /// The CSIDriver object: how Kubernetes treats the driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub csi_driver: Option<CsiDriverTemplate>,
     /// Snapshot classes to create with the driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_snapshot_class_templates: Option<Vec<VolumeSnapshotClassTemplate>>,
-    /// How many pods the controller's Deployment has; without it what the operator's configuration says.
+    /// Replicas of the controller's Deployment. Default: as in the operator's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller_replicas: Option<i32>,
-    /// Where the kubelet keeps its files; without it what the operator's configuration says.
+    /// Directory of the kubelet. Default: as in the operator's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet_root_dir: Option<String>,
 
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -116,7 +116,7 @@ pub struct ContainerImages {
     /// Image of the snapshotter sidecar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshotter_image: Option<String>,
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -125,14 +125,14 @@ pub struct ContainerImages {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Sidecars {
-    /// `Builtin` (default): one container of ours per pod. `Upstream`: the Kubernetes project's sidecars.
+    /// `Builtin` (default): one container of Stowage per pod. `Upstream`: the Kubernetes project's sidecars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Image of the built-in sidecar; without it what the operator's configuration says.
+    /// Image of the built-in sidecar. Default: as in the operator's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Upstream only: which sidecars serve the controller, of `Provisioner`, `Attacher` (both by default),
-    /// `Resizer` and `Snapshotter`. The built-in one finds out what the driver can do.
+    /// `Resizer` and `Snapshotter`. The built-in one asks the driver what it supports.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -151,12 +151,12 @@ pub struct Sidecars {
     /// `attacher`, `resizer`, `snapshotter`, `registrar` and `livenessProbe` of the Kubernetes project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containers: Option<BTreeMap<String, SidecarContainer>>,
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
-/// What can be said about one sidecar container.
+/// Settings of one sidecar container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SidecarContainer {
@@ -164,7 +164,7 @@ pub struct SidecarContainer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "optional_object")]
     pub resources: Option<Value>,
-    /// Arguments after the operator's own, so that they win.
+    /// Arguments after the operator's own, which they override.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -172,7 +172,7 @@ pub struct SidecarContainer {
     )]
     #[schemars(schema_with = "optional_texts")]
     pub extra_args: Option<Vec<String>>,
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -186,10 +186,10 @@ pub struct CsiDriverTemplate {
     #[schemars(schema_with = "optional_object")]
     pub spec: Option<Value>,
     /// Changes of immutable fields: `Report` (default) shows them in a condition, `Recreate` deletes the object and
-    /// makes it again while no volume of the driver is attached.
+    /// creates it again while no volume of the driver is attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_policy: Option<String>,
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -217,7 +217,7 @@ pub struct ClassMetadata {
     )]
     #[schemars(schema_with = "optional_text_map")]
     pub annotations: Option<BTreeMap<String, String>>,
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -229,7 +229,7 @@ pub struct StorageClassTemplate {
     /// Name, labels and annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<ClassMetadata>,
-    /// Whether claims without a class get this one. Absent: as an administrator decides on the class itself.
+    /// Whether claims without a class get this one. Without it, the mark is an administrator's to set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<bool>,
     /// Settings for the driver.
@@ -251,7 +251,7 @@ pub struct StorageClassTemplate {
     )]
     #[schemars(schema_with = "optional_texts")]
     pub mount_options: Option<Vec<String>>,
-    /// Whether claims may grow.
+    /// Whether claims may be expanded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_volume_expansion: Option<bool>,
     /// `Immediate` or `WaitForFirstConsumer`.
@@ -262,10 +262,10 @@ pub struct StorageClassTemplate {
     #[schemars(schema_with = "optional_objects")]
     pub allowed_topologies: Option<Vec<Value>>,
     /// Changes of immutable fields: `Report` (default) shows them in a condition, `Recreate` deletes the class and
-    /// makes it again.
+    /// creates it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_policy: Option<String>,
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -277,7 +277,7 @@ pub struct VolumeSnapshotClassTemplate {
     /// Name, labels and annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<ClassMetadata>,
-    /// Whether snapshots without a class get this one. Absent: as an administrator decides on the class itself.
+    /// Whether snapshots without a class get this one. Without it, the mark is an administrator's to set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<bool>,
     /// Settings for the driver.
@@ -292,10 +292,10 @@ pub struct VolumeSnapshotClassTemplate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<String>,
     /// Changes of immutable fields: `Report` (default) shows them in a condition, `Recreate` deletes the class and
-    /// makes it again.
+    /// creates it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_policy: Option<String>,
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
 }

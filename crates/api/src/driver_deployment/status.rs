@@ -1,32 +1,32 @@
-//! What the operator tells about an instance.
+//! What the operator reports about an instance.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the operator did and what it sees.
+/// What the operator did and what it observes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CSIDriverDeploymentStatus {
     /// The last generation that was put into effect without an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Everything that was made for this instance; the DaemonSet first, then the Deployment.
+    /// All objects that were created for this instance; the DaemonSet first, then the Deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<Vec<Child>>,
-    /// What the operator acts on: `Managed`, `Unmanaged` or, while it cleans up, `Removed`.
+    /// What the operator does with the instance: `Managed`, `Unmanaged` or, while it cleans up, `Removed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// `Available`, `SyncSuccessful` and `Progressing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<DriverCondition>>,
-    /// Nodes where the driver is ready, of those where it should be: `12/15`.
+    /// Ready nodes of desired nodes: `12/15`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
     /// The most important thing to know, for the table that `kubectl get` prints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The driver that the objects were last made for. Of two instances that name one driver the one that runs it
+    /// The driver that the objects were last created for. Of two instances that name one driver the one that runs it
     /// keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver_name: Option<String>,
@@ -35,7 +35,7 @@ pub struct CSIDriverDeploymentStatus {
     pub first_port: Option<i32>,
 }
 
-/// One object that was made for an instance.
+/// One object that was created for an instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Child {
@@ -52,7 +52,7 @@ pub struct Child {
     pub name: String,
     /// The generation that the operator wrote last; 0 for kinds that have none.
     pub last_generation: i64,
-    /// The uid, by which the object is known to be ours even when its labels were taken away.
+    /// The uid, by which the object is recognised even when its labels were removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
@@ -69,10 +69,10 @@ pub struct DriverCondition {
     /// When the status changed last. Objects from 2018 may lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// Why, in one word for programs.
+    /// Reason, in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why, in sentences for people.
+    /// Reason, in sentences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The generation of the instance that this is about.

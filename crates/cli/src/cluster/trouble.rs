@@ -1,4 +1,4 @@
-//! What a person is told when the cluster cannot be reached or refuses: one sentence, with a remedy.
+//! Errors of a cluster that cannot be reached or refuses, for people: one sentence with a remedy.
 //!
 //! Parse errors of kube carry excerpts of what they parsed. A kubeconfig and the answer of a login
 //! plugin contain secrets, so only the position of such an error is passed on.
@@ -82,7 +82,7 @@ pub fn request(cluster: &Cluster, what: &str, error: &kube::Error) -> anyhow::Er
             status.message.trim_end()
         ),
         kube::Error::SerdeError(cause) => anyhow!(
-            "what answers at {url} is no Kubernetes API server ({cause}): check the address in {origin}"
+            "the server at {url} is not a Kubernetes API server ({cause}): check the address in {origin}"
         ),
         other => match find::<AuthError>(other) {
             Some(login) => anyhow!(
@@ -119,7 +119,7 @@ pub fn denied(resources: &[String], account: Option<&str>) -> anyhow::Error {
     )
 }
 
-/// The account that a "forbidden" answer speaks of.
+/// The account that a "forbidden" answer names.
 pub fn account_in(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once("User \"")?;
     Some(rest.split_once('"')?.0)

@@ -1,6 +1,7 @@
 //! Against a real API server: the definitions are accepted and do what they say, and `stowage status`
 //! reads a real cluster.
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"
@@ -25,14 +26,7 @@ fn server() -> &'static ApiServer {
     SERVER.get_or_init(|| {
         let server = ApiServer::start().unwrap();
         server.kubectl(&["apply", "-f", &crd_files()]).unwrap();
-        let wait = [
-            "wait",
-            "--for=condition=Established",
-            "--timeout=30s",
-            "crd",
-            "--all",
-        ];
-        server.kubectl(&wait).unwrap();
+        server.wait_for_definitions().unwrap();
         server
     })
 }

@@ -2,32 +2,12 @@
 
 use std::io::Read;
 use std::os::unix::fs::symlink;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
-use devcluster::testing::ApiServer;
+use devcluster::testing::{ApiServer, Running, eventually};
 use tempfile::TempDir;
 
 use crate::{crd_files, kubectl_with};
-
-/// A process that does not outlive its test.
-struct Operator(Child);
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn eventually(what: &str, mut look: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !look() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        sleep(Duration::from_millis(100));
-    }
-}
 
 #[test]
 fn the_original_command_line_brings_up_the_sample_driver() {
@@ -36,7 +16,7 @@ fn the_original_command_line_brings_up_the_sample_driver() {
     let place = TempDir::new().unwrap();
     let program = place.path().join("csi-operator");
     symlink(env!("CARGO_BIN_EXE_stowage"), &program).unwrap();
-    let mut operator = Operator(
+    let mut operator = Running(
         Command::new(&program)
             .args(["-v", "5", "-alsologtostderr", "-http-endpoint=127.0.0.1:0"])
             .arg(format!("-kubeconfig={}", server.kubeconfig().display()))
@@ -87,12 +67,11 @@ fn the_original_command_line_brings_up_the_sample_driver() {
         ]
     );
 
-    let id = i32::try_from(operator.0.id()).unwrap();
+    let id = i32::try_from(operator.id()).unwrap();
     Command::new("kill").arg(id.to_string()).status().unwrap();
-    let ended = operator.0.wait().unwrap();
+    let ended = operator.wait().unwrap();
     let mut log = String::new();
     operator
-        .0
         .stderr
         .take()
         .unwrap()

@@ -16,6 +16,7 @@
 //! | `going_back` | another provisioner takes over |
 //! | `size` | how much of it |
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -118,7 +118,7 @@ impl Replica {
     pub fn has_led_as(&self, identity: &str) -> bool {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let mut lines = text.lines();
-        lines.any(|line| line.contains("This process leads.") && line.contains(identity))
+        lines.any(|line| line.contains("This process is the leader.") && line.contains(identity))
     }
 }
 

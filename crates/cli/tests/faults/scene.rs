@@ -340,6 +340,5 @@ fn install_snapshots(plane: &ControlPlane) {
     plane
         .kubectl_with_input(&["apply", "-f", "-"], &list)
         .unwrap();
-    let established = ["wait", "--for=condition=Established", "crd", "--all"];
-    plane.kubectl(&established).unwrap();
+    plane.wait_for_definitions().unwrap();
 }

@@ -112,12 +112,12 @@ async fn with_size(scene: &mut Scene) -> Checked {
 /// Zero means that the driver does not know.
 fn large_enough(scene: &Scene, volume: &Volume) -> Checked {
     let asked = scene.options().volume_size;
-    let came = volume.capacity_bytes;
+    let got = volume.capacity_bytes;
     ensure(
-        came == 0 || came >= asked,
+        got == 0 || got >= asked,
         "capacity_bytes of the new volume",
         format!("at least {asked}, or 0 for unknown"),
-        came.to_string(),
+        got.to_string(),
     )
 }
 

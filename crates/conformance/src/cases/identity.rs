@@ -30,7 +30,7 @@ async fn known_capabilities(scene: &mut Scene) -> Checked {
         let call = identity.get_plugin_capabilities(GetPluginCapabilitiesRequest {});
         let answer = ask("GetPluginCapabilities", call).await.when(place).ok()?;
         for capability in answer.capabilities {
-            let (known, came) = match &capability.r#type {
+            let (known, got) = match &capability.r#type {
                 Some(plugin_capability::Type::Service(service)) => (
                     is_known(Service::try_from(service.r#type), Service::Unknown),
                     format!("the service type {}", service.r#type),
@@ -45,7 +45,7 @@ async fn known_capabilities(scene: &mut Scene) -> Checked {
                 known,
                 format!("GetPluginCapabilities{place}"),
                 "types that the specification knows",
-                came,
+                got,
             )?;
         }
     }

@@ -83,21 +83,21 @@ async fn list(scene: &mut Scene) -> Checked {
     Ok(())
 }
 
-fn only(what: &str, expected: &str, came: &[String]) -> Checked {
+fn only(what: &str, expected: &str, got: &[String]) -> Checked {
     ensure(
-        came == [expected],
+        got == [expected],
         what,
         format!("`{expected}` and no other snapshot"),
-        format!("{} snapshots: {came:?}", came.len()),
+        format!("{} snapshots: {got:?}", got.len()),
     )
 }
 
-fn nothing(what: &str, came: &[String]) -> Checked {
+fn nothing(what: &str, got: &[String]) -> Checked {
     ensure(
-        came.is_empty(),
+        got.is_empty(),
         what,
         "no snapshots",
-        format!("{} snapshots: {came:?}", came.len()),
+        format!("{} snapshots: {got:?}", got.len()),
     )
 }
 
@@ -106,38 +106,38 @@ async fn by_id(scene: &mut Scene) -> Checked {
     let wanted = scene.volume_and_snapshot().await?;
     scene.volume_and_snapshot().await?;
     let request = by_snapshot(&wanted.snapshot_id);
-    let came = scene.all_snapshots(request).await?;
+    let got = scene.all_snapshots(request).await?;
     only(
         "ListSnapshots with a snapshot_id",
         &wanted.snapshot_id,
-        &came,
+        &got,
     )
 }
 
 async fn by_unknown_id(scene: &mut Scene) -> Checked {
     one_if_possible(scene).await?;
     let request = by_snapshot(&scene.unknown_snapshot());
-    let came = scene.all_snapshots(request).await?;
-    nothing("ListSnapshots with an unknown snapshot_id", &came)
+    let got = scene.all_snapshots(request).await?;
+    nothing("ListSnapshots with an unknown snapshot_id", &got)
 }
 
 async fn by_source(scene: &mut Scene) -> Checked {
     let wanted = scene.volume_and_snapshot().await?;
     scene.volume_and_snapshot().await?;
     let request = by_volume(&wanted.source_volume_id);
-    let came = scene.all_snapshots(request).await?;
+    let got = scene.all_snapshots(request).await?;
     only(
         "ListSnapshots with a source_volume_id",
         &wanted.snapshot_id,
-        &came,
+        &got,
     )
 }
 
 async fn by_unknown_source(scene: &mut Scene) -> Checked {
     one_if_possible(scene).await?;
     let request = by_volume(&scene.unknown_volume());
-    let came = scene.all_snapshots(request).await?;
-    nothing("ListSnapshots with an unknown source_volume_id", &came)
+    let got = scene.all_snapshots(request).await?;
+    nothing("ListSnapshots with an unknown source_volume_id", &got)
 }
 
 async fn list_follows_snapshots(scene: &mut Scene) -> Checked {

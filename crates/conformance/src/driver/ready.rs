@@ -47,7 +47,7 @@ pub enum DriverError {
     },
 }
 
-/// What a question about readiness came to, if not "yes".
+/// The answer to a question about readiness, if not "yes".
 enum NotYet {
     Unreachable(io::Error),
     NotReady(String),

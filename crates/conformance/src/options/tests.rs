@@ -68,7 +68,10 @@ fn a_prefix_must_be_usable_in_names() {
     let long = "x".repeat(65);
     for prefix in ["", "a b", "a/b", "ä", long.as_str()] {
         let text = complaint(&["--endpoint", "/a.sock", "--name-prefix", prefix]);
-        assert!(text.starts_with("--name-prefix has to be"), "{text}");
+        assert!(
+            text.starts_with(&format!("--name-prefix `{prefix}` is not valid")),
+            "{text}"
+        );
     }
     parsed(&["--endpoint", "/a.sock", "--name-prefix", "team-a_1.x"]).unwrap();
 }
@@ -78,18 +81,21 @@ fn directories_must_be_there_unless_a_command_makes_them() {
     let missing = ["--endpoint", "/a.sock", "--target-dir", "/missing/dir"];
     let text = complaint(&missing);
     assert!(
-        text.starts_with("`/missing/dir` for --target-dir is no directory"),
+        text.starts_with("`/missing/dir` for --target-dir is not a directory"),
         "{text}"
     );
     assert!(
-        text.ends_with("make it, or leave --target-dir out"),
+        text.ends_with("create it, or leave --target-dir out"),
         "{text}"
     );
 
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();
     let text = complaint(&["--endpoint", "/a.sock", "--staging-dir", path]);
-    assert!(text.contains("for --staging-dir is no directory"), "{text}");
+    assert!(
+        text.contains("for --staging-dir is not a directory"),
+        "{text}"
+    );
 
     let with_command = [&missing[..], &["--create-target-command", "/bin/make"]].concat();
     assert_eq!(

@@ -96,15 +96,15 @@ async fn a_command_that_does_not_work_is_named() {
 
     let failure = places.staging().await.unwrap_err();
     assert!(
-        failure.came.contains("exit status: 3: no room"),
+        failure.got.contains("exit status: 3: no room"),
         "{failure:?}"
     );
     let failure = places.target("target").await.unwrap_err();
     assert!(
-        failure.came.contains("took longer than 200ms"),
+        failure.got.contains("took longer than 200ms"),
         "{failure:?}"
     );
     let failure = places.look("/").await.unwrap_err();
-    assert!(failure.came.contains("printed `folder`"), "{failure:?}");
+    assert!(failure.got.contains("printed `folder`"), "{failure:?}");
     assert_eq!(places.remove().await, []);
 }

@@ -66,14 +66,14 @@ fn body(xml: &mut String, outcome: &Outcome) -> fmt::Result {
         Outcome::Failed { failures } => {
             writeln!(xml, ">")?;
             for failure in failures {
-                let (check, expected, came) = (
+                let (check, expected, got) = (
                     Escaped(&failure.check),
                     Escaped(&failure.expected),
-                    Escaped(&failure.came),
+                    Escaped(&failure.got),
                 );
                 writeln!(
                     xml,
-                    "      <failure message=\"{check}: expected {expected}, came {came}\"/>"
+                    "      <failure message=\"{check}: expected {expected}, got {got}\"/>"
                 )?;
             }
             writeln!(xml, "    </testcase>")

@@ -68,15 +68,14 @@ impl<W: Write> Terminal<W> {
         for failure in failures {
             writeln!(self.to, "           {}", failure.check)?;
             writeln!(self.to, "             expected  {}", failure.expected)?;
-            writeln!(self.to, "             came      {}", failure.came)?;
+            writeln!(self.to, "             got       {}", failure.got)?;
         }
         Ok(())
     }
 
     /// The last lines. A case's details may be screens above by now, so its name comes again.
     pub(crate) fn finish(&mut self, report: &Report) -> io::Result<()> {
-        let failed = |case: &&CaseReport| matches!(case.outcome, Outcome::Failed { .. });
-        let mut failed = report.cases.iter().filter(failed).peekable();
+        let mut failed = report.failed().peekable();
         if failed.peek().is_some() {
             writeln!(self.to, "\nFailed")?;
             for case in failed {

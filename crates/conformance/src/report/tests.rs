@@ -68,10 +68,10 @@ CreateVolume
   FAILED   refuses a request without a name
            CreateVolume without a name
              expected  INVALID_ARGUMENT
-             came      OK
+             got       OK
            DeleteVolume
              expected  OK
-             came      INTERNAL: <\"disk\" & co>
+             got       INTERNAL: <\"disk\" & co>
   skipped  makes a volume from a volume (the driver lacks the controller capability CLONE_VOLUME)
 
 Failed
@@ -115,8 +115,8 @@ fn junit_has_a_suite_per_group_and_no_unsafe_character() {
   </testsuite>
   <testsuite name="CreateVolume" tests="2" failures="1" errors="0" skipped="1" time="0.500">
     <testcase classname="CreateVolume" name="refuses a request without a name" time="0.250">
-      <failure message="CreateVolume without a name: expected INVALID_ARGUMENT, came OK"/>
-      <failure message="DeleteVolume: expected OK, came INTERNAL: &lt;&quot;disk&quot; &amp; co&gt;&#10;?"/>
+      <failure message="CreateVolume without a name: expected INVALID_ARGUMENT, got OK"/>
+      <failure message="DeleteVolume: expected OK, got INTERNAL: &lt;&quot;disk&quot; &amp; co&gt;&#10;?"/>
     </testcase>
     <testcase classname="CreateVolume" name="makes a volume from a volume" time="0.250">
       <skipped message="the driver lacks the controller capability CLONE_VOLUME"/>

@@ -10,7 +10,7 @@ pub(super) enum Made {
     Volume {
         id: String,
     },
-    /// Nobody told us the id: the same call again does.
+    /// The id is not known yet: the same call again returns it.
     VolumeWithoutId(Box<CreateVolumeRequest>),
     Snapshot {
         id: String,
@@ -96,7 +96,7 @@ impl Ledger {
         }
     }
 
-    /// Replaces an entry by what the answer told us.
+    /// Replaces an entry by what the answer says.
     pub(super) fn replace(&mut self, begun: Begun, made: Made) {
         if let Begun(Some(old)) = begun {
             self.forget(&old);

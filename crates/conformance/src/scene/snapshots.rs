@@ -40,7 +40,7 @@ impl Scene {
         self.snapshot(&volume.volume_id).await
     }
 
-    /// A new snapshot that a volume can be made of. The same call again tells whether it is ready.
+    /// A new snapshot that a volume can be made of. The same call again shows whether it is ready.
     pub(crate) async fn ready_snapshot(&mut self, volume_id: &str) -> Checked<Snapshot> {
         let request = self.snapshot_request(volume_id);
         let limit = self.options().call_timeout;

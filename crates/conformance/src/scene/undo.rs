@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use stowage_api::backoff::Backoff;
 use stowage_csi::proto::csi::{
     ControllerUnpublishVolumeRequest, DeleteSnapshotRequest, DeleteVolumeGroupSnapshotRequest,
     DeleteVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
@@ -15,21 +16,22 @@ use crate::check::{Answer, Failure};
 
 /// A driver answers ABORTED while an earlier call still works on the volume, for instance one that took too long.
 const ATTEMPTS: u32 = 6;
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_millis(100),
+    longest: Duration::from_secs(2),
+};
 
 impl Scene {
     /// Removes everything, last first. A driver that does not let go of what it said it has made fails the case.
     pub(super) async fn undo_all(&mut self) -> Vec<Failure> {
         let mut failures = Vec::new();
         while let Some(entry) = self.ledger.pop() {
-            let mut pause = FIRST_PAUSE;
             let mut outcome = self.undo(entry.made.clone()).await;
-            for _ in 1..ATTEMPTS {
+            for failures in 1..ATTEMPTS {
                 if !matches!(outcome, Err((Code::Aborted, _))) {
                     break;
                 }
-                sleep(pause).await;
-                pause *= 2;
+                sleep(PAUSES.after(failures)).await;
                 outcome = self.undo(entry.made.clone()).await;
             }
             if let Err((_, failure)) = outcome
@@ -45,8 +47,8 @@ impl Scene {
         match made {
             Made::Volume { id } => self.remove_volume(id).await,
             Made::Snapshot { id } => self.remove_snapshot(id).await,
-            // The same call again tells the id, and the ledger gets an entry under it. A driver that does not answer
-            // this time either is not asked for ever.
+            // The same call again returns the id, and the ledger gets an entry under it. A driver that does not answer
+            // this time either is not asked again.
             Made::VolumeWithoutId(request) => {
                 self.create_volume(*request.clone()).await;
                 self.ledger.forget(&Made::VolumeWithoutId(request));

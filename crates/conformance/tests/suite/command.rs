@@ -95,7 +95,7 @@ async fn a_broken_driver_ends_with_one_and_files_that_say_why() {
     assert!(
         ended
             .out
-            .contains("expected  INVALID_ARGUMENT\n             came      OK\n")
+            .contains("expected  INVALID_ARGUMENT\n             got       OK\n")
     );
 
     let junit = std::fs::read_to_string(junit).unwrap();
@@ -137,13 +137,16 @@ async fn what_cannot_run_ends_with_two_and_one_sentence() {
             vec!["--focus", "Identidy"],
             "no case matches --focus `Identidy`",
         ),
-        (vec!["--volume-parameters", &missing], "cannot be read"),
+        (
+            vec!["--volume-parameters", &missing],
+            "cannot read the file",
+        ),
         (
             vec!["--snapshot-parameters", &list],
             "is not a map of texts",
         ),
         (vec!["--secrets", &list], "is not a map of maps of texts"),
-        (vec!["--json", &unwritable], "cannot be written"),
+        (vec!["--json", &unwritable], "cannot write the file"),
         (
             vec!["--node-endpoint", "tcp://node"],
             "is not a UNIX socket",

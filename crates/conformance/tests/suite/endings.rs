@@ -112,7 +112,7 @@ async fn a_driver_that_dies_is_reported_once() {
     let Outcome::Failed { failures } = &report.cases[0].outcome else {
         panic!("{report:#?}");
     };
-    assert!(failures[0].came.starts_with("UNAVAILABLE"), "{failures:?}");
+    assert!(failures[0].got.starts_with("UNAVAILABLE"), "{failures:?}");
     let Outcome::Skipped { reason } = &report.cases[1].outcome else {
         panic!("{report:#?}");
     };
@@ -134,7 +134,7 @@ async fn a_volume_whose_creation_was_not_answered_is_removed() {
         panic!("{report:#?}");
     };
     assert!(
-        failures[0].came.starts_with("DEADLINE_EXCEEDED"),
+        failures[0].got.starts_with("DEADLINE_EXCEEDED"),
         "{failures:?}"
     );
     assert_eq!(failures.len(), 1);

@@ -98,7 +98,7 @@ async fn a_failure_says_what_was_expected_and_what_came() {
     assert_eq!(failure.expected, "OK");
     assert!(
         failure
-            .came
+            .got
             .starts_with("NOT_FOUND: there is no volume `fake-vol-id-test-"),
         "{failure:?}"
     );
@@ -114,7 +114,7 @@ async fn a_volume_that_stays_after_the_case_fails_it() {
         panic!("{report:#?}");
     };
     assert_eq!(failures[0].check, "DeleteVolume to clean up after the case");
-    assert_eq!(failures[0].came, "INTERNAL: it does not go");
+    assert_eq!(failures[0].got, "INTERNAL: it does not go");
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
-//! What a driver can do, as its services announce it.
+//! What a driver and its volumes can do, as its services announce it.
 
+use super::csi::validate_volume_capabilities_response::Confirmed;
 use super::csi::{
-    ControllerServiceCapability, GroupControllerServiceCapability, NodeServiceCapability,
-    PluginCapability, controller_service_capability as controller,
-    group_controller_service_capability as group, node_service_capability as node,
-    plugin_capability as plugin,
+    ControllerGetCapabilitiesResponse, ControllerServiceCapability,
+    GroupControllerServiceCapability, NodeGetCapabilitiesResponse, NodeServiceCapability,
+    PluginCapability, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
+    controller_service_capability as controller, group_controller_service_capability as group,
+    node_service_capability as node, plugin_capability as plugin,
 };
 
 impl From<plugin::service::Type> for PluginCapability {
@@ -49,6 +51,38 @@ impl From<group::rpc::Type> for GroupControllerServiceCapability {
         let r#type = rpc.into();
         Self {
             r#type: Some(group::Type::Rpc(group::Rpc { r#type })),
+        }
+    }
+}
+
+impl From<&[controller::rpc::Type]> for ControllerGetCapabilitiesResponse {
+    fn from(rpcs: &[controller::rpc::Type]) -> Self {
+        Self {
+            capabilities: rpcs.iter().copied().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&[node::rpc::Type]> for NodeGetCapabilitiesResponse {
+    fn from(rpcs: &[node::rpc::Type]) -> Self {
+        Self {
+            capabilities: rpcs.iter().copied().map(Into::into).collect(),
+        }
+    }
+}
+
+impl ValidateVolumeCapabilitiesRequest {
+    /// The answer that the volume can be used like this, or that it cannot, and why.
+    pub fn answered(self, refusal: Option<String>) -> ValidateVolumeCapabilitiesResponse {
+        let confirmed = refusal.is_none().then_some(Confirmed {
+            volume_context: self.volume_context,
+            volume_capabilities: self.volume_capabilities,
+            parameters: self.parameters,
+            mutable_parameters: self.mutable_parameters,
+        });
+        ValidateVolumeCapabilitiesResponse {
+            confirmed,
+            message: refusal.unwrap_or_default(),
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct MendedStream {
     held: BytesMut,
     /// So many bytes at the front of `held` need no more looking at.
     ready: usize,
-    /// So many bytes to come are no header frame.
+    /// This many of the next bytes are not a header frame.
     skip: usize,
 }
 

@@ -1,12 +1,10 @@
 //! The listening socket: who may connect, and what happens to a file that is in the way.
 
-use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{fs, io, iter};
 
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -39,10 +37,10 @@ pub(super) struct SocketFile {
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Removing it could destroy somebody's data.
-    #[error("`{}` exists and is not a socket; it is left alone", .0.display())]
+    #[error("`{}` exists and is not a socket: remove it, or choose another endpoint", .0.display())]
     NotASocket(PathBuf),
     /// The directory is missing or read-only, or something like it.
-    #[error("socket `{}`: {action}", path.display())]
+    #[error("cannot {action} socket `{}`", path.display())]
     Io {
         /// The socket's final name.
         path: PathBuf,
@@ -81,10 +79,10 @@ impl Socket {
         // Linux takes the mode of the file from the descriptor, so there is no moment with a wider one,
         // and the process-wide umask is left alone.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)
-            .map_err(|errno| failed("set its mode")(errno.into()))?;
+            .map_err(|errno| failed("set the mode of")(errno.into()))?;
         let mut file = bind_temporary(&socket, path).map_err(failed("bind"))?;
-        rustix::net::listen(&socket, BACKLOG).map_err(|errno| failed("listen")(errno.into()))?;
-        fs::rename(&file.path, path).map_err(failed("rename into place"))?;
+        rustix::net::listen(&socket, BACKLOG).map_err(|errno| failed("listen on")(errno.into()))?;
+        fs::rename(&file.path, path).map_err(failed("rename a new file to"))?;
         path.clone_into(&mut file.path);
 
         Ok(Self {
@@ -103,7 +101,7 @@ impl Drop for SocketFile {
         let ours = fs::symlink_metadata(&self.path)
             .is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode));
         if ours && let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "The socket stays behind.");
+            tracing::warn!(path = %self.path.display(), %error, "Cannot remove the socket.");
         }
     }
 }
@@ -115,7 +113,7 @@ fn refuse_other_files(path: &Path) -> Result<(), SocketError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(source) => Err(SocketError::Io {
             path: path.to_owned(),
-            action: "look for an older one",
+            action: "look for an existing",
             source,
         }),
     }
@@ -144,12 +142,6 @@ fn bind_temporary(socket: &rustix::fd::OwnedFd, path: &Path) -> io::Result<Socke
 /// Six characters, as many as the shortest name that ends in `.sock` has: a path that fits, fits with this
 /// name too. Random, because process ids repeat across containers that share the directory.
 fn hidden_name() -> OsString {
-    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut random = RandomState::new().build_hasher().finish();
-    let mut name = String::from(".");
-    for _ in 0..5 {
-        name.push(char::from(ALPHABET[(random % 32) as usize]));
-        random /= 32;
-    }
-    name.into()
+    let random = iter::repeat_with(fastrand::alphanumeric).take(5);
+    iter::once('.').chain(random).collect::<String>().into()
 }

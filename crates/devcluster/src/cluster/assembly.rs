@@ -10,16 +10,15 @@ use super::{Cluster, Part, Record, kubectl};
 use crate::control_plane::{self, ControlPlane, Endpoints};
 use crate::error::{Error, Result, refused};
 use crate::hub::Hub;
-use crate::image;
 use crate::image::store::Store;
 use crate::kubernetes::Kubernetes;
 use crate::network::{NODES, Network};
 use crate::node::Node;
 use crate::node_config::REGISTRY_PORT;
 use crate::pki::{Authority, Subject};
-use crate::places;
 use crate::process::{self, Daemon, Namespaces, capture, wait_until};
 use crate::report::Report;
+use crate::{image, places};
 
 /// Custom resources that every cluster has.
 const CRDS: &[&str] = &[
@@ -136,7 +135,7 @@ impl Assembly<'_> {
         match self.hub().pid() {
             Some(hub) => Ok(hub),
             None => refused(format!(
-                "cluster `{}` does not run whole: repair it with `./x up`",
+                "parts of cluster `{}` do not run: repair it with `./x up`",
                 self.cluster.name
             )),
         }

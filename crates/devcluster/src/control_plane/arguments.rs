@@ -1,4 +1,4 @@
-//! What the programs of the control plane are told, as pure functions.
+//! The arguments of the programs of the control plane, as pure functions.
 
 use std::path::{Path, PathBuf};
 
@@ -170,7 +170,7 @@ mod tests {
     const NEW: &str = "--secure-port int  --controllers strings: node-ipam-controller, node-route-controller\n\
                        CSIStorageCapacity=true|false (GA - default=true)\n";
 
-    fn told(help: &str) -> (String, String) {
+    fn arguments(help: &str) -> (String, String) {
         let help = Help::from(help);
         let path = PathBuf::from("/pki/x");
         let identity = Identity::example(&path);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn old_programs_are_told_what_they_know() {
-        let (manager, scheduler) = told(OLD);
+        let (manager, scheduler) = arguments(OLD);
         assert!(manager.contains("--port=0") && scheduler.contains("--port=0"));
         assert!(
             manager.contains("*,-nodeipam,-cloud-node-lifecycle,-service,-route"),
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn new_programs_are_not_told_what_they_refuse() {
-        let (manager, scheduler) = told(NEW);
+        let (manager, scheduler) = arguments(NEW);
         assert!(!manager.contains("--port=0") && !scheduler.contains("--port=0"));
         assert!(
             manager.contains("-node-ipam-controller,-cloud-node-lifecycle-controller"),

@@ -170,6 +170,18 @@ impl ApiServer {
         )
     }
 
+    /// Waits until the server serves every custom resource definition that it was given.
+    pub fn wait_for_definitions(&self) -> Result<()> {
+        let established = [
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "--all",
+        ];
+        self.kubectl(&[&["wait"], &established[..]].concat())?;
+        Ok(())
+    }
+
     /// Files of the test that go with the server.
     pub fn directory(&self) -> &Path {
         self.directory.path()

@@ -92,7 +92,8 @@ impl TestCluster {
         Ok(namespace)
     }
 
-    fn command(&self) -> Command {
+    /// `kubectl` as administrator, to be given arguments.
+    pub fn command(&self) -> Command {
         let mut command = Command::new(&self.kubectl);
         command.arg("--kubeconfig").arg(&self.kubeconfig);
         command

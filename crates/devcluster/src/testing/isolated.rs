@@ -14,7 +14,7 @@ use nix::unistd::geteuid;
 
 use crate::loops::{attached_below, detach};
 
-/// The directory of a test, told to the process it runs in.
+/// The variable that carries the directory of a test to the process it runs in.
 const DIRECTORY: &str = "STOWAGE_TEST_DIRECTORY";
 
 /// How long a test may take, in the words of `timeout`.

@@ -8,6 +8,7 @@ use std::thread;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::running::Running;
 use crate::error::{Doing, Error, Result};
 use crate::process::append;
 
@@ -183,7 +184,11 @@ fn tied(program: &Path, arguments: &[String], log: &Path) -> Result<Command> {
 
 /// Removes a directory when this process is gone. One that is shared by all tests of a process is never dropped, and
 /// one of a process that was killed is not either: an etcd of 120 MB would stay for each.
-pub(super) struct Sweeper(Child);
+///
+/// Whoever drops it has removed the directory.
+pub(super) struct Sweeper {
+    _process: Running,
+}
 
 impl Sweeper {
     pub(super) fn of(directory: &Path) -> Result<Self> {
@@ -198,15 +203,9 @@ impl Sweeper {
             .stderr(Stdio::null())
             .spawn();
         child
-            .map(Self)
+            .map(|child| Self {
+                _process: Running(child),
+            })
             .doing(|| "cannot run `setsid sh`".to_owned())
-    }
-}
-
-impl Drop for Sweeper {
-    fn drop(&mut self) {
-        // Whoever drops it has removed the directory.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -5,6 +5,8 @@
 //! - `access`: users may do what their rules say
 //! - `controllers`: Kubernetes binds, protects, schedules and attaches
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
+
 mod access;
 mod controllers;
 mod outage;

@@ -26,8 +26,8 @@ const FRUITLESS_PASSES: usize = 8;
 const MOVED_UP: &str = ".stowage-removing-";
 
 impl Root {
-    /// Removes what is at `path`, a directory with everything in it. `proceed` hears how much has been removed so
-    /// far, once for each thing, and may stop it there.
+    /// Removes what is at `path`, a directory with everything in it. `proceed` is called with the number of entries removed so
+    /// far, once for each entry, and may stop it there.
     ///
     /// Called twice: the second call finds nothing to remove. A call that was stopped is continued by the next one.
     pub fn remove_tree(
@@ -41,7 +41,7 @@ impl Root {
             Errno::XDEV | Errno::BUSY => BeneathError::Mounted {
                 path: path.to_owned(),
             },
-            errno => failure("removal", path, errno),
+            errno => failure("remove", path, errno),
         };
         let name = CString::new(OsStr::as_bytes(name)).map_err(|_| refused(Errno::INVAL))?;
         match unlinkat(&parent, &name, AtFlags::empty()) {

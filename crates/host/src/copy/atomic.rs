@@ -13,7 +13,7 @@ use rustix::io::Errno;
 /// What files are called while they are written.
 const UNFINISHED: &str = ".unfinished-";
 
-/// How often a file is begun again that somebody swept away.
+/// How often a file is started again that somebody swept away.
 const ATTEMPTS: usize = 8;
 
 /// Writes a file so that at any moment, and after a crash at any moment, its path has the old or the new content.
@@ -35,7 +35,7 @@ pub fn atomic_write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     write_and_rename(directory, path, content, mode)
 }
 
-/// Removes what writers left behind that died, and tells how many files that were. Those of living writers, in
+/// Removes what writers that died left behind, and returns how many files that were. Those of living writers, in
 /// whichever process, are locked and stay.
 ///
 /// Called twice: there is nothing left.

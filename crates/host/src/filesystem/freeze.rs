@@ -50,7 +50,7 @@ pub fn sync(point: &Path) -> Result<(), FsError> {
 }
 
 impl Frozen {
-    /// Lets writes go on, and tells if that failed.
+    /// Lets writes go on, and returns whether that failed.
     pub fn thaw(mut self) -> Result<(), FsError> {
         match self.root.take() {
             Some(root) => thaw_root(&root, &self.point).map(|_| ()),
@@ -79,15 +79,15 @@ fn thaw_root(root: &File, point: &Path) -> Result<Outcome, FsError> {
 /// Opens the root of a mount, and makes sure that it is one: where nothing is mounted, the same directory belongs to
 /// the filesystem above, which may be the machine's own root.
 fn open_mounted(point: &Path) -> Result<File, FsError> {
-    let root = File::open(point).map_err(|source| refusal("look-up", point, source))?;
+    let root = File::open(point).map_err(|source| refusal("look up", point, source))?;
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", root.as_raw_fd()));
-    let info = info.map_err(|source| refusal("look-up", point, source))?;
+    let info = info.map_err(|source| refusal("look up", point, source))?;
     let opened: Option<u64> = info
         .lines()
         .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
     let real = point
         .canonicalize()
-        .map_err(|source| refusal("look-up", point, source))?;
+        .map_err(|source| refusal("look up", point, source))?;
     let table = Reader::default().table()?;
     match table.at(&real) {
         Some(mount) if Some(mount.id()) == opened => Ok(root),

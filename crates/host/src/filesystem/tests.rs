@@ -124,7 +124,7 @@ async fn too_small_a_device_is_refused_with_the_minimum() {
         assert!(
             error
                 .to_string()
-                .ends_with(&format!("{kind} needs {}", kind.minimum_bytes())),
+                .ends_with(&format!("{kind} needs at least {}", kind.minimum_bytes())),
             "{error}"
         );
     }

@@ -47,17 +47,17 @@ impl Loops {
             match configure(&device.node, backing, options, self.calls) {
                 Ok(()) => return Ok(device),
                 Err(error) if is(&error, &[Errno::BUSY]) => thread::sleep(pause(attempt)),
-                Err(source) => return Err(device.refusal("attachment", source)),
+                Err(source) => return Err(device.refusal("attach", source)),
             }
         }
         Err(LoopError::Contention { attempts: ATTEMPTS })
     }
 }
 
-/// Others back off by the same rule, so the steps differ from process to process.
+/// Others back off by the same rule, so no two pauses are equal.
 fn pause(attempt: u32) -> Duration {
-    let own = Duration::from_micros(u64::from(std::process::id() % 16) * 50);
-    (own + Duration::from_micros(200) * attempt).min(LONGEST_PAUSE)
+    let jitter = Duration::from_micros(fastrand::u64(..800));
+    (jitter + Duration::from_micros(200) * attempt).min(LONGEST_PAUSE)
 }
 
 fn configure(device: &File, backing: &File, options: LoopOptions, calls: Calls) -> io::Result<()> {

@@ -124,7 +124,7 @@ pub async fn remove_mount_point(target: &Path) -> Result<Outcome, MountError> {
         Ok(()) => Ok(Outcome::Done),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Outcome::Already),
         Err(source) => Err(MountError::Refusal {
-            doing: "removal",
+            doing: "remove",
             target: target.to_owned(),
             source,
         }),
@@ -236,7 +236,7 @@ async fn make_mount_point(target: &Path, directory: bool) -> Result<(), MountErr
             })
         }
         Err(source) => Err(MountError::Refusal {
-            doing: "making the mount point",
+            doing: "create mount point",
             target: target.to_owned(),
             source,
         }),

@@ -1,10 +1,5 @@
 //! [`FakeMounter`]: mounts that exist only in a table, for unit tests.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::fs;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +10,9 @@ use super::{Bind, BindSource, FsMount, MountError, Mounter, Propagation, Shown, 
 use crate::HostFuture;
 use crate::mountinfo::{Device, MountTable};
 use crate::stat::Health;
+use state::{State, real_path};
+
+mod state;
 
 /// The number of the one disk that holds everything that is not mounted.
 const ROOT: Device = Device {
@@ -25,25 +23,6 @@ const ROOT: Device = Device {
 /// A machine whose mounts are entries of a list. Directories and descriptors are real, mounts are not.
 pub struct FakeMounter {
     state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    mounts: Vec<Entry>,
-    next_id: u64,
-    calls: Vec<String>,
-    health: HashMap<PathBuf, Health>,
-    refusals: HashMap<&'static str, Errno>,
-}
-
-struct Entry {
-    id: u64,
-    device: Device,
-    root: PathBuf,
-    point: PathBuf,
-    kind: String,
-    source: String,
-    read_only: bool,
 }
 
 impl Default for FakeMounter {
@@ -74,7 +53,7 @@ impl FakeMounter {
         self.state.lock().calls.clone()
     }
 
-    /// From now on the mount at `target` answers like this; a corrupted one is well again after its unmount.
+    /// From now on the mount at `target` answers like this; a corrupted one works again after its unmount.
     pub fn set_health(&self, target: &Path, health: Health) {
         self.state.lock().health.insert(target.to_owned(), health);
     }
@@ -106,78 +85,6 @@ impl FakeMounter {
                 target: target.to_owned(),
                 source: errno.into(),
             },
-        })
-    }
-}
-
-impl State {
-    fn add(
-        &mut self,
-        device: Device,
-        root: &Path,
-        point: &Path,
-        kind: &str,
-        source: &str,
-        read_only: bool,
-    ) {
-        self.next_id += 1;
-        let (root, point) = (root.to_owned(), point.to_owned());
-        let (kind, source) = (kind.to_owned(), source.to_owned());
-        self.mounts.push(Entry {
-            id: self.next_id,
-            device,
-            root,
-            point,
-            kind,
-            source,
-            read_only,
-        });
-    }
-
-    /// The topmost mount at or above `path`.
-    fn holding(&self, path: &Path) -> Option<&Entry> {
-        let holding = self
-            .mounts
-            .iter()
-            .filter(|mount| path.starts_with(&mount.point));
-        holding.max_by_key(|mount| (mount.point.components().count(), mount.id))
-    }
-
-    fn text(&self) -> Result<String, std::fmt::Error> {
-        let mut text = String::new();
-        for (position, mount) in self.mounts.iter().enumerate() {
-            let below = self.mounts[..position]
-                .iter()
-                .filter(|below| mount.point.starts_with(&below.point));
-            let parent = below.max_by_key(|below| (below.point.components().count(), below.id));
-            let access = if mount.read_only { "ro" } else { "rw" };
-            writeln!(
-                text,
-                "{} {} {} {} {} {access} - {} {} rw",
-                mount.id,
-                parent.map_or(0, |parent| parent.id),
-                mount.device,
-                escape(mount.root.as_os_str().as_bytes()),
-                escape(mount.point.as_os_str().as_bytes()),
-                escape(mount.kind.as_bytes()),
-                escape(mount.source.as_bytes()),
-            )?;
-        }
-        Ok(text)
-    }
-
-    fn shown(&self, source: &BindSource) -> Result<Shown, Errno> {
-        let path = real_path(source)?;
-        let mount = self.holding(&path).ok_or(Errno::NOENT)?;
-        let below = path.strip_prefix(&mount.point).unwrap_or(Path::new(""));
-        let root = if below.as_os_str().is_empty() {
-            mount.root.clone()
-        } else {
-            mount.root.join(below)
-        };
-        Ok(Shown {
-            device: mount.device,
-            root,
         })
     }
 }
@@ -339,34 +246,10 @@ impl Mounter for FakeMounter {
     }
 }
 
-fn real_path(source: &BindSource) -> Result<PathBuf, Errno> {
-    let named = match source {
-        BindSource::Path(path) => path.clone(),
-        BindSource::Descriptor(descriptor) => {
-            PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
-        }
-    };
-    fs::canonicalize(named).map_err(|_| Errno::NOENT)
-}
-
 fn missing_source(errno: Errno) -> MountError {
     MountError::Refusal {
-        doing: "look-up",
+        doing: "look up",
         target: PathBuf::from("the source"),
         source: errno.into(),
     }
-}
-
-/// As the kernel writes names: what separates fields is an octal number.
-fn escape(name: &[u8]) -> String {
-    name.iter().fold(String::new(), |mut text, &byte| {
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\\' | 0x80.. => {
-                // Writing to a string cannot fail.
-                let _ = write!(text, "\\{byte:03o}");
-            }
-            byte => text.push(char::from(byte)),
-        }
-        text
-    })
 }

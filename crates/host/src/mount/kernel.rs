@@ -52,7 +52,7 @@ pub(super) fn examine(descriptor: BorrowedFd<'_>) -> Result<Opened, Errno> {
     })
 }
 
-/// Whether something is mounted at `target`; none if the kernel cannot tell (before Linux 5.6).
+/// Whether something is mounted at `target`; none if the kernel cannot answer that (before Linux 5.6).
 ///
 /// It is looked up with the order not to enter another mount: where one begins the kernel stops and says so, before
 /// it asks that mount anything.
@@ -115,7 +115,7 @@ pub(super) fn bind(
         return Ok(());
     }
     make_read_only(target, calls).inspect_err(|_| {
-        // A bind that stays writable is worse than none. If it cannot be undone, the error still tells.
+        // A bind that stays writable is worse than none. If it cannot be undone, the error still says so.
         let _ = umount2(target, UnmountFlags::NOFOLLOW);
     })
 }

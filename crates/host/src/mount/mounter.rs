@@ -13,10 +13,10 @@ use super::{
     Bind, BindSource, FsMount, MountError, Mounter, Propagation, Shown, Unmount, View, kernel,
     secret,
 };
-use crate::bounded::{Bounded, Stuck};
 use crate::exec::{Exec, Invocation, Output, tools};
 use crate::mountinfo::{MountTable, Reader};
 use crate::stat::{Health, Stats};
+use crate::workers::{SharedCalls, Stuck};
 use crate::{Calls, HostFuture, blocking};
 
 /// How long the kernel may take for one call.
@@ -43,10 +43,10 @@ pub struct HostMounter {
     exec: Arc<dyn Exec>,
     stats: Arc<Stats>,
     reader: Arc<Reader>,
-    parents: Bounded<PathBuf, Result<PathBuf, Errno>>,
-    targets: Bounded<PathBuf, Result<Option<bool>, Errno>>,
-    sources: Bounded<u64, Result<Opened, Errno>>,
-    calls: Bounded<Call, Result<(), Errno>>,
+    parents: SharedCalls<PathBuf, Result<PathBuf, Errno>>,
+    targets: SharedCalls<PathBuf, Result<Option<bool>, Errno>>,
+    sources: SharedCalls<u64, Result<Opened, Errno>>,
+    calls: SharedCalls<Call, Result<(), Errno>>,
     next_call: AtomicU64,
     patience: Duration,
     kernel: Calls,
@@ -59,10 +59,10 @@ impl HostMounter {
             exec,
             stats,
             reader: Arc::default(),
-            parents: Bounded::new(MOST_CALLS),
-            targets: Bounded::new(MOST_CALLS),
-            sources: Bounded::new(MOST_CALLS),
-            calls: Bounded::new(MOST_CALLS),
+            parents: SharedCalls::new(MOST_CALLS),
+            targets: SharedCalls::new(MOST_CALLS),
+            sources: SharedCalls::new(MOST_CALLS),
+            calls: SharedCalls::new(MOST_CALLS),
             next_call: AtomicU64::new(0),
             patience: DEFAULT_PATIENCE,
             kernel: Calls::Best,
@@ -107,7 +107,7 @@ impl HostMounter {
         let asked = parent.to_owned();
         let call = move || std::fs::canonicalize(&asked).map_err(|error| kernel::errno(&error));
         match settle(
-            "look-up",
+            "look up",
             target,
             self.parents
                 .run(parent.to_owned(), self.patience, call)
@@ -133,7 +133,7 @@ impl HostMounter {
             .sources
             .run(self.unique(), self.patience, examine)
             .await;
-        settle("look-up", &name_of(source), answer)
+        settle("look up", &name_of(source), answer)
     }
 
     async fn read_table(&self) -> Result<Arc<MountTable>, MountError> {
@@ -155,7 +155,7 @@ impl Mounter for HostMounter {
                 .targets
                 .run(target.to_owned(), self.patience, ask)
                 .await;
-            match settle("look-up", target, answer)? {
+            match settle("look up", target, answer)? {
                 Some(mounted) => Ok(mounted),
                 None => Ok(self.look(target).await?.mount().is_some()),
             }
@@ -260,7 +260,7 @@ impl Mounter for HostMounter {
 
     fn make_read_only<'a>(&'a self, target: &'a Path) -> HostFuture<'a, Result<(), MountError>> {
         let (place, calls) = (target.to_owned(), self.kernel);
-        Box::pin(self.make("read-only remount", target, move || {
+        Box::pin(self.make("make read-only", target, move || {
             kernel::make_read_only(&place, calls)
         }))
     }
@@ -271,7 +271,7 @@ impl Mounter for HostMounter {
         propagation: Propagation,
     ) -> HostFuture<'a, Result<(), MountError>> {
         let place = target.to_owned();
-        Box::pin(self.make("propagation change", target, move || {
+        Box::pin(self.make("change the propagation of", target, move || {
             kernel::set_propagation(&place, propagation)
         }))
     }

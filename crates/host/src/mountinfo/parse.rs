@@ -135,7 +135,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Replaces every `\` and three octal digits by the byte they stand for and tells the new length.
+/// Replaces every `\` and three octal digits by the byte they stand for and returns the new length.
 fn unescape(field: &mut [u8]) -> usize {
     let Some(first) = field.iter().position(|&byte| byte == b'\\') else {
         return field.len();

@@ -1,8 +1,8 @@
 //! Reading the table while others change it.
 //!
-//! The kernel hands the file out a page at a time and lets the table change in between. It also tells, by `poll` on
-//! the open file, whether anything was mounted, unmounted or remounted since the last time it told. So a reading is
-//! clean if nothing was told after it, and a clean reading is good until something is told: as long as nothing
+//! The kernel hands the file out a page at a time and lets the table change in between. It also reports, by `poll` on
+//! the open file, whether anything was mounted, unmounted or remounted since its last report. So a reading is
+//! clean if nothing was reported after it, and a clean reading is good until something is reported: as long as nothing
 //! happens, a look at the table costs one `poll`.
 
 use std::fs::File;
@@ -27,7 +27,7 @@ const KEEPS_ITS_PLACE: (u32, u32) = (5, 8);
 
 /// Reads the table of mounts and keeps the last one for as long as it is true.
 ///
-/// What the kernel does not tell of is as old as the last change it told of: the propagation of a mount, and options
+/// What the kernel does not report is as old as the last change that it reported: the propagation of a mount, and options
 /// that a filesystem changed by itself (an ext4 that went read-only after an error).
 pub struct Reader {
     path: PathBuf,
@@ -98,7 +98,7 @@ impl State {
         Ok(text)
     }
 
-    /// Whether the kernel tells of a change since it last told, or since the file was opened.
+    /// Whether the kernel reports a change since its last report, or since the file was opened.
     fn changed(&self) -> Result<bool, MountInfoError> {
         let mut files = [PollFd::new(&self.file, PollFlags::PRI)];
         let now = Timespec {

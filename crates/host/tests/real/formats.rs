@@ -85,7 +85,7 @@ isolated! {
         grown().await.expect("there is nothing to do");
         attached.grow(200 * MIB);
         let error = grown().await.unwrap_err();
-        assert!(error.to_string().ends_with("has 209715200 bytes, btrfs grows only to 268435456 or more"), "{error}");
+        assert!(error.to_string().ends_with("has 209715200 bytes, but btrfs can only grow to 268435456 or more"), "{error}");
         attached.grow(256 * MIB);
         grown().await.unwrap();
         assert_eq!(stats().usage(&point).await.unwrap().bytes.total, 256 * MIB);

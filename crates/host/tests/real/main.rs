@@ -7,6 +7,7 @@
 //! - `hung`: mounts that answer with errors or not at all.
 //! - `loops`: loop devices.
 //! - `formats`, `copies`: filesystems on loop devices, and copies of them.
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod binds;

@@ -155,7 +155,7 @@ impl Stopped {
         Ok(())
     }
 
-    /// Lets all of them go on, and tells if that failed for one.
+    /// Lets all of them go on, and returns whether that failed for one.
     fn resume(mut self, store: &Store) -> Result<(), Error> {
         let mut resumed = Ok(());
         for (key, frozen) in self.frozen.drain(..) {

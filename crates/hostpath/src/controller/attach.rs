@@ -39,7 +39,9 @@ pub(super) async fn publish(
         Some(_) => {
             return Err(Error::Incompatible {
                 name: record.id,
-                difference: format!("an attachment to node `{node}` whose readonly differs"),
+                difference: format!(
+                    "an attachment to node `{node}` that has a different read-only setting"
+                ),
             });
         }
         None => {

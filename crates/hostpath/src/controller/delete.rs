@@ -81,7 +81,9 @@ async fn check_unused(driver: &Driver, image: &Image, record: &VolumeRecord) -> 
         let going = device.status()?.is_none_or(|status| status.autoclear);
         if !going || is_mounted(device).await? || attempt == ATTEMPTS {
             let device = device.path().display();
-            return Err(in_use(format!("{device} stands for it; unstage it first")));
+            return Err(in_use(format!(
+                "it is attached as {device}; unstage it first"
+            )));
         }
         // Our own descriptor keeps it, too.
         drop(devices);

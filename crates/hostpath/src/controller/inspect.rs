@@ -1,6 +1,5 @@
 //! Questions about volumes: list, get, validate, capacity.
 
-use stowage_csi::proto::csi::validate_volume_capabilities_response::Confirmed;
 use stowage_csi::proto::csi::{
     ControllerGetVolumeRequest, ControllerGetVolumeResponse, GetCapacityRequest,
     GetCapacityResponse, ListVolumesRequest, ListVolumesResponse,
@@ -9,6 +8,7 @@ use stowage_csi::proto::csi::{
 };
 use stowage_csi::sizes::signed;
 use stowage_host::blocking;
+use stowage_host::usage::{abnormal, healthy};
 
 use super::create::describe;
 use super::expand::check_access;
@@ -83,21 +83,7 @@ pub(super) async fn validate(
         let usage = Usage::try_from(capability);
         usage.and_then(|usage| check_access(&record, &usage)).err()
     });
-    Ok(match refused {
-        Some(error) => ValidateVolumeCapabilitiesResponse {
-            confirmed: None,
-            message: chain(&error),
-        },
-        None => ValidateVolumeCapabilitiesResponse {
-            confirmed: Some(Confirmed {
-                volume_context: request.volume_context,
-                volume_capabilities: request.volume_capabilities,
-                parameters: request.parameters,
-                mutable_parameters: request.mutable_parameters,
-            }),
-            message: String::new(),
-        },
-    })
+    Ok(request.answered(refused.map(|error| chain(&error))))
 }
 
 /// How large a volume can be made now.
@@ -170,10 +156,7 @@ fn condition(
         Ok(record) if !store.is_whole(Area::Volumes, key, record.bytes) => Some(chain(&lost)),
         Ok(_) => None,
     };
-    VolumeCondition {
-        abnormal: trouble.is_some(),
-        message: trouble.unwrap_or_else(|| "the volume is well".to_owned()),
-    }
+    trouble.map_or_else(healthy, abnormal)
 }
 
 /// A volume of which nothing but its key is known.

@@ -155,7 +155,7 @@ pub(super) async fn get(
     })
 }
 
-/// All snapshots, or those of one volume, or one. Damaged ones are left out: the log tells of them.
+/// All snapshots, or those of one volume, or one. Damaged ones are left out; they are in the log.
 pub(super) async fn list(
     driver: &Driver,
     request: ListSnapshotsRequest,

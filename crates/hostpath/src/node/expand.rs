@@ -22,7 +22,7 @@ pub(super) async fn expand(
     let path = Path::new(&request.volume_path);
     // Before the lock, for inline volumes: they have the size they were made with.
     let record = driver.volume(&request.volume_id).await?;
-    let not_there = || Error::NotThere {
+    let not_there = || Error::NotMounted {
         id: request.volume_id.clone(),
         path: path.to_owned(),
     };

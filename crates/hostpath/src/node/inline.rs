@@ -55,10 +55,10 @@ pub(super) async fn publish(
     if let Found::Filesystem { read_only: is } = driver.found_at(target, image.backing()?).await?
         && is != read_only
     {
-        return Err(Error::OtherwiseThere {
+        return Err(Error::MountedDifferently {
             id: request.volume_id,
             path: target.to_owned(),
-            difference: "one of the two is read-only",
+            difference: "with a different read-only setting",
         });
     }
     if let Err(error) = mount(&driver.host, &image, FILESYSTEM, kind, target, &usage).await {
@@ -103,7 +103,7 @@ async fn give_up(driver: &Driver, image: Image, target: &Path) {
     if in_use.is_ok_and(|devices| devices.is_empty()) {
         let removed = blocking(move || image.discard()).await;
         if let Err(error) = removed {
-            tracing::warn!(target = %target.display(), %error, "The image of an inline volume stays behind.");
+            tracing::warn!(target = %target.display(), %error, "Cannot remove the image of an inline volume.");
         }
     }
 }

@@ -81,10 +81,10 @@ async fn is_published(driver: &Driver, image: &Image, wanted: &Publication) -> R
             if read_only == wanted.read_only {
                 return Ok(true);
             }
-            Err(Error::OtherwiseThere {
+            Err(Error::MountedDifferently {
                 id: wanted.id.clone(),
                 path: wanted.target.clone(),
-                difference: "one of the two is read-only",
+                difference: "with a different read-only setting",
             })
         }
     }

@@ -74,10 +74,10 @@ async fn check_staged(
 ) -> Result<(), Error> {
     match driver.found_at(target, image.backing()?).await? {
         Found::Filesystem { read_only } if read_only != usage.reads_only() => {
-            Err(Error::OtherwiseThere {
+            Err(Error::MountedDifferently {
                 id: id.to_owned(),
                 path: target.to_owned(),
-                difference: "its access mode differs",
+                difference: "with a different access mode",
             })
         }
         _ => Ok(()),
@@ -135,7 +135,7 @@ async fn prepare(host: &Host, device: &LoopDevice, kind: FsKind) -> Result<(), E
         return Ok(());
     }
     if check(exec, path, kind).await? == Checked::Repaired {
-        tracing::warn!(device = %path.display(), %kind, "The filesystem had errors, which are repaired.");
+        tracing::warn!(device = %path.display(), %kind, "The filesystem had errors, which were repaired.");
     }
     if grow_unmounted(exec, stats, path, kind).await? == Grown::Done {
         tracing::info!(device = %path.display(), %kind, "The filesystem grew to the size of its volume.");
@@ -157,7 +157,10 @@ async fn grow_mounted(
         // It is smaller than its volume, but all there.
         Err(error @ FsError::GrowthTooSmall { .. }) => {
             let error = chain(&error);
-            tracing::warn!(error, "The filesystem stays smaller than its volume.");
+            tracing::warn!(
+                error,
+                "Cannot grow the filesystem to the size of its volume."
+            );
             Ok(())
         }
         grown => Ok(grown?),
@@ -199,7 +202,7 @@ pub(super) async fn unstage(
         }
         Found::Nothing | Found::Device { .. } => {}
         Found::Foreign => {
-            return Err(Error::NotThere {
+            return Err(Error::NotMounted {
                 id: request.volume_id.clone(),
                 path: target.to_owned(),
             });

@@ -5,19 +5,19 @@ use std::path::Path;
 use stowage_csi::proto::csi::volume_usage::Unit;
 use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
 use stowage_csi::sizes::signed;
-use stowage_host::usage::{condition, figures, unwell, well};
+use stowage_host::usage::{abnormal, condition, figures, healthy};
 
 use super::target::Found;
 use crate::driver::Driver;
 use crate::error::{Error, chain};
 
-/// How full a volume is. A mount that hangs is told as its condition, after a moment.
+/// How full a volume is. A mount that hangs is reported as an abnormal condition, after a moment.
 pub(super) async fn stats(
     driver: &Driver,
     request: NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, Error> {
     let path = Path::new(&request.volume_path);
-    let not_there = || Error::NotThere {
+    let not_there = || Error::NotMounted {
         id: request.volume_id.clone(),
         path: path.to_owned(),
     };
@@ -35,7 +35,7 @@ pub(super) async fn stats(
                     unit: Unit::Bytes.into(),
                     ..VolumeUsage::default()
                 }],
-                volume_condition: Some(well()),
+                volume_condition: Some(healthy()),
             })
         }
         Found::Nothing | Found::Foreign => Err(not_there()),
@@ -58,7 +58,7 @@ async fn filesystem(driver: &Driver, path: &Path) -> NodeGetVolumeStatsResponse 
         }
         Err(error) => NodeGetVolumeStatsResponse {
             usage: Vec::new(),
-            volume_condition: Some(unwell(chain(&error))),
+            volume_condition: Some(abnormal(chain(&error))),
         },
     }
 }

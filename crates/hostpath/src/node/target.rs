@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use stowage_host::PathError;
 use stowage_host::blocking;
 use stowage_host::loopdev::BackingFile;
 use stowage_host::mount::View;
@@ -78,7 +79,7 @@ impl Driver {
                     StateError::ImageLost { path }.into()
                 }
             }),
-            Err(error) => Err(Error::io("examining", path)(error)),
+            Err(error) => Err(PathError::at("examine", path)(error).into()),
         }
     }
 

@@ -47,7 +47,7 @@ async fn take_away(
     };
     match driver.found_at(target, image.backing()?).await? {
         Found::Nothing => Ok(()),
-        Found::Foreign => Err(Error::NotThere {
+        Found::Foreign => Err(Error::NotMounted {
             id: id.to_owned(),
             path: target.to_owned(),
         }),

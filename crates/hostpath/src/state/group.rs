@@ -126,7 +126,10 @@ impl Store {
                 image.mark(Stage::Finished)
             }
             GroupStage::Leaving => {
-                tracing::info!(group = group.id, "Removing a group that was half removed.");
+                tracing::info!(
+                    group = group.id,
+                    "Removing the rest of a group that was partly removed."
+                );
                 self.remove_group(image, group)
             }
         }

@@ -5,6 +5,8 @@
 
 use std::fs;
 
+use stowage_host::PathError;
+
 use super::{Area, Record, StateError, Store};
 use crate::id::Key;
 
@@ -21,7 +23,7 @@ impl Store {
     /// All keys on a area that have a record, in their order, from `after` on.
     pub(crate) fn keys(&self, area: Area, after: Option<&Key>) -> Result<Vec<Key>, StateError> {
         let directory = self.root.join(area.directory());
-        let failed = |error| StateError::io("listing", &directory)(error);
+        let failed = |error| PathError::at("list", &directory)(error);
         let mut keys = Vec::new();
         for entry in fs::read_dir(&directory).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
@@ -36,7 +38,7 @@ impl Store {
     }
 
     /// The records of one page, damaged ones included as the error they are. `wanted` chooses among those that can
-    /// be read; zero entries is no limit.
+    /// be read; zero entries means no limit.
     pub(crate) fn page<R: Record>(
         &self,
         after: Option<&Key>,

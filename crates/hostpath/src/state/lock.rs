@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use stowage_host::PathError;
 use stowage_host::loopdev::BackingFile;
 
 use super::{Area, FILE_MODE, StateError, Store};
@@ -77,14 +78,14 @@ impl Store {
             let file = match opened {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(StateError::io("opening", &path)(error)),
+                Err(error) => return Err(PathError::at("open", &path)(error).into()),
             };
             match flock(&file, how) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => return Err(StateError::Locked { image: path }),
-                Err(errno) => return Err(StateError::io("locking", &path)(errno.into())),
+                Err(errno) => return Err(PathError::at("lock", &path)(errno).into()),
             }
-            if is_at(&file, &path).map_err(StateError::io("examining", &path))? {
+            if is_at(&file, &path).map_err(PathError::at("examine", &path))? {
                 return Ok(Some(Image {
                     key: key.clone(),
                     path,
@@ -129,33 +130,32 @@ impl Image {
 
     /// Its identity for loop devices.
     pub(crate) fn backing(&self) -> Result<BackingFile, StateError> {
-        BackingFile::of(&self.file).map_err(StateError::io("examining", &self.path))
+        Ok(BackingFile::of(&self.file).map_err(PathError::at("examine", &self.path))?)
     }
 
     /// Its size.
     pub(crate) fn bytes(&self) -> Result<u64, StateError> {
         let metadata = self.file.metadata();
-        metadata
-            .map(|metadata| metadata.len())
-            .map_err(StateError::io("examining", &self.path))
+        let metadata = metadata.map_err(PathError::at("examine", &self.path))?;
+        Ok(metadata.len())
     }
 
     /// Gives it this size and makes that last.
     pub(crate) fn resize(&self, bytes: u64) -> Result<(), StateError> {
         let resized = self.file.set_len(bytes).and_then(|()| self.file.sync_all());
-        resized.map_err(StateError::io("resizing", &self.path))
+        Ok(resized.map_err(PathError::at("resize", &self.path))?)
     }
 
     /// The same file without the lock, for a loop device or a copy that outlives this.
     pub(crate) fn reopen(&self) -> Result<File, StateError> {
         let opened = OpenOptions::new().read(true).write(true).open(&self.path);
-        opened.map_err(StateError::io("opening", &self.path))
+        Ok(opened.map_err(PathError::at("open", &self.path))?)
     }
 
     /// Whether it is all there.
     pub(crate) fn stage(&self) -> Result<Stage, StateError> {
         let metadata = self.file.metadata();
-        let metadata = metadata.map_err(StateError::io("examining", &self.path))?;
+        let metadata = metadata.map_err(PathError::at("examine", &self.path))?;
         Ok(if metadata.mode() & 0o777 == UNFINISHED_MODE {
             Stage::Unfinished
         } else {
@@ -172,7 +172,7 @@ impl Image {
             Stage::Finished => FILE_MODE,
         };
         let marked = self.file.set_permissions(fs::Permissions::from_mode(mode));
-        marked.map_err(StateError::io("marking", &self.path))
+        Ok(marked.map_err(PathError::at("mark", &self.path))?)
     }
 
     /// Removes it.

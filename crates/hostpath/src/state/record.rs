@@ -140,12 +140,12 @@ pub(super) fn parse<R: Record>(content: &[u8], key: &Key) -> Result<R, String> {
         serde_json::from_slice(content).map_err(|error| error.to_string())?;
     if version != VERSION {
         return Err(format!(
-            "it has version {version}, this driver writes {VERSION}"
+            "it has version {version}, but this driver supports {VERSION}"
         ));
     }
     let of_this_file = Id::parse(R::KIND, record.id()).is_some_and(|id| id.key == *key);
     if !of_this_file || Key::of_name(record.name()) != *key {
-        return Err(format!("it is about `{}`", record.id()));
+        return Err(format!("it belongs to `{}`", record.id()));
     }
     Ok(record)
 }

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::fs;
 
+use stowage_host::PathError;
 use stowage_host::copy::sweep_unfinished;
 use stowage_host::loopdev::Loops;
 
@@ -24,9 +25,9 @@ pub(crate) fn repair(store: &Store, loops: &Loops) -> Result<(), StateError> {
         super::STAGED,
     ]) {
         let path = store.root.join(directory);
-        let swept = sweep_unfinished(&path).map_err(StateError::io("sweeping", &path))?;
+        let swept = sweep_unfinished(&path).map_err(PathError::at("clean up", &path))?;
         if swept > 0 {
-            tracing::info!(swept, directory, "Removed half-written state files.");
+            tracing::info!(swept, directory, "Removed partly written state files.");
         }
     }
     // Before images without record are removed: those of a group that was taken get theirs.
@@ -72,7 +73,7 @@ impl Store {
 
 pub(super) fn names(store: &Store, directory: &str) -> Result<Vec<String>, StateError> {
     let path = store.root.join(directory);
-    let failed = |error| StateError::io("listing", &path)(error);
+    let failed = |error| PathError::at("list", &path)(error);
     let mut names = Vec::new();
     for entry in fs::read_dir(&path).map_err(failed)? {
         names.extend(entry.map_err(failed)?.file_name().into_string().ok());
@@ -119,7 +120,7 @@ fn remove_unfinished(
         return Ok(());
     }
     image.discard()?;
-    tracing::info!(image = %path.display(), "Removed a half-made or half-removed image.");
+    tracing::info!(image = %path.display(), "Removed a partly made or partly removed image.");
     Ok(())
 }
 

@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use stowage_host::PathError;
 use stowage_host::copy::atomic_write;
 
 use super::repair::names;
@@ -23,7 +24,8 @@ impl Store {
     /// Called twice: it stays noted.
     pub(crate) fn note_staged(&self, key: &Key, node: &NodeId) -> Result<(), StateError> {
         let path = self.staged_path(&note(key, node));
-        atomic_write(&path, &this_run()?, FILE_MODE).map_err(StateError::io("writing", &path))
+        let written = atomic_write(&path, &this_run()?, FILE_MODE);
+        Ok(written.map_err(PathError::at("write", &path))?)
     }
 
     /// Notes that a node has it no longer.
@@ -71,5 +73,5 @@ fn note(key: &Key, node: &NodeId) -> String {
 }
 
 fn this_run() -> Result<Vec<u8>, StateError> {
-    fs::read(RUN).map_err(StateError::io("reading", RUN.as_ref()))
+    Ok(fs::read(RUN).map_err(PathError::at("read", RUN))?)
 }

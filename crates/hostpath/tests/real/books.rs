@@ -157,7 +157,7 @@ isolated! {
         let rig = Rig::start(directory, &["--nodeid=node-2", "--enable-topology=false"]);
         for status in [rig.create("a", MIB, &block()).await.unwrap_err(), rig.delete(&volume.volume_id).await.unwrap_err(), rig.stage(&volume.volume_id, &block()).await.unwrap_err()] {
             assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
-            assert!(status.message().contains("lives on node `node-1`"), "{status}");
+            assert!(status.message().contains("is on node `node-1`"), "{status}");
         }
         rig.stop().await;
 

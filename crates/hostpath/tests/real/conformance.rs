@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use clap::Parser;
-use stowage_conformance::{ConformanceArgs, Options, Outcome, conformance};
+use stowage_conformance::{ConformanceArgs, Options, conformance};
 use tokio_util::sync::CancellationToken;
 
 use crate::crash;
@@ -47,15 +47,10 @@ async fn run(directory: &Path, flags: &[&str], more: &[&str]) -> (usize, usize) 
         .await
         .unwrap();
     crash::kill(&mut driver);
-    let (mut passed, mut skipped) = (0, 0);
-    for case in &report.cases {
-        match &case.outcome {
-            Outcome::Passed => passed += 1,
-            Outcome::Skipped { .. } => skipped += 1,
-            Outcome::Failed { failures } => panic!("{} {}: {failures:#?}", case.group, case.name),
-        }
-    }
-    (passed, skipped)
+    let failed: Vec<_> = report.failed().collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let counts = report.counts();
+    (counts.passed, counts.skipped)
 }
 
 /// The suite expands a filesystem in use. Where the kernel refuses that for ext4, it is done with another.

@@ -167,7 +167,7 @@ isolated! {
             (vec![idle.as_str(), &missing], Code::NotFound, "does not exist"),
             (vec![&missing, &idle], Code::NotFound, "does not exist"),
             (vec![&idle, "nonsense"], Code::NotFound, "does not exist"),
-            (vec![&idle, &elsewhere], Code::FailedPrecondition, "lives on node `node-2`"),
+            (vec![&idle, &elsewhere], Code::FailedPrecondition, "is on node `node-2`"),
             (vec![&idle, &disk], Code::FailedPrecondition, "unpublish it first"),
             (vec![&disk, &other_disk], Code::FailedPrecondition, "unpublish all of them but one"),
             (vec![&idle, &mounted], Code::FailedPrecondition, "--max-group-freeze"),

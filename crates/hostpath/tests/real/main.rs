@@ -16,6 +16,7 @@
 //! - `groups`: snapshots of several volumes at one moment, all or none.
 //! - `hostile`: names and ids that nobody should send.
 //! - `model`: random sequences of calls against a simple model, and the same call many times at once.
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 // Sizes are small here, and the wire has them signed.
 #![allow(

@@ -199,6 +199,6 @@ isolated! {
         unmount(&read_only);
         fs::write(directory.join("csi.sock"), "data").unwrap();
         let said = run(&[]).await;
-        assert!(said.contains("is not a socket; it is left alone"), "{said}");
+        assert!(said.contains("is not a socket: remove it"), "{said}");
     }
 }

@@ -5,15 +5,18 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use stowage_api::backoff::Backoff;
 use tokio::time::Instant;
 
 use super::{Note, cut};
 
 /// The same thing said again within this time is the same Event.
 pub(super) const WINDOW: Duration = Duration::from_secs(600);
-/// Between the first two writes of one Event; it doubles.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Between two writes of one Event.
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_secs(5),
+    longest: Duration::from_secs(300),
+};
 /// How many different things are remembered.
 const MOST: usize = 2048;
 /// The longest name of an object.
@@ -79,7 +82,8 @@ struct Said {
     heard: Instant,
     /// Not written again before.
     rest_until: Instant,
-    pause: Duration,
+    /// How often it was sent.
+    attempts: u32,
 }
 
 impl Said {
@@ -103,7 +107,7 @@ impl Said {
             last: note.at,
             heard: now,
             rest_until: now,
-            pause: FIRST_PAUSE,
+            attempts: 0,
             note: Some(Box::new(note)),
         }
     }
@@ -117,8 +121,8 @@ impl Said {
     }
 
     fn rest(&mut self, now: Instant) {
-        self.rest_until = now + self.pause;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.attempts = self.attempts.saturating_add(1);
+        self.rest_until = now + PAUSES.after(self.attempts);
     }
 }
 

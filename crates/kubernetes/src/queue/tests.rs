@@ -64,14 +64,6 @@ async fn a_failure_waits_longer_each_time_and_others_do_not_wait_for_it() {
     assert_eq!(at("good"), [0]);
 }
 
-#[test]
-fn the_pause_has_a_limit() {
-    assert_eq!(BACKOFF.after(1), Duration::from_secs(1));
-    assert_eq!(BACKOFF.after(9), Duration::from_secs(256));
-    assert_eq!(BACKOFF.after(10), Duration::from_secs(300));
-    assert_eq!(BACKOFF.after(u32::MAX), Duration::from_secs(300));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_change_ends_the_pause() {
     let (queue, _) = queue();

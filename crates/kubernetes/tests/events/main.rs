@@ -115,7 +115,7 @@ async fn what_is_said_of_a_claim_is_in_its_namespace() {
     );
     let other = speaker
         .events
-        .speaking_as("external-attacher disk.example.com");
+        .as_component("external-attacher disk.example.com");
     other.normal(claim("told", "other"), "Attached", "done");
     let mut events = wait_for(&api, |events| events.len() == 2).await;
     events.sort_by_key(|event| event.reason.clone());

@@ -6,6 +6,8 @@
 //! - `restarts`: what it has outlives its socket
 //! - `processes`: the program, killed and commanded
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
+
 mod mishaps;
 mod processes;
 mod promises;

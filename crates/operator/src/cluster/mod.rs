@@ -12,16 +12,18 @@ pub mod usage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::{Stream, StreamExt, future, stream};
+use futures::{Stream, StreamExt, future};
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
+use stowage_kubernetes::answer::{self, Answer};
 use tokio::sync::watch;
 
+use crate::changes::changes;
 use crate::driver::secret::References;
-use crate::rights::{Rights, code_of};
+use crate::rights::Rights;
 use facts::State;
 
 /// What is watched.
@@ -99,10 +101,7 @@ impl Cluster {
 
     /// One item for each change that may matter to a driver.
     pub fn changes(&self) -> impl Stream<Item = ()> + Send + 'static {
-        stream::unfold(self.changes.subscribe(), |mut changes| async move {
-            changes.changed().await.ok()?;
-            Some(((), changes))
-        })
+        changes(self.changes.subscribe())
     }
 
     /// The secrets that sidecars of a driver read, in namespaces that exist.
@@ -139,12 +138,20 @@ impl Cluster {
                     (changed || news, complete)
                 }
                 // Snapshots are an addition that clusters may lack; the watch goes on trying.
-                Err(error) if source == Source::SnapshotClasses && code_of(&error) == Some(404) => {
+                Err(error)
+                    if source == Source::SnapshotClasses
+                        && Answer::of_watch(&error) == Answer::NotServed =>
+                {
                     (self.snapshots.swap(false, Ordering::Relaxed), true)
                 }
                 Err(error) => {
-                    rights.suspect(&error);
-                    tracing::warn!(?source, %error, "A watch was interrupted, and goes on.");
+                    rights.recheck_if_forbidden(&error);
+                    let error = answer::chain(&error);
+                    tracing::warn!(
+                        ?source,
+                        error,
+                        "A watch was interrupted and is started again."
+                    );
                     (false, false)
                 }
             };

@@ -8,6 +8,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
+use stowage_kubernetes::answer;
 use tokio::sync::watch;
 
 use super::{ConfigError, OperatorConfig};
@@ -78,7 +79,7 @@ impl ConfigSource {
         }
     }
 
-    /// Passes changes on, for ever. A wrong configuration is reported and the one before it stays in use.
+    /// Passes changes on. Never ends. A wrong configuration is reported and the one before it stays in use.
     pub async fn follow(&self, client: Client, config: &watch::Sender<OperatorConfig>) {
         match self {
             Self::Defaults => std::future::pending().await,
@@ -86,7 +87,10 @@ impl ConfigSource {
                 tokio::time::sleep(FILE_PERIOD).await;
                 match read(path) {
                     Ok(text) => take(&text, config),
-                    Err(error) => tracing::error!(%error, "The configuration stays as it was."),
+                    Err(error) => {
+                        let error = answer::chain(&error);
+                        tracing::error!(error, "The configuration stays as it was.");
+                    }
                 }
             },
             Self::ConfigMap { namespace, name } => {
@@ -101,7 +105,11 @@ impl ConfigSource {
                         Ok(watcher::Event::Delete(_)) => take("", config),
                         Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
                         Err(error) => {
-                            tracing::warn!(%error, "The watch of the configuration was interrupted, and goes on.");
+                            let error = answer::chain(&error);
+                            tracing::warn!(
+                                error,
+                                "The watch of the configuration was interrupted and is started again."
+                            );
                         }
                     }
                 }

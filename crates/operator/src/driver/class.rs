@@ -1,4 +1,4 @@
-//! What Kubernetes is told about the driver, and the classes that users choose from.
+//! How Kubernetes treats the driver, and the classes that users choose from.
 
 use serde_json::{Value, json};
 

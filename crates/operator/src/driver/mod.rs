@@ -40,13 +40,13 @@ pub struct Facts {
 
 /// Everything that makes the driver run, in the order in which it is made.
 pub fn build(driver: &ValidDriver, facts: &Facts) -> Vec<Object> {
-    let mut objects = rbac::build(driver, facts);
+    let mut objects = rbac::accounts_and_roles(driver, facts);
     objects.extend(class::csi_driver(driver));
     objects.extend(class::storage_classes(driver));
     if facts.has_snapshots {
         objects.extend(class::snapshot_classes(driver));
     }
-    objects.extend(workload::build(driver));
+    objects.extend(workload::workloads(driver));
     objects.sort_by_key(|object| object.kind);
     objects
 }

@@ -8,23 +8,23 @@ use serde_json::{Map, Value, json};
 /// The kinds that make up a driver, in the order in which they are made: what others refer to comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Whom pods run as.
+    /// The account of pods.
     ServiceAccount,
     /// Rules in the whole cluster.
     ClusterRole,
-    /// Who has them.
+    /// Grants them to accounts.
     ClusterRoleBinding,
     /// Rules in one namespace.
     Role,
-    /// Who has them.
+    /// Grants them to accounts.
     RoleBinding,
-    /// What Kubernetes is told about the driver.
+    /// How Kubernetes treats the driver.
     CsiDriver,
     /// A class of volumes.
     StorageClass,
     /// A class of snapshots.
     VolumeSnapshotClass,
-    /// How many controller pods may be away.
+    /// How many controller pods may be unavailable.
     PodDisruptionBudget,
     /// Pods on every node.
     DaemonSet,

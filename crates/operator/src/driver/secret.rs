@@ -14,10 +14,10 @@ const NAME: &str = "secret-name";
 const NAMESPACE: &str = "secret-namespace";
 /// Spelling from before the prefix.
 const OLD: [&str; 2] = ["csiProvisioner", "csiControllerPublish"];
-/// Who is asked for on a node, where the kubelet reads the secret.
+/// Calls on a node, for which the kubelet reads the secret.
 const BY_KUBELET: [&str; 3] = ["node-stage-", "node-publish-", "node-expand-"];
 
-/// What somebody says about secrets.
+/// What a class or a volume says about secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
     /// Secrets whose name and namespace are known.

@@ -21,7 +21,7 @@ pub const CONTAINER_NAMES: [&str; 7] = [
     "csi-resizer",
     "csi-snapshotter",
 ];
-/// Name of the port that answers whether the driver is well.
+/// Name of the port that answers the liveness probe.
 pub const PROBE_PORT_NAME: &str = "csi-probe";
 
 pub(super) const SOCKET_VOLUME: &str = "csi-driver";
@@ -130,7 +130,7 @@ fn builtin_common(driver: &ValidDriver, port: u16) -> Vec<String> {
     }
     match driver.probe {
         Some(probe) => args.extend(health(probe, port)),
-        // Without a flag it opens its default port, which nobody would ask.
+        // Without the flag it opens its default port, which nobody would use.
         None => args.push("--health-port=0".to_owned()),
     }
     args
@@ -162,7 +162,7 @@ fn election(driver: &ValidDriver) -> [String; 2] {
 const ABOVE_POD: u8 = 1;
 const ABOVE_REPLICA_SET: u8 = 2;
 
-/// Once a CSIDriver says so, the scheduler takes no node of which it does not know the space.
+/// With `storageCapacity: true` in its CSIDriver the scheduler skips nodes whose capacity is not published.
 fn capacity(driver: &ValidDriver, owner_level: u8) -> Vec<String> {
     match &driver.csi_driver {
         CsiDriver::Wanted { spec, .. } if spec["storageCapacity"] == true => vec![

@@ -1,4 +1,4 @@
-//! DaemonSets, the Deployment, and how many of its pods may be away.
+//! DaemonSets, the Deployment, and how many of its pods may be unavailable.
 
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DEPLOYMENT_LABEL};
@@ -6,10 +6,10 @@ use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DEPLOYMENT_LABEL};
 use super::object;
 use super::object::{Kind, Object};
 use super::sidecar::{self, KUBELET_VOLUME, PROBE_PORT_NAME, REGISTRATION_VOLUME, SOCKET_VOLUME};
-use super::template::Editor;
+use super::template::{Editor, PodTemplate};
 use super::valid::{Controller, NodeWorkload, Probe, UpdateStrategy, ValidDriver};
 
-pub(super) fn build(driver: &ValidDriver) -> Vec<Object> {
+pub(super) fn workloads(driver: &ValidDriver) -> Vec<Object> {
     let mut objects = Vec::new();
     for workload in &driver.node_workloads {
         objects.push(daemon_set(driver, workload));
@@ -60,17 +60,40 @@ fn node_pod(driver: &ValidDriver, workload: &NodeWorkload) -> Value {
     pod.add_driver_mount(json!({
         "name": KUBELET_VOLUME, "mountPath": root, "mountPropagation": "Bidirectional",
     }));
+    let beside = Beside {
+        containers: sidecar::of_node(driver, &workload.template),
+        health_port: driver.ports.node_health,
+        account: driver.node_account(),
+        priority_class: "system-node-critical",
+    };
+    completed(pod, driver, &workload.template, beside)
+}
+
+/// What pods get beside the driver.
+struct Beside<'a> {
+    containers: Vec<Value>,
+    health_port: u16,
+    account: &'a str,
+    priority_class: &'static str,
+}
+
+fn completed(
+    mut pod: Editor,
+    driver: &ValidDriver,
+    template: &PodTemplate,
+    beside: Beside<'_>,
+) -> Value {
     if let Some(probe) = driver.probe {
-        add_probe(&mut pod, probe, driver.ports.node_health);
+        add_probe(&mut pod, probe, beside.health_port);
     }
-    for container in sidecar::of_node(driver, &workload.template) {
+    for container in beside.containers {
         pod.add_container(container);
     }
-    if workload.template.service_account().is_none() {
-        pod.default_field("serviceAccountName", json!(driver.node_account()));
+    if template.service_account().is_none() {
+        pod.default_field("serviceAccountName", json!(beside.account));
     }
-    if workload.template.spec()["priority"].is_null() {
-        pod.default_field("priorityClassName", json!("system-node-critical"));
+    if template.spec()["priority"].is_null() {
+        pod.default_field("priorityClassName", json!(beside.priority_class));
     }
     pod.add_pull_secrets(&driver.pull_secrets);
     pod.done()
@@ -92,7 +115,7 @@ fn deployment(driver: &ValidDriver, controller: &Controller) -> Object {
 }
 
 /// On the network of a node a new pod cannot start beside an old one, whose ports it needs: on a cluster with as many
-/// nodes as pods an update would wait for ever.
+/// nodes as pods an update would never end.
 fn strategy(controller: &Controller) -> Value {
     if controller.template.uses_host_network() {
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}})
@@ -106,27 +129,20 @@ fn controller_pod(driver: &ValidDriver, controller: &Controller) -> Value {
     pod.add_label(DEPLOYMENT_LABEL, &controller.name);
     pod.add_volume(json!({"name": SOCKET_VOLUME, "emptyDir": {}}));
     pod.add_driver_mount(socket_mount(driver));
-    if let Some(probe) = driver.probe {
-        add_probe(&mut pod, probe, driver.ports.controller_health);
-    }
-    for container in sidecar::of_controller(driver, &controller.template) {
-        pod.add_container(container);
-    }
-    if controller.template.service_account().is_none() {
-        pod.default_field("serviceAccountName", json!(driver.controller_account()));
-    }
-    if controller.template.spec()["priority"].is_null() {
-        pod.default_field("priorityClassName", json!("system-cluster-critical"));
-    }
     if controller.replicas > 1 {
         pod.default_anti_affinity(spread(controller));
     }
     pod.add_node_selector(&controller.node_selector);
-    pod.add_pull_secrets(&driver.pull_secrets);
-    pod.done()
+    let beside = Beside {
+        containers: sidecar::of_controller(driver, &controller.template),
+        health_port: driver.ports.controller_health,
+        account: driver.controller_account(),
+        priority_class: "system-cluster-critical",
+    };
+    completed(pod, driver, &controller.template, beside)
 }
 
-/// Preferred, never required: on a cluster with one node an update would wait for ever.
+/// Preferred, never required: on a cluster with one node an update would never end.
 fn spread(controller: &Controller) -> Value {
     json!({
         "preferredDuringSchedulingIgnoredDuringExecution": [{

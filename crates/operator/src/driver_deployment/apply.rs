@@ -3,16 +3,15 @@
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use stowage_api::driver_deployment::{CSIDriverDeployment, Child};
+use stowage_kubernetes::answer;
 
-use super::Next;
 use super::context::Context;
-use super::observe::{self, Workload};
-use super::problem::Problem;
-use super::status::{Observation, child};
-use crate::apply::{ApplyError, Change, Key, Objects, Recorded};
+use super::fetch::children;
+use super::problem::{Problem, title};
 use crate::cluster::usage;
 use crate::driver::valid::UpdatePolicy;
 use crate::driver::{Kind, Object, ValidDriver};
+use crate::writer::{Change, Key, Objects, Recorded, WriteError};
 
 /// What a sync did.
 #[derive(Default)]
@@ -30,13 +29,24 @@ pub(super) struct Applied {
 }
 
 impl Applied {
-    /// What comes after this: a retry where time may heal a problem.
-    pub(super) fn next(&self) -> Next {
-        let is_over = self
-            .problems
-            .iter()
-            .all(|problem| !problem.is_worth_a_retry());
-        if is_over { Next::Rest } else { Next::Retry }
+    /// Nothing was written, because of these problems.
+    pub(super) fn nothing(objects: Objects, problems: Vec<Problem>) -> Self {
+        Self {
+            objects,
+            problems,
+            ..Self::default()
+        }
+    }
+
+    /// The objects of one kind.
+    pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &DynamicObject> {
+        let of_kind = self.objects.iter().filter(move |(key, _)| key.kind == kind);
+        of_kind.map(|(_, object)| object)
+    }
+
+    /// Whether all that went wrong is that somebody else wrote at the same time.
+    pub(super) fn is_outpaced(&self) -> bool {
+        !self.problems.is_empty() && self.problems.iter().all(|it| it.is_conflict)
     }
 
     /// The entries of `status.children`: the DaemonSet first, then the Deployment, as in 2018, then the rest.
@@ -54,8 +64,19 @@ impl Applied {
     }
 }
 
-/// Writes what differs. A failure of one object does not keep the others from being written, except that nothing is
-/// written at all while the server would refuse the pods.
+/// The entry of an object in `status.children`.
+fn child(key: &Key, object: &DynamicObject) -> Child {
+    Child {
+        group: key.kind.group().to_owned(),
+        resource: key.kind.name().to_owned(),
+        namespace: key.namespace.clone().unwrap_or_default(),
+        name: key.name.clone(),
+        last_generation: object.metadata.generation.unwrap_or_default(),
+        uid: object.metadata.uid.clone(),
+    }
+}
+
+/// Writes what differs, and remembers what there is. Called twice: the second time sends nothing.
 pub(super) async fn apply(
     instance: &CSIDriverDeployment,
     driver: &ValidDriver,
@@ -63,93 +84,79 @@ pub(super) async fn apply(
     live: Objects,
     context: &Context,
 ) -> Applied {
-    let mut applied = Applied {
-        objects: live,
-        ..Applied::default()
-    };
-    for object in wanted.iter().filter(|it| is_rehearsed(it.kind)) {
+    let mut applied = Applied::nothing(live, Vec::new());
+    write_all(instance, driver, wanted, &mut applied, context).await;
+    // What could be done is done, but what others change is no longer seen.
+    let unseen = Problem::missing_rights(&context.rights);
+    applied.problems.extend(unseen);
+    context.remember_objects(&instance.uid().unwrap_or_default(), &applied);
+    applied
+}
+
+/// A failure of one object does not keep the others from being written, except that nothing is written at all while
+/// the server would refuse the pods.
+async fn write_all(
+    instance: &CSIDriverDeployment,
+    driver: &ValidDriver,
+    wanted: &[Object],
+    applied: &mut Applied,
+    context: &Context,
+) {
+    for object in wanted.iter().filter(|it| needs_dry_run(it.kind)) {
         let there = applied.objects.get(&Key::of_wanted(object));
-        if let Err(error) = context.applier.rehearse(object, there).await {
-            applied.problems.push(Problem::of_apply(&error, instance));
+        if let Err(error) = context.writer.dry_run(object, there).await {
+            applied.problems.push(Problem::of_write(&error, instance));
         }
     }
     if !applied.problems.is_empty() {
-        return applied;
+        return;
     }
     applied.is_complete = true;
-    let children = instance
-        .status
-        .as_ref()
-        .and_then(|status| status.children.as_deref());
-    let recorded = Recorded::of(children.unwrap_or_default());
+    let recorded = Recorded::of(children(instance));
     for object in wanted {
         let key = Key::of_wanted(object);
-        match write(
-            driver,
-            object,
-            applied.objects.get(&key),
-            &recorded,
-            context,
-        )
-        .await
-        {
+        let live = applied.objects.get(&key);
+        let written = write_or_recreate(instance, driver, object, live, &recorded, context);
+        match written.await {
             Ok((stored, change)) => {
                 if change != Change::None {
-                    tracing::info!(object = %key, ?change, instance = super::status::title(instance), "An object was written.");
+                    tracing::info!(object = %key, ?change, instance = title(instance), "An object was written.");
                     applied.changes.push((key.clone(), change));
                 }
                 applied.objects.insert(key, stored);
             }
-            Err(Failure::Apply(error)) => {
-                applied.problems.push(Problem::of_apply(&error, instance));
-            }
-            Err(Failure::Immutable(error, remedy)) => {
-                applied.problems.push(Problem::immutable(&error, &remedy));
-            }
+            Err(problem) => applied.problems.push(problem),
         }
     }
-    prune(instance, wanted, &mut applied, context).await;
-    applied
+    prune(instance, wanted, applied, context).await;
 }
 
 /// Kinds whose content people write, and whose refusal must be known before anything else is made.
-fn is_rehearsed(kind: Kind) -> bool {
+fn needs_dry_run(kind: Kind) -> bool {
     matches!(kind, Kind::DaemonSet | Kind::Deployment)
 }
 
-enum Failure {
-    Apply(ApplyError),
-    Immutable(ApplyError, String),
-}
-
-async fn write(
+async fn write_or_recreate(
+    instance: &CSIDriverDeployment,
     driver: &ValidDriver,
     wanted: &Object,
     live: Option<&DynamicObject>,
     recorded: &Recorded,
     context: &Context,
-) -> Result<(DynamicObject, Change), Failure> {
-    let written = context.applier.apply(wanted, live, recorded).await;
-    let error = match (written, live) {
-        (Err(error @ ApplyError::Immutable { .. }), Some(live)) => {
-            match may_recreate(driver, wanted, context).await {
-                Ok(()) => {
-                    return context
-                        .applier
-                        .recreate(wanted, live)
-                        .await
-                        .map_err(Failure::Apply);
-                }
-                Err(remedy) => return Err(Failure::Immutable(error, remedy)),
-            }
-        }
-        (Err(error), _) => error,
-        (Ok(written), _) => return Ok(written),
+) -> Result<(DynamicObject, Change), Problem> {
+    let failed = |error: WriteError| Problem::of_write(&error, instance);
+    let written = context.writer.write(wanted, live, recorded).await;
+    let (Err(error @ WriteError::Immutable { .. }), Some(live)) = (&written, live) else {
+        return written.map_err(failed);
     };
-    Err(Failure::Apply(error))
+    if let Err(remedy) = may_recreate(driver, wanted, context).await {
+        return Err(Problem::immutable(error, &remedy));
+    }
+    let recreated = context.writer.recreate(wanted, live).await;
+    recreated.map_err(failed)
 }
 
-/// Whether an object may be deleted and made again, or what has to happen first.
+/// Whether an object may be deleted and created again, or what has to happen first.
 async fn may_recreate(
     driver: &ValidDriver,
     wanted: &Object,
@@ -164,7 +171,7 @@ async fn may_recreate(
     };
     if policy != UpdatePolicy::Recreate {
         return Err(
-            "Set its `updatePolicy: Recreate` to have it deleted and made again, or take the change back".to_owned(),
+            "Set its `updatePolicy: Recreate` to have it deleted and created again, or revert the change".to_owned(),
         );
     }
     if wanted.kind != Kind::CsiDriver {
@@ -173,11 +180,12 @@ async fn may_recreate(
     match usage::holders(&context.client, &driver.driver_name).await {
         Ok(holders) if holders.is_empty() => Ok(()),
         Ok(holders) => Err(format!(
-            "It is made again as soon as nothing uses the driver any more: {}",
+            "It is deleted and created again as soon as nothing uses the driver; in use by {}",
             holders.join(", ")
         )),
         Err(error) => Err(format!(
-            "Whether somebody uses the driver could not be found out: {error}"
+            "It cannot be determined whether the driver is in use: {}",
+            answer::chain(&error)
         )),
     }
 }
@@ -203,65 +211,13 @@ async fn prune(
         if object.metadata.deletion_timestamp.is_some() {
             continue;
         }
-        match context.applier.delete(&key, object).await {
+        match context.writer.delete(&key, object).await {
             Ok(()) => {
-                tracing::info!(object = %key, instance = super::status::title(instance), "An object was deleted.");
+                tracing::info!(object = %key, instance = title(instance), "An object was deleted.");
                 applied.objects.remove(&key);
                 applied.removed.push(key);
             }
-            Err(error) => applied.problems.push(Problem::of_apply(&error, instance)),
+            Err(error) => applied.problems.push(Problem::of_write(&error, instance)),
         }
     }
-}
-
-/// Looks at the workloads, and where they are not well at their pods.
-pub(super) async fn observe(
-    instance: &CSIDriverDeployment,
-    applied: &Applied,
-    context: &Context,
-) -> Result<Observation, kube::Error> {
-    let of_kind = |kind| {
-        applied
-            .objects
-            .iter()
-            .filter(move |(key, _)| key.kind == kind)
-            .map(|(_, it)| it)
-    };
-    let mut observation = Observation {
-        daemon_sets: of_kind(Kind::DaemonSet)
-            .map(Workload::of_daemon_set)
-            .collect(),
-        deployment: of_kind(Kind::Deployment)
-            .map(Workload::of_deployment)
-            .next(),
-        registered: i64::try_from(context.cluster.registrations_of(&instance.spec.driver_name))
-            .unwrap_or(i64::MAX),
-        trouble: None,
-        waits_for_deletion: of_kind(Kind::DaemonSet)
-            .any(|it| it.data["spec"]["updateStrategy"]["type"] == "OnDelete"),
-    };
-    if observation.has_gaps() {
-        let namespace = instance.namespace().unwrap_or_default();
-        let deployment = observation.deployment.as_ref();
-        let found = observe::trouble(
-            &context.client,
-            &namespace,
-            &observation.daemon_sets,
-            deployment,
-        )
-        .await?;
-        observation.trouble = found;
-        for (workload, object) in observation
-            .daemon_sets
-            .iter_mut()
-            .zip(of_kind(Kind::DaemonSet))
-        {
-            // One that may not make any pod never gets as far as counting them.
-            let is_short = workload.missing() > 0 || workload.is_without_pods();
-            if is_short && observation.trouble.is_none() {
-                workload.failure = observe::refused_pods(&context.client, object).await?;
-            }
-        }
-    }
-    Ok(observation)
 }

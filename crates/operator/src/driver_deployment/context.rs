@@ -1,34 +1,59 @@
 //! What every reconcile needs.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use kube::Client;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
+use kube::{Api, Client};
 use parking_lot::Mutex;
+use stowage_api::backoff::Backoff;
+use stowage_api::driver_deployment::CSIDriverDeployment;
+use stowage_kubernetes::events::Events;
 use tokio::sync::watch;
 
 use super::apply::Applied;
-use super::{GuardedInstance, pause};
-use crate::apply::{Applier, Key};
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
 use crate::metrics::OperatorMetrics;
 use crate::rights::Rights;
+use crate::writer::{Key, Writer};
 
-/// An instance that may not be readable.
-pub type Guarded = GuardedInstance;
+/// The pauses of instances whose problems time may heal.
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(300),
+};
+
+/// An instance that may not be readable: one of them must not stop the watch of all.
+pub type Guarded = DeserializeGuard<CSIDriverDeployment>;
+
+/// What a process gives the operator to work with.
+#[derive(Clone)]
+pub struct Operator {
+    /// The API server.
+    pub client: Client,
+    /// What an administrator sets for all drivers.
+    pub config: watch::Receiver<OperatorConfig>,
+    /// What is counted.
+    pub metrics: OperatorMetrics,
+    /// What people read about instances; published as [`EVENT_COMPONENT`](super::EVENT_COMPONENT).
+    pub events: Events,
+    /// What the operator may see.
+    pub rights: Rights,
+}
 
 /// What every reconcile needs.
 pub struct Context {
     pub(super) client: Client,
-    pub(super) applier: Applier,
+    pub(super) writer: Writer,
     pub(super) cluster: Cluster,
     pub(super) config: watch::Receiver<OperatorConfig>,
     /// All instances, for what they claim.
     pub(super) instances: Store<Guarded>,
     pub(super) metrics: OperatorMetrics,
+    pub(super) events: Events,
     /// What the operator may see.
     pub(super) rights: Rights,
     /// Ports given to instances whose status does not say so yet, by uid.
@@ -41,39 +66,39 @@ pub struct Context {
 impl Context {
     /// Puts it together.
     pub fn new(
-        client: Client,
-        applier: Applier,
+        operator: Operator,
+        writer: Writer,
         cluster: Cluster,
-        config: watch::Receiver<OperatorConfig>,
         instances: Store<Guarded>,
-        metrics: OperatorMetrics,
-        rights: Rights,
     ) -> Self {
         Self {
-            client,
-            applier,
+            client: operator.client,
+            writer,
             cluster,
-            config,
+            config: operator.config,
             instances,
-            metrics,
-            rights,
+            metrics: operator.metrics,
+            events: operator.events,
+            rights: operator.rights,
             ports: Mutex::default(),
             known: Mutex::default(),
             failures: Mutex::default(),
         }
     }
 
+    /// Instances as they are stored: also those that another version wrote.
+    pub(super) fn stored_instances(&self, namespace: Option<String>) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<CSIDriverDeployment>(&());
+        let namespace = namespace.unwrap_or_default();
+        Api::namespaced_with(self.client.clone(), &namespace, &resource)
+    }
+
     /// Counts a failure of an instance: how long to wait now.
     pub(super) fn count_failure(&self, uid: &str) -> Duration {
         let mut failures = self.failures.lock();
         let count = failures.entry(uid.to_owned()).or_default();
-        let random = RandomState::new().hash_one(uid) % 1000;
-        let wait = pause(
-            *count,
-            f64::from(u16::try_from(random).unwrap_or_default()) / 1000.0,
-        );
         *count = count.saturating_add(1);
-        wait
+        PAUSES.after_with_jitter(*count)
     }
 
     pub(super) fn forget_failures(&self, uid: &str) {

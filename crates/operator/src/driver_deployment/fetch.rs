@@ -2,16 +2,16 @@
 
 use kube::ResourceExt;
 use kube::core::Resource;
-use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER};
+use stowage_api::driver_deployment::{CSIDriverDeployment, Child, FINALIZER};
 
 use super::context::Context;
-use super::problem::Problem;
+use super::problem::{Problem, title};
 use super::validate::{needs_own_ports, owner};
-use crate::apply::{Key, Objects, Recorded, is_ours};
 use crate::config::OperatorConfig;
 use crate::driver::secret::{self, References};
 use crate::driver::valid::Ports;
-use crate::driver::{SecretNames, ValidDriver};
+use crate::driver::{Facts, SecretNames, ValidDriver};
+use crate::writer::{Key, Objects, Recorded, is_ours};
 
 /// What was fetched.
 pub(super) struct Fetched {
@@ -30,8 +30,17 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
+    /// What the generator must know of the cluster.
+    pub(super) fn facts(&self, driver: &ValidDriver, context: &Context) -> Facts {
+        Facts {
+            secrets: self.secrets_with(driver, context),
+            has_snapshots: self.has_snapshots,
+            has_security_constraints: context.writer.has_security_constraints(),
+        }
+    }
+
     /// The secrets to grant: also those of classes that are about to be made, where their namespace exists.
-    pub(super) fn secrets_with(&self, driver: &ValidDriver, context: &Context) -> SecretNames {
+    fn secrets_with(&self, driver: &ValidDriver, context: &Context) -> SecretNames {
         let mut names = self.secrets.named.clone();
         for references in own_references(driver) {
             for (namespace, secrets) in references.named.iter() {
@@ -80,21 +89,24 @@ async fn objects(instance: &CSIDriverDeployment, context: &Context) -> Result<Ob
     if !instance.finalizers().iter().any(|it| it == FINALIZER) {
         return Ok(Objects::new());
     }
-    let failed = |error| Problem::of_apply(&error, instance);
+    let failed = |error| Problem::of_write(&error, instance);
     let owner = owner(instance);
     let Some(mut keys) = context.known.lock().get(&owner.uid).cloned() else {
-        return context.applier.owned(&owner).await.map_err(failed);
+        return context.writer.owned(&owner).await.map_err(failed);
     };
-    let children = instance
-        .status
-        .as_ref()
-        .and_then(|status| status.children.as_deref());
-    let children = children.unwrap_or_default();
+    let children = children(instance);
     keys.extend(children.iter().filter_map(Key::of_child));
-    let mut objects = context.applier.read(keys).await.map_err(failed)?;
+    let mut objects = context.writer.read(keys).await.map_err(failed)?;
     let recorded = Recorded::of(children);
     objects.retain(|key, object| is_ours(key.kind, object, &owner, &recorded));
     Ok(objects)
+}
+
+/// The objects that the status lists.
+pub(super) fn children(instance: &CSIDriverDeployment) -> &[Child] {
+    let status = instance.status.as_ref();
+    let children = status.and_then(|status| status.children.as_deref());
+    children.unwrap_or_default()
 }
 
 /// The instance that has a better right to the driver: the one that runs it, else the older one.
@@ -116,7 +128,7 @@ fn rival(instance: &CSIDriverDeployment, context: &Context) -> Option<String> {
     others
         .filter(|it| it.uid() != instance.uid() && it.spec.driver_name == instance.spec.driver_name)
         .filter(|it| it.meta().deletion_timestamp.is_none() && rank(it) < rank(instance))
-        .map(super::status::title)
+        .map(title)
         .next()
 }
 

@@ -1,6 +1,6 @@
 //! Names of container images.
 
-/// Sidecars of the Kubernetes project whose `v0` releases speak CSI 0.x, and what to use instead.
+/// Sidecars of the Kubernetes project whose `v0` releases implement CSI 0.x, and what to use instead.
 const OUTDATED: [(&str, &str); 5] = [
     ("csi-attacher", "csi-attacher:v4.12.0"),
     ("csi-provisioner", "csi-provisioner:v6.3.0"),
@@ -16,8 +16,8 @@ pub fn outdated(image: &str) -> Option<String> {
     let (_, replacement) = OUTDATED.into_iter().find(|(known, _)| *known == name)?;
     (tag.starts_with("v0.") || tag.starts_with("0.")).then(|| {
         format!(
-            "speaks a version of CSI from before 1.0, which no kubelet speaks any more: \
-             use registry.k8s.io/sig-storage/{replacement} or newer"
+            "implements CSI 0.x, which kubelets no longer support: use \
+             registry.k8s.io/sig-storage/{replacement} or newer"
         )
     })
 }

@@ -1,41 +1,44 @@
 //! `CSIDriverDeployment`: one driver from one resource.
 //!
 //! A reconcile is `fetch -> validate -> build -> apply -> status`, or `cleanup` for an instance that is being deleted:
-//! one file each. Building is [`crate::driver::build`].
+//! one file each. Building is [`crate::driver::build`]. Whatever happens on the way ends as one outcome, from which the
+//! last stage makes everything that is seen: conditions, children, events, metrics, and when to look again.
 
 mod apply;
+
 mod cleanup;
+mod condition;
 mod context;
 mod event;
 mod fetch;
 pub mod image;
+mod missing_rights;
 mod observe;
+mod outcome;
 mod problem;
 mod run;
-pub mod status;
+mod status;
 pub mod validate;
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use futures::StreamExt;
 use kube::ResourceExt;
-use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::core::{DeserializeGuard, Resource};
+use kube::core::Resource;
+use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::Action;
-use kube::{Api, Error};
-use stowage_api::driver_deployment::{
-    CSIDriverDeployment, CSIDriverDeploymentStatus, ConditionStatus,
-};
+use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpec};
 
-use crate::driver::{self, Facts};
-use apply::Applied;
-pub use context::{Context, Guarded};
-use fetch::Fetched;
-use problem::Problem;
-pub use run::{RunError, run};
-use status::{Finding, Reason};
-use validate::{ManagementState, management_state, validate};
+use self::apply::Applied;
+pub use self::context::{Context, Guarded, Operator};
+pub use self::event::COMPONENT as EVENT_COMPONENT;
+use self::fetch::Fetched;
+use self::outcome::{Outcome, Synced};
+use self::problem::Problem;
+pub use self::run::run;
+use self::validate::{ManagementState, management_state, validate};
+use crate::driver::{ValidDriver, build};
 
 /// Brings the cluster to what one instance describes, and its status to what the cluster looks like.
 ///
@@ -44,306 +47,88 @@ use validate::{ManagementState, management_state, validate};
 pub async fn reconcile(
     instance: Arc<Guarded>,
     context: Arc<Context>,
-) -> Result<Action, std::convert::Infallible> {
+) -> Result<Action, Infallible> {
     let started = Instant::now();
-    let outcome = match &instance.0 {
-        Ok(instance) => reconcile_readable(instance, &context).await,
-        Err(invalid) => reconcile_unreadable(&instance, &invalid.error, &context).await,
-    };
-    context
-        .metrics
-        .reconciled(started.elapsed(), outcome.is_ok());
-    let uid = instance.uid().unwrap_or_default();
-    let action = match outcome {
-        Ok(Next::Rest) => {
-            context.forget_failures(&uid);
-            Action::await_change()
+    let action = match &instance.0 {
+        Ok(instance) => {
+            let outcome = outcome_of(instance, &context).await;
+            status::conclude(instance, outcome, started, &context).await
         }
-        Ok(Next::Retry) => Action::requeue(context.count_failure(&uid)),
-        // Somebody else wrote at the same time, or our own write is still on its way to us.
-        Err(Error::Api(status)) if status.code == 409 => {
-            Action::requeue(context.count_failure(&uid))
-        }
-        Err(error) => {
-            let pause = context.count_failure(&uid);
-            let (name, namespace) = (instance.name_any(), instance.namespace());
-            tracing::warn!(name, namespace, %error, retry_in = ?pause, "An instance could not be synced.");
-            Action::requeue(pause)
+        Err(invalid) => {
+            let (instance, outcome) = outcome_of_unreadable(invalid, &context).await;
+            status::conclude(&instance, outcome, started, &context).await
         }
     };
     Ok(action)
 }
 
-/// What comes after a reconcile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// Nothing, until something changes.
-    Rest,
-    /// The same again, a little later.
-    Retry,
+async fn outcome_of(instance: &CSIDriverDeployment, context: &Context) -> Outcome {
+    if instance.meta().deletion_timestamp.is_some() {
+        return cleanup::cleanup(instance, context).await;
+    }
+    match management_state(&instance.spec) {
+        ManagementState::Unmanaged => Outcome::Unmanaged,
+        ManagementState::Managed => match deploy(instance, context).await {
+            Ok(synced) => Outcome::Synced(Box::new(synced)),
+            Err(early) => early,
+        },
+    }
 }
 
-async fn reconcile_readable(
-    instance: &CSIDriverDeployment,
-    context: &Context,
-) -> Result<Next, Error> {
-    if instance.meta().deletion_timestamp.is_some() {
-        return cleanup::cleanup(instance, management_state(&instance.spec), context).await;
-    }
-    if management_state(&instance.spec) == ManagementState::Unmanaged {
-        return leave_alone(instance, context).await;
-    }
-    // fetch
-    let fetched = match fetch::fetch(instance, context).await {
-        Ok(fetched) => fetched,
-        Err(problem) => return note(instance, context, vec![problem]).await,
-    };
-    // validate
-    let driver = match validate(instance, &fetched.config, fetched.ports) {
-        Ok(driver) => driver,
-        Err(errors) => {
-            let problems = errors.iter().map(Problem::invalid).collect();
-            return report(instance, context, &fetched, problems).await;
+/// All stages but the last. An error ends them early.
+async fn deploy(instance: &CSIDriverDeployment, context: &Context) -> Result<Synced, Outcome> {
+    let fetched = fetch::fetch(instance, context).await?;
+    let (first_port, mut warnings) = (fetched.first_port, Vec::new());
+    let mut applied = match valid_driver(instance, &fetched) {
+        Err(problems) => Applied::nothing(fetched.objects, problems),
+        Ok(driver) => {
+            cleanup::ensure_finalizer(instance, context).await?;
+            warnings = problem::warnings(&driver, &fetched);
+            let objects = build(&driver, &fetched.facts(&driver, context));
+            apply::apply(instance, &driver, &objects, fetched.objects, context).await
         }
     };
-    if let Some(rival) = &fetched.rival {
-        let problem = Problem::claimed(&driver.driver_name, rival);
-        return report(instance, context, &fetched, vec![problem]).await;
+    let observation = observe::observe(instance, &mut applied, context).await?;
+    Ok(Synced {
+        applied,
+        warnings,
+        observation,
+        first_port,
+    })
+}
+
+/// The driver that an instance describes, if it is right and no other instance has a better right to it.
+fn valid_driver(
+    instance: &CSIDriverDeployment,
+    fetched: &Fetched,
+) -> Result<ValidDriver, Vec<Problem>> {
+    let driver = validate(instance, &fetched.config, fetched.ports)
+        .map_err(|errors| errors.iter().map(Problem::invalid).collect::<Vec<_>>())?;
+    match &fetched.rival {
+        Some(rival) => Err(vec![Problem::claimed(&driver.driver_name, rival)]),
+        None => Ok(driver),
     }
-    cleanup::ensure_finalizer(instance, context).await?;
-    // build
-    let facts = Facts {
-        secrets: fetched.secrets_with(&driver, context),
-        has_snapshots: fetched.has_snapshots,
-        has_security_constraints: context.applier.has_security_constraints(),
-    };
-    let objects = driver::build(&driver, &facts);
-    // apply
-    let live = fetched.objects.clone();
-    let mut applied = apply::apply(instance, &driver, &objects, live, context).await;
-    // What could be done is done, but what others change is no longer seen.
-    applied
-        .problems
-        .extend(Problem::missing_rights(&context.rights));
-    // status
-    let warnings = problem::warnings(&driver, &fetched);
-    finish(instance, context, &fetched, applied, warnings).await
 }
 
 /// An instance that was stored with another definition than ours. Its metadata can be read in any case.
-async fn reconcile_unreadable(
-    instance: &Guarded,
-    error: &str,
+async fn outcome_of_unreadable(
+    invalid: &InvalidObject,
     context: &Context,
-) -> Result<Next, Error> {
-    let (namespace, name) = (
-        instance.namespace().unwrap_or_default(),
-        instance.name_any(),
-    );
-    let resource = ApiResource::erase::<CSIDriverDeployment>(&());
-    let api = Api::<DynamicObject>::namespaced_with(context.client.clone(), &namespace, &resource);
-    let Some(raw) = api.get_opt(&name).await? else {
-        return Ok(Next::Rest);
-    };
-    let before = serde_json::from_value(raw.data["status"].clone()).unwrap_or_default();
-    let mut stand_in = CSIDriverDeployment::new(
-        &name,
-        stowage_api::driver_deployment::CSIDriverDeploymentSpec::default(),
-    );
-    stand_in.metadata = raw.metadata;
-    stand_in.status = Some(before);
-    if stand_in.metadata.deletion_timestamp.is_some() {
-        return cleanup::cleanup(&stand_in, ManagementState::Managed, context).await;
-    }
-    note(&stand_in, context, vec![Problem::unreadable(error)]).await
-}
-
-/// An unmanaged instance: only its state is told.
-async fn leave_alone(instance: &CSIDriverDeployment, context: &Context) -> Result<Next, Error> {
-    let before = instance.status.clone().unwrap_or_default();
-    let after = CSIDriverDeploymentStatus {
-        state: Some("Unmanaged".to_owned()),
-        ..before.clone()
-    };
-    write(instance, context, &before, &after).await?;
-    Ok(Next::Rest)
-}
-
-/// Nothing was seen, because of these problems: whatever else the status says stays.
-async fn note(
-    instance: &CSIDriverDeployment,
-    context: &Context,
-    problems: Vec<Problem>,
-) -> Result<Next, Error> {
-    let before = instance.status.clone().unwrap_or_default();
-    let finding = problem::sync_finding(&problems, &[]);
-    let after = status::with_finding(&before, finding, instance.meta().generation);
-    let applied = Applied {
-        problems,
-        ..Applied::default()
-    };
-    let known = before.conditions.as_deref().unwrap_or_default();
-    event::tell(context, instance, &applied, known).await;
-    write(instance, context, &before, &after).await?;
-    Ok(applied.next())
-}
-
-/// Says on every instance why nothing is done, while the operator may not see what it must know. Never ends.
-async fn complain_while_blind(context: &Context) {
-    let mut changes = std::pin::pin!(context.rights.changes());
-    loop {
-        if let Some(problem) = Problem::missing_rights(&context.rights)
-            && let Err(error) = note_on_all(context, &problem).await
-        {
-            tracing::warn!(%error, "Instances could not be told which right is missing.");
+) -> (CSIDriverDeployment, Outcome) {
+    let mut instance = CSIDriverDeployment::new("", CSIDriverDeploymentSpec::default());
+    instance.metadata = invalid.metadata.clone();
+    let api = context.stored_instances(instance.namespace());
+    let outcome = match api.get_opt(&instance.name_any()).await {
+        Err(error) => Outcome::Failed(error),
+        Ok(None) => Outcome::Released,
+        Ok(Some(stored)) => {
+            instance.metadata = stored.metadata;
+            instance.status = serde_json::from_value(stored.data["status"].clone()).ok();
+            match instance.meta().deletion_timestamp {
+                Some(_) => cleanup::cleanup(&instance, context).await,
+                None => Problem::unreadable(&invalid.error).into(),
+            }
         }
-        if changes.next().await.is_none() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-async fn note_on_all(context: &Context, problem: &Problem) -> Result<(), Error> {
-    let instances = Api::<Guarded>::all(context.client.clone());
-    for instance in instances.list(&ListParams::default()).await? {
-        let Ok(instance) = instance.0 else { continue };
-        if management_state(&instance.spec) == ManagementState::Managed {
-            note(&instance, context, vec![problem.clone()]).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Nothing was done, because of these problems.
-async fn report(
-    instance: &CSIDriverDeployment,
-    context: &Context,
-    fetched: &Fetched,
-    problems: Vec<Problem>,
-) -> Result<Next, Error> {
-    let applied = Applied {
-        objects: fetched.objects.clone(),
-        problems,
-        is_complete: false,
-        ..Applied::default()
     };
-    finish(instance, context, fetched, applied, Vec::new()).await
-}
-
-/// Tells what was done and what is seen.
-async fn finish(
-    instance: &CSIDriverDeployment,
-    context: &Context,
-    fetched: &Fetched,
-    applied: Applied,
-    warnings: Vec<Problem>,
-) -> Result<Next, Error> {
-    let before = instance.status.clone().unwrap_or_default();
-    context.remember_objects(&instance.uid().unwrap_or_default(), &applied);
-    // Somebody else wrote at the same time: that is no news, and the next attempt sees what they wrote.
-    let conflicts = applied.problems.iter().any(|problem| problem.is_conflict);
-    if conflicts && applied.problems.iter().all(|problem| problem.is_conflict) {
-        event::tell(context, instance, &applied, &[]).await;
-        return Ok(Next::Retry);
-    }
-    let driver = &instance.spec.driver_name;
-    let observation = match apply::observe(instance, &applied, context).await {
-        Err(Error::Api(status)) if status.code == 403 => {
-            let mut problems = applied.problems;
-            problems.push(Problem::unseen(&status));
-            return note(instance, context, problems).await;
-        }
-        observed => observed?,
-    };
-    let deployed = !observation.daemon_sets.is_empty();
-    let mut findings = vec![problem::sync_finding(&applied.problems, &warnings)];
-    if deployed {
-        findings.insert(0, observation.available(driver));
-        findings.push(observation.progressing());
-    } else {
-        findings.insert(0, not_deployed());
-    }
-    let generation = instance.meta().generation;
-    let is_synced = applied.problems.is_empty();
-    let after = CSIDriverDeploymentStatus {
-        observed_generation: if is_synced {
-            generation
-        } else {
-            before.observed_generation
-        },
-        children: Some(applied.children()).filter(|children| !children.is_empty()),
-        state: Some("Managed".to_owned()),
-        nodes: deployed.then(|| observation.nodes()),
-        message: Some(status::summary(&findings)),
-        driver_name: if applied.is_complete {
-            Some(driver.clone())
-        } else {
-            before.driver_name.clone()
-        },
-        first_port: fetched.first_port.map(i32::from),
-        conditions: Some(status::conditions(
-            before.conditions.as_deref(),
-            findings,
-            generation,
-        )),
-    };
-    event::tell(
-        context,
-        instance,
-        &applied,
-        before.conditions.as_deref().unwrap_or_default(),
-    )
-    .await;
-    write(instance, context, &before, &after).await?;
-    context
-        .metrics
-        .observed(instance, &after, observation.node_counts());
-    Ok(applied.next())
-}
-
-async fn write(
-    instance: &CSIDriverDeployment,
-    context: &Context,
-    before: &CSIDriverDeploymentStatus,
-    after: &CSIDriverDeploymentStatus,
-) -> Result<(), Error> {
-    let (namespace, name) = (
-        instance.namespace().unwrap_or_default(),
-        instance.name_any(),
-    );
-    status::write(&context.client, &namespace, &name, before, after).await
-}
-
-fn not_deployed() -> Finding {
-    Finding {
-        about: status::AVAILABLE,
-        status: ConditionStatus::Unknown,
-        reason: Reason::NotDeployed,
-        message: "Nothing runs for this instance; the condition SyncSuccessful says why."
-            .to_owned(),
-    }
-}
-
-/// How long to wait before attempt `failures + 1`: from a second to five minutes, never two instances in step.
-fn pause(failures: u32, jitter: f64) -> Duration {
-    const FIRST: f64 = 1.0;
-    const LONGEST: f64 = 300.0;
-    let seconds = FIRST * 2_f64.powi(failures.min(16).cast_signed());
-    Duration::from_secs_f64(seconds.min(LONGEST) * (0.9 + 0.2 * jitter))
-}
-
-/// The type that is watched: one instance that cannot be read must not stop the watch of all.
-pub(crate) type GuardedInstance = DeserializeGuard<CSIDriverDeployment>;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_from_a_second_to_five_minutes() {
-        assert_eq!(pause(0, 0.5), Duration::from_secs(1));
-        assert_eq!(pause(3, 0.5), Duration::from_secs(8));
-        assert_eq!(pause(30, 0.5), Duration::from_secs(300));
-        assert!(pause(0, 0.0) < pause(0, 1.0));
-    }
+    (instance, outcome)
 }

@@ -1,299 +1,123 @@
-//! What the workloads of a driver are doing, and what keeps a pod from running in its own words.
+//! What the workloads of a driver are doing.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Event, Pod};
-use kube::api::{DynamicObject, ListParams};
-use kube::{Api, Client, ResourceExt};
-use serde_json::Value;
-use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DEPLOYMENT_LABEL};
-
-/// Counts of one workload.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Workload {
-    /// Name of the DaemonSet or Deployment.
-    pub name: String,
-    /// How many pods there should be.
-    pub desired: i64,
-    /// How many are ready and have been for a while.
-    pub available: i64,
-    /// How many are of the current template.
-    pub updated: i64,
-    /// Whether these counts are about the current spec.
-    pub is_current: bool,
-    /// What the workload says about pods that it cannot make.
-    pub failure: Option<String>,
-}
-
-impl Workload {
-    /// Reads the status of a DaemonSet.
-    pub fn of_daemon_set(object: &DynamicObject) -> Self {
-        let status = &object.data["status"];
-        Self {
-            name: object.name_any(),
-            desired: number(&status["desiredNumberScheduled"]),
-            available: number(&status["numberAvailable"]),
-            updated: number(&status["updatedNumberScheduled"]),
-            is_current: is_current(object),
-            failure: None,
-        }
-    }
-
-    /// Reads the status of a Deployment.
-    pub fn of_deployment(object: &DynamicObject) -> Self {
-        let status = &object.data["status"];
-        let conditions = status["conditions"].as_array().into_iter().flatten();
-        let failure = conditions
-            .filter(|it| it["type"] == "ReplicaFailure" && it["status"] == "True")
-            .find_map(|it| it["message"].as_str().map(str::to_owned));
-        Self {
-            name: object.name_any(),
-            desired: number(&object.data["spec"]["replicas"]),
-            available: number(&status["availableReplicas"]),
-            updated: number(&status["updatedReplicas"]),
-            is_current: is_current(object),
-            failure,
-        }
-    }
-
-    /// How many pods are not ready.
-    pub fn missing(&self) -> i64 {
-        (self.desired - self.available).max(0)
-    }
-
-    /// Whether every pod is there and ready.
-    pub fn is_ready(&self) -> bool {
-        self.is_current && self.missing() == 0
-    }
-
-    /// Whether it has not come to making pods.
-    pub fn is_without_pods(&self) -> bool {
-        !self.is_current && self.available == 0
-    }
-
-    /// Whether every pod is of the current template.
-    pub fn is_rolled_out(&self) -> bool {
-        self.is_current && self.updated >= self.desired
-    }
-}
-
-fn number(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_default()
-}
-
-fn is_current(object: &DynamicObject) -> bool {
-    let observed = object.data["status"]["observedGeneration"].as_i64();
-    observed.is_some() && observed >= object.metadata.generation
-}
-
-/// What keeps a pod from running.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
-    /// The pod and its own reason, in one line.
-    pub text: String,
-    /// The name that the driver itself reports, where it is another than expected.
-    pub reported_name: Option<String>,
-}
-
-/// The first pod of the workloads that does not run, with its own reason.
-pub async fn trouble(
-    client: &Client,
-    namespace: &str,
-    daemon_sets: &[Workload],
-    deployment: Option<&Workload>,
-) -> Result<Option<Trouble>, kube::Error> {
-    let api = Api::<Pod>::namespaced(client.clone(), namespace);
-    let nodes = daemon_sets.iter().map(|it| (DAEMON_SET_LABEL, it));
-    let controller = deployment.into_iter().map(|it| (DEPLOYMENT_LABEL, it));
-    for (label, workload) in nodes.chain(controller) {
-        let selector = ListParams::default().labels(&format!("{label}={}", workload.name));
-        let pods = api.list(&selector).await?;
-        let found = pods
-            .iter()
-            .filter_map(of_pod)
-            .min_by_key(|it| it.reported_name.is_none());
-        if let Some(found) = found {
-            return Ok(Some(found));
-        }
-    }
-    Ok(None)
-}
-
-/// Why a workload has no pods at all: its last complaint to the events, such as a quota or a policy that refuses them.
-pub async fn refused_pods(
-    client: &Client,
-    object: &DynamicObject,
-) -> Result<Option<String>, kube::Error> {
-    let Some(namespace) = object.namespace() else {
-        return Ok(None);
-    };
-    let fields = format!(
-        "involvedObject.uid={},reason=FailedCreate",
-        object.uid().unwrap_or_default()
-    );
-    let events = Api::<Event>::namespaced(client.clone(), &namespace);
-    let events = events.list(&ListParams::default().fields(&fields)).await?;
-    let last = events
-        .items
-        .into_iter()
-        .max_by_key(|event| event.last_timestamp.clone());
-    Ok(last.and_then(|event| event.message))
-}
-
-/// What keeps this pod from running, if anything does.
-fn of_pod(pod: &Pod) -> Option<Trouble> {
-    let status = pod.status.as_ref()?;
-    let containers = status
-        .init_container_statuses
-        .iter()
-        .chain(&status.container_statuses);
-    let stuck = containers.flatten().find_map(of_container);
-    let unscheduled = || {
-        let conditions = status.conditions.iter().flatten();
-        let condition = conditions
-            .into_iter()
-            .find(|it| it.type_ == "PodScheduled" && it.status == "False")?;
-        let message = condition.message.clone().unwrap_or_default();
-        Some((format!("cannot be scheduled: {message}"), None))
-    };
-    let evicted = || {
-        let reason = status.reason.clone()?;
-        let message = status.message.clone().unwrap_or_default();
-        Some((format!("{reason}: {message}"), None))
-    };
-    let (reason, reported_name) = stuck.or_else(unscheduled).or_else(evicted)?;
-    let spec = pod.spec.as_ref();
-    let node = match spec.and_then(|spec| spec.node_name.as_deref()) {
-        Some(node) => format!(" on node {node}"),
-        None => String::new(),
-    };
-    Some(Trouble {
-        text: format!("Pod {}{node}: {reason}", pod.name_any()),
-        reported_name,
-    })
-}
-
-/// Reason of a container that does not run, and the driver's own name if that is the reason.
-fn of_container(container: &ContainerStatus) -> Option<(String, Option<String>)> {
-    let state = container.state.as_ref()?;
-    let last = container
-        .last_state
-        .as_ref()
-        .and_then(|state| state.terminated.as_ref());
-    let ended = state
-        .terminated
-        .as_ref()
-        .filter(|it| it.exit_code != 0)
-        .or(last);
-    let last_words = ended
-        .and_then(|it| it.message.as_deref())
-        .map(str::trim)
-        .unwrap_or_default();
-    let waiting = state.waiting.as_ref();
-    let reason = match (waiting, &state.terminated) {
-        (Some(waiting), _) => waiting.reason.clone().unwrap_or_default(),
-        (None, Some(ended)) if ended.exit_code != 0 => {
-            format!("ended with exit code {}", ended.exit_code)
-        }
-        _ => return None,
-    };
-    // Every pod passes through these.
-    if matches!(reason.as_str(), "ContainerCreating" | "PodInitializing") && last_words.is_empty() {
-        return None;
-    }
-    let detail = match (last_words, waiting.and_then(|it| it.message.as_deref())) {
-        ("", Some(message)) => format!(": {message}"),
-        ("", None) => String::new(),
-        (words, _) => format!(": {words}"),
-    };
-    Some((
-        format!("container {}: {reason}{detail}", container.name),
-        reported_name(last_words),
-    ))
-}
-
-/// The driver's own name in the last words of a sidecar that expected another.
-fn reported_name(last_words: &str) -> Option<String> {
-    let (_, rest) = last_words.split_once("says that it is `")?;
-    Some(rest.split_once('`')?.0.to_owned())
-}
-
+mod finding;
+mod pod;
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
+mod tests;
+mod workload;
 
-    use super::*;
+use kube::{Error, ResourceExt};
+use stowage_api::driver_deployment::CSIDriverDeployment;
+use stowage_kubernetes::answer::Answer;
 
-    fn pod(status: &Value) -> Pod {
-        serde_json::from_value(json!({
-            "metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": []}, "status": status,
-        }))
-        .unwrap()
-    }
+use self::pod::PodFailure;
+use self::workload::Workload;
+use super::apply::Applied;
+use super::context::Context;
+use super::problem::Problem;
+use crate::driver::Kind;
 
-    fn container(state: &Value, last: &Value) -> Value {
-        json!({"containerStatuses": [{
-            "name": "c", "ready": false, "restartCount": 0, "image": "", "imageID": "", "state": state,
-            "lastState": last,
-        }]})
-    }
+/// What the workloads look like.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Observation {
+    /// The DaemonSets.
+    daemon_sets: Vec<Workload>,
+    /// The Deployment.
+    deployment: Option<Workload>,
+    /// How many kubelets have registered the driver.
+    registered: i64,
+    /// The first pod that does not run.
+    failing_pod: Option<PodFailure>,
+    /// Whether old pods are replaced only when somebody deletes them.
+    waits_for_deletion: bool,
+}
 
-    #[test]
-    fn a_pod_tells_its_own_reason() {
-        let waiting = |reason: &str, message: &str| json!({"waiting": {"reason": reason, "message": message}});
-        for (status, expected) in [
-            (
-                container(&waiting("ImagePullBackOff", "no such image"), &json!({})),
-                Some("Pod p on node n: container c: ImagePullBackOff: no such image"),
-            ),
-            (
-                container(
-                    &waiting("CrashLoopBackOff", "back-off"),
-                    &json!({"terminated": {"exitCode": 1, "message": "no socket\n"}}),
-                ),
-                Some("Pod p on node n: container c: CrashLoopBackOff: no socket"),
-            ),
-            (
-                container(&json!({"terminated": {"exitCode": 2}}), &json!({})),
-                Some("Pod p on node n: container c: ended with exit code 2"),
-            ),
-            (
-                container(&waiting("ContainerCreating", ""), &json!({})),
-                None,
-            ),
-            (container(&json!({"running": {}}), &json!({})), None),
-            (
-                json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}]}),
-                Some("Pod p on node n: cannot be scheduled: 0/3 nodes"),
-            ),
-            (
-                json!({"phase": "Failed", "reason": "Evicted", "message": "disk"}),
-                Some("Pod p on node n: Evicted: disk"),
-            ),
-        ] {
-            let found = of_pod(&pod(&status)).map(|trouble| trouble.text);
-            assert_eq!(found.as_deref(), expected, "{status}");
+impl Observation {
+    /// Reads what the workloads count themselves.
+    pub(super) fn of(applied: &Applied, registered: usize) -> Self {
+        let daemon_sets = || applied.of_kind(Kind::DaemonSet);
+        Self {
+            daemon_sets: daemon_sets().map(Workload::of_daemon_set).collect(),
+            deployment: applied
+                .of_kind(Kind::Deployment)
+                .map(Workload::of_deployment)
+                .next(),
+            registered: i64::try_from(registered).unwrap_or(i64::MAX),
+            failing_pod: None,
+            waits_for_deletion: daemon_sets()
+                .any(|it| it.data["spec"]["updateStrategy"]["type"] == "OnDelete"),
         }
     }
 
-    #[test]
-    fn a_driver_with_another_name_is_recognised() {
-        let words = "--driver-name is `a`, but the driver at `/csi/csi.sock` says that it is `b`: it is not registered";
-        let last = json!({"terminated": {"exitCode": 1, "message": words}});
-        let status = container(&json!({"waiting": {"reason": "CrashLoopBackOff"}}), &last);
-        let trouble = of_pod(&pod(&status)).unwrap();
-        assert_eq!(trouble.reported_name.as_deref(), Some("b"));
+    /// Whether there is anything to look at.
+    pub(super) fn is_deployed(&self) -> bool {
+        !self.daemon_sets.is_empty()
     }
 
-    #[test]
-    fn counts_of_an_older_spec_are_not_believed() {
-        let object = |observed: Option<i64>| -> DynamicObject {
-            serde_json::from_value(json!({
-                "metadata": {"name": "d", "generation": 2},
-                "status": {"observedGeneration": observed, "desiredNumberScheduled": 0},
-            }))
-            .unwrap()
-        };
-        assert!(!Workload::of_daemon_set(&object(None)).is_ready());
-        assert!(!Workload::of_daemon_set(&object(Some(1))).is_ready());
-        assert!(Workload::of_daemon_set(&object(Some(2))).is_ready());
+    fn desired(&self) -> i64 {
+        self.daemon_sets.iter().map(|it| it.desired).sum()
     }
+
+    /// Nodes where the driver can be used: its pod is ready and its kubelet has registered it.
+    fn ready(&self) -> i64 {
+        let available = self.daemon_sets.iter().map(|it| it.available).sum::<i64>();
+        available.min(self.registered)
+    }
+
+    /// Ready and desired nodes.
+    pub(super) fn nodes(&self) -> (i64, i64) {
+        (self.ready(), self.desired())
+    }
+
+    /// Whether anything is not as it should be, so that pods are worth a look.
+    fn has_gaps(&self) -> bool {
+        let mut workloads = self.daemon_sets.iter().chain(&self.deployment);
+        workloads.any(|it| !it.is_ready()) || self.ready() < self.desired()
+    }
+}
+
+/// Looks at the workloads, and where they lack pods at those. `None`: there is no telling, and the problems say why.
+pub(super) async fn observe(
+    instance: &CSIDriverDeployment,
+    applied: &mut Applied,
+    context: &Context,
+) -> Result<Option<Observation>, Error> {
+    if applied.is_outpaced() {
+        return Ok(None);
+    }
+    match look(instance, applied, context).await {
+        Ok(observation) => Ok(Some(observation)),
+        Err(error) if matches!(Answer::of(&error), Answer::Forbidden(_)) => {
+            applied.problems.push(Problem::unseen(&error));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn look(
+    instance: &CSIDriverDeployment,
+    applied: &Applied,
+    context: &Context,
+) -> Result<Observation, Error> {
+    let registered = context.cluster.registrations_of(&instance.spec.driver_name);
+    let mut observation = Observation::of(applied, registered);
+    if !observation.has_gaps() {
+        return Ok(observation);
+    }
+    let (client, namespace) = (&context.client, instance.namespace().unwrap_or_default());
+    let (daemon_sets, deployment) = (&observation.daemon_sets, observation.deployment.as_ref());
+    observation.failing_pod =
+        pod::first_failure(client, &namespace, daemon_sets, deployment).await?;
+    if observation.failing_pod.is_some() {
+        return Ok(observation);
+    }
+    let objects = applied.of_kind(Kind::DaemonSet);
+    for (workload, object) in observation.daemon_sets.iter_mut().zip(objects) {
+        // One that is not allowed to create any pod never gets as far as counting them.
+        if workload.missing() > 0 || workload.is_without_pods() {
+            workload.failure = pod::refused_pods(client, object).await?;
+        }
+    }
+    Ok(observation)
 }

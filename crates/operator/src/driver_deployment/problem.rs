@@ -1,15 +1,16 @@
 //! What keeps an instance from being as described, in words and reasons.
 
-use kube::core::Status;
+use kube::ResourceExt;
 use stowage_api::driver_deployment::{CSIDriverDeployment, ConditionStatus};
+use stowage_kubernetes::answer::{self, Answer};
 
+use super::condition::{Finding, Reason, SYNC_SUCCESSFUL};
 use super::fetch::{Fetched, own_references};
-use super::status::{Finding, Reason, SYNC_SUCCESSFUL, title};
 use super::validate::FieldError;
-use crate::apply::ApplyError;
 use crate::driver::ValidDriver;
 use crate::driver::valid::{CsiDriver, SecretAccess};
 use crate::rights::Rights;
+use crate::writer::WriteError;
 
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,54 +43,51 @@ impl Problem {
 
     pub(super) fn claimed(driver: &str, by: &str) -> Self {
         let message = format!(
-            "spec.driverName: Duplicate value: \"{driver}\": CSIDriverDeployment {by} has this driver; a kubelet knows \
-             only one of a name"
+            "spec.driverName: Duplicate value: \"{driver}\": CSIDriverDeployment {by} already deploys it, and a \
+             kubelet registers only one driver of a name"
         );
         Self::new(Reason::Collision, message)
     }
 
     /// What the operator may not see, if there is anything.
     pub(super) fn missing_rights(rights: &Rights) -> Option<Self> {
-        let complaint = rights.complaint()?;
-        Some(Self::new(Reason::Forbidden, complaint))
+        let message = rights.message()?;
+        Some(Self::new(Reason::Forbidden, message))
     }
 
     /// The workloads may not be looked at.
-    pub(super) fn unseen(status: &Status) -> Self {
+    pub(super) fn unseen(error: &kube::Error) -> Self {
         let message = format!(
-            "whether the driver can be used is not known: {}",
-            status.message
+            "cannot determine whether the driver is available: {}",
+            answer::chain(error)
         );
         Self::new(Reason::Forbidden, message)
     }
 
     /// A field that cannot change in place, and what to do.
-    pub(super) fn immutable(error: &ApplyError, remedy: &str) -> Self {
+    pub(super) fn immutable(error: &WriteError, remedy: &str) -> Self {
         Self::new(Reason::ImmutableFields, format!("{error}. {remedy}"))
     }
 
-    pub(super) fn of_apply(error: &ApplyError, instance: &CSIDriverDeployment) -> Self {
+    pub(super) fn of_write(error: &WriteError, instance: &CSIDriverDeployment) -> Self {
         let reason = match error {
-            ApplyError::Collision(_) => Reason::Collision,
-            ApplyError::Immutable { .. } => Reason::ImmutableFields,
-            ApplyError::Api { .. } => match error.status().map(|status| status.code) {
-                Some(403) => Reason::Forbidden,
-                Some(400 | 422) => Reason::Rejected,
-                _ => Reason::ApiError,
+            WriteError::Collision(_) => Reason::Collision,
+            WriteError::Immutable { .. } => Reason::ImmutableFields,
+            WriteError::Api { source, .. } => match Answer::of(source) {
+                Answer::Forbidden(_) | Answer::Terminating => Reason::Forbidden,
+                Answer::Refused(_) => Reason::Rejected,
+                Answer::Gone | Answer::NotServed | Answer::Conflict | Answer::Unavailable => {
+                    Reason::ApiError
+                }
             },
         };
         let message = match error {
-            ApplyError::Api { key, source } => {
-                let said = match source.as_ref() {
-                    kube::Error::Api(status) => status.message.clone(),
-                    other => other.to_string(),
-                };
-                format!(
-                    "error syncing {key} for CSIDriverDeployment {}: {said}",
-                    title(instance)
-                )
-            }
-            ApplyError::Collision(_) | ApplyError::Immutable { .. } => error.to_string(),
+            WriteError::Api { key, source } => format!(
+                "error syncing {key} for CSIDriverDeployment {}: {}",
+                title(instance),
+                answer::chain(source.as_ref())
+            ),
+            WriteError::Collision(_) | WriteError::Immutable { .. } => error.to_string(),
         };
         Self {
             is_conflict: error.is_conflict(),
@@ -104,6 +102,12 @@ impl Problem {
             Reason::Invalid | Reason::Unreadable | Reason::ImmutableFields
         )
     }
+}
+
+/// Namespace and name of an instance, for messages.
+pub(super) fn title(instance: &CSIDriverDeployment) -> String {
+    let namespace = instance.namespace().unwrap_or_default();
+    format!("{namespace}/{}", instance.name_any())
 }
 
 /// What does not keep the driver from running, but should be known.
@@ -137,14 +141,14 @@ pub(super) fn warnings(driver: &ValidDriver, fetched: &Fetched) -> Vec<Problem> 
         .filter_map(|template| template.service_account())
     {
         let message = format!(
-            "the sidecar runs as ServiceAccount `{account}`, to which nothing is granted here: it needs the rules that \
-             `docs/guides/operator.md` lists"
+            "the sidecar runs as ServiceAccount `{account}`, to which the operator grants nothing: grant it the rules \
+             listed in `docs/guides/operator.md`"
         );
         warnings.push(Problem::new(Reason::OwnServiceAccount, message));
     }
     if !driver.snapshot_classes.is_empty() && !fetched.has_snapshots {
         let message =
-            "the cluster does not know VolumeSnapshotClasses: install them with `stowage crds`";
+            "the cluster has no VolumeSnapshotClass definition: install it with `stowage crds`";
         warnings.push(Problem::new(Reason::NoSnapshotSupport, message));
     }
     warnings
@@ -166,8 +170,7 @@ pub(super) fn sync_finding(problems: &[Problem], warnings: &[Problem]) -> Findin
 }
 
 /// An object that was deleted and is still there.
-pub(super) fn lingering(key: &crate::apply::Key) -> Problem {
-    let message =
-        format!("{key} is being deleted, and something holds it: see its metadata.finalizers");
+pub(super) fn lingering(key: &crate::writer::Key) -> Problem {
+    let message = format!("{key} is being deleted and still exists: see its metadata.finalizers");
     Problem::new(Reason::ApiError, message)
 }

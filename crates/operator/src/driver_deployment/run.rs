@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::DynamicObject;
 use kube::runtime::controller::{self, Config};
@@ -13,63 +13,44 @@ use kube::{Api, Client, ResourceExt};
 use stowage_api::driver_deployment::{
     DAEMON_SET_LABEL, DEPLOYMENT_LABEL, OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, OWNER_UID_LABEL,
 };
+use stowage_kubernetes::answer;
+use stowage_kubernetes::discovery::ServerError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::context::{Context, Guarded};
-use super::{complain_while_blind, reconcile};
-use crate::apply::Applier;
+use super::context::{Context, Guarded, Operator};
+use super::missing_rights::show_missing_rights;
+use super::reconcile;
+use crate::changes::changes;
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
 use crate::driver::{BudgetVersion, Kind};
-use crate::metrics::OperatorMetrics;
-use crate::rights::Rights;
+use crate::writer::Writer;
 
 /// Changes that come together are handled together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Instances that are handled at the same time.
 const CONCURRENCY: u16 = 8;
 
-/// Why the operator cannot run.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The server does not answer.
-    #[error("the API server cannot be asked what it supports")]
-    Server(#[source] Box<kube::Error>),
-    /// The server is too old.
-    #[error("this cluster runs Kubernetes {0}, and Stowage needs 1.20 or newer")]
-    TooOld(String),
-}
-
 /// Keeps all instances as described until `shutdown`.
-pub async fn run(
-    client: Client,
-    config: watch::Receiver<OperatorConfig>,
-    metrics: OperatorMetrics,
-    rights: Rights,
-    shutdown: CancellationToken,
-) -> Result<(), RunError> {
-    let asked = |error| RunError::Server(Box::new(error));
-    check_version(&client).await?;
-    let applier = Applier::connect(client.clone()).await.map_err(asked)?;
-    let budget = applier.budget_version();
+pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), ServerError> {
+    let (client, rights, events) = (
+        operator.client.clone(),
+        operator.rights.clone(),
+        operator.events.clone(),
+    );
+    let writer = Writer::connect(client.clone()).await?;
+    let budget = writer.budget_version();
     let cluster = Cluster::default();
     let watching = cluster.watch(client.clone(), &rights);
     let work = async {
-        let controller =
-            controller(&client, budget, &cluster, &config).reconcile_all_on(rights.changes());
-        let context = Arc::new(Context::new(
-            client.clone(),
-            applier,
-            cluster.clone(),
-            config.clone(),
-            controller.store(),
-            metrics,
-            rights.clone(),
-        ));
+        let controller = controller(&client, budget, &cluster, &operator.config)
+            .reconcile_all_on(rights.changes());
+        let context = Context::new(operator, writer, cluster.clone(), controller.store());
+        let context = Arc::new(context);
         tokio::select! {
             () = cluster.until_read() => {}
-            () = complain_while_blind(&context) => {}
+            () = show_missing_rights(&context) => {}
             () = shutdown.cancelled() => return,
         }
         controller
@@ -77,32 +58,27 @@ pub async fn run(
             .run(reconcile, |_, error, _| match *error {}, context)
             .for_each(|outcome| async {
                 let Err(error) = outcome else { return };
-                tracing::debug!(%error, "A watch or queue was interrupted, and goes on.");
+                let told = answer::chain(&error);
+                tracing::debug!(
+                    error = told,
+                    "A watch or queue was interrupted and is started again."
+                );
                 if let controller::Error::QueueError(error) = &error {
-                    rights.suspect(error);
+                    rights.recheck_if_forbidden(error);
                 }
             })
             .await;
     };
-    tokio::select! {
-        () = watching => {}
-        () = work => {}
-    }
-    Ok(())
-}
-
-async fn check_version(client: &Client) -> Result<(), RunError> {
-    let version = client.apiserver_version().await;
-    let version = version.map_err(|error| RunError::Server(Box::new(error)))?;
-    let minor: String = version
-        .minor
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect();
-    let is_old = version.major == "1" && minor.parse::<u32>().is_ok_and(|minor| minor < 20);
-    if is_old {
-        return Err(RunError::TooOld(version.git_version));
-    }
+    // Events outlive the work, which publishes them to the last.
+    let the_end = CancellationToken::new();
+    let until_the_end = async {
+        tokio::select! {
+            () = watching => {}
+            () = work => {}
+        }
+        the_end.cancel();
+    };
+    tokio::join!(until_the_end, events.run(the_end.clone()));
     Ok(())
 }
 
@@ -125,7 +101,7 @@ fn controller(
     .reconcile_all_on(changes(config.clone()));
     let owned = watcher::Config::default().labels(OWNER_UID_LABEL);
     for kind in Kind::ALL {
-        // Where the cluster lacks them a watch would fail for ever; the facts about the cluster watch them too.
+        // Where the cluster lacks them a watch would only fail; the facts about the cluster watch them too.
         if kind == Kind::VolumeSnapshotClass {
             continue;
         }
@@ -167,13 +143,4 @@ fn owner_of_pod(pod: &Pod, label: &str, suffix: &str) -> Option<ObjectRef<Guarde
     let workload = pod.labels().get(label)?;
     let name = workload.strip_suffix(suffix)?;
     Some(ObjectRef::new(name).within(&pod.namespace()?))
-}
-
-fn changes(
-    config: watch::Receiver<OperatorConfig>,
-) -> impl futures::Stream<Item = ()> + Send + 'static {
-    stream::unfold(config, |mut config| async move {
-        config.changed().await.ok()?;
-        Some(((), config))
-    })
 }

@@ -26,7 +26,7 @@ async fn a_foreign_object_is_named_and_not_touched() {
     let message = condition["message"].as_str().unwrap();
     assert!(
         message.starts_with(&format!(
-            "StorageClass {name} exists and does not belong to"
+            "StorageClass {name} already exists and does not belong to"
         )),
         "{message}"
     );
@@ -69,8 +69,8 @@ async fn of_two_instances_with_one_driver_the_first_has_it() {
         (&json!("False"), &json!("Collision"))
     );
     let expected = format!(
-        "spec.driverName: Duplicate value: \"{0}.example\": CSIDriverDeployment {0}/hostpath has this driver; a \
-         kubelet knows only one of a name",
+        "spec.driverName: Duplicate value: \"{0}.example\": CSIDriverDeployment {0}/hostpath already deploys it, and \
+         a kubelet registers only one driver of a name",
         rig.namespace
     );
     assert_eq!(condition["message"], expected);

@@ -4,7 +4,7 @@ use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::json;
 use stowage_operator::driver::Kind;
 
-use crate::rig::Rig;
+use crate::rig::{Rig, example};
 
 async fn delete(rig: &Rig) {
     rig.instances()
@@ -149,4 +149,23 @@ async fn finalizers_of_others_stay() {
         json!(["example.com/mine"])
     );
     assert_eq!(rig.titles().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn nothing_is_made_for_an_instance_that_went_before_it_got_its_finalizer() {
+    let mut rig = Rig::new().await;
+    for held in [false, true] {
+        let mut instance = example(&rig.namespace);
+        if held {
+            instance["metadata"]["finalizers"] = json!(["example.com/theirs"]);
+        }
+        rig.create(instance).await;
+        let seen = rig.seen("hostpath").await.unwrap();
+        delete(&rig).await;
+        rig.reconcile_seen(seen).await;
+        assert_eq!(rig.titles().await, Vec::<String>::new(), "held: {held}");
+    }
+    rig.edit(json!({"metadata": {"finalizers": []}})).await;
+    rig.sync().await;
+    assert!(rig.instance().await.is_null());
 }

@@ -194,8 +194,8 @@ async fn immutable_changes_are_shown_field_by_field_and_made_only_where_the_poli
         condition["message"],
         format!(
             "StorageClass {class} cannot be changed in place: parameters.pool: \"gold\" -> \"silver\"; reclaimPolicy: \
-             \"Delete\" -> \"Retain\". Set its `updatePolicy: Recreate` to have it deleted and made again, or take the \
-             change back"
+             \"Delete\" -> \"Retain\". Set its `updatePolicy: Recreate` to have it deleted and created again, or revert \
+             the change"
         )
     );
     assert_eq!(

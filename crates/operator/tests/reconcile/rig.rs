@@ -14,14 +14,16 @@ use kube::runtime::{reflector, watcher};
 use kube::{Api, Client, Config, ResourceExt};
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::CSIDriverDeployment;
-use stowage_operator::apply::Applier;
+use stowage_kubernetes::events::Events;
 use stowage_operator::cluster::Cluster;
 use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::{BudgetVersion, Kind};
-use stowage_operator::driver_deployment::{Context, Guarded, reconcile};
+use stowage_operator::driver_deployment::{Context, EVENT_COMPONENT, Guarded, Operator, reconcile};
 use stowage_operator::metrics::OperatorMetrics;
 use stowage_operator::rights::Rights;
+use stowage_operator::writer::Writer;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::faults::{FaultLayer, Faults};
 
@@ -87,8 +89,9 @@ pub(crate) struct Rig {
     pub(crate) namespace: String,
     pub(crate) faults: Faults,
     pub(crate) config: watch::Sender<OperatorConfig>,
+    published: Events,
     context: Arc<Context>,
-    writer: reflector::store::Writer<Guarded>,
+    store: reflector::store::Writer<Guarded>,
     _watching: tokio::task::JoinHandle<()>,
 }
 
@@ -119,21 +122,28 @@ impl Rig {
         let read = tokio::time::timeout(Duration::from_secs(30), cluster.until_read());
         read.await
             .expect("the operator's account may not watch everything");
-        let (reader, writer) = reflector::store();
+        let (reader, store) = reflector::store();
         let (config, configured) = watch::channel(OperatorConfig::default());
-        let applier = Applier::connect(client.clone()).await.unwrap();
-        let metrics = OperatorMetrics::register(&stowage_service::Metrics::new());
-        let rights = Rights::default();
-        let context = Context::new(
-            client, applier, cluster, configured, reader, metrics, rights,
-        );
+        let writer = Writer::connect(client.clone()).await.unwrap();
+        let registry = stowage_service::Metrics::new();
+        let metrics = OperatorMetrics::register(&registry);
+        let events = Events::new(client.clone(), EVENT_COMPONENT, &registry);
+        let operator = Operator {
+            client,
+            config: configured,
+            metrics,
+            events: events.clone(),
+            rights: Rights::default(),
+        };
+        let context = Context::new(operator, writer, cluster, reader);
         Self {
             client: administrator,
             namespace,
             faults,
             config,
+            published: events,
             context: Arc::new(context),
-            writer,
+            store,
             _watching: watching,
         }
     }
@@ -173,25 +183,34 @@ impl Rig {
 
     /// One reconcile, as the controller would call it.
     pub(crate) async fn reconcile(&mut self, name: &str) -> Action {
+        match self.seen(name).await {
+            Some(instance) => self.reconcile_seen(instance).await,
+            None => Action::await_change(),
+        }
+    }
+
+    /// The same with an instance that may have changed since it was seen.
+    pub(crate) async fn reconcile_seen(&self, instance: Guarded) -> Action {
+        let outcome = reconcile(Arc::new(instance), self.context.clone()).await;
+        outcome.unwrap()
+    }
+
+    /// The instance as the controller's watch sees it now.
+    pub(crate) async fn seen(&mut self, name: &str) -> Option<Guarded> {
         let calm = client_of(server(), &Faults::default()).await;
         let api = Api::<Guarded>::namespaced(calm, &self.namespace);
         let all = api.list(&ListParams::default()).await.unwrap();
-        self.writer.apply_watcher_event(&watcher::Event::Init);
+        self.store.apply_watcher_event(&watcher::Event::Init);
         let mut found = None;
         for instance in all {
             if instance.name_any() == name {
                 found = Some(instance.clone());
             }
-            self.writer
+            self.store
                 .apply_watcher_event(&watcher::Event::InitApply(instance));
         }
-        self.writer.apply_watcher_event(&watcher::Event::InitDone);
-        match found {
-            Some(instance) => reconcile(Arc::new(instance), self.context.clone())
-                .await
-                .unwrap(),
-            None => Action::await_change(),
-        }
+        self.store.apply_watcher_event(&watcher::Event::InitDone);
+        found
     }
 
     pub(crate) fn instances(&self) -> Api<DynamicObject> {
@@ -292,8 +311,12 @@ impl Rig {
         owned.keys().map(title).collect()
     }
 
-    /// Events about instances of this namespace: reason and text.
+    /// Events about instances of this namespace: reason and text. Those that wait to be written are written first,
+    /// as at the end of a process.
     pub(crate) async fn events(&self) -> Vec<String> {
+        let at_once = CancellationToken::new();
+        at_once.cancel();
+        self.published.run(at_once).await;
         let resource = resource("", "v1", "Event", "events");
         let api =
             Api::<DynamicObject>::namespaced_with(self.client.clone(), &self.namespace, &resource);

@@ -5,9 +5,11 @@ use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
+use stowage_kubernetes::discovery::ServerError;
+use stowage_kubernetes::events::Events;
 use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::rbac::operator_rules;
-use stowage_operator::driver_deployment::{RunError, run};
+use stowage_operator::driver_deployment::{self, EVENT_COMPONENT, run};
 use stowage_operator::metrics::OperatorMetrics;
 use stowage_operator::rights::Rights;
 use stowage_service::Health;
@@ -64,7 +66,7 @@ struct Operator {
     metrics: stowage_service::Metrics,
     health: Health,
     shutdown: CancellationToken,
-    running: JoinHandle<Result<(), RunError>>,
+    running: JoinHandle<Result<(), ServerError>>,
     keeping: JoinHandle<()>,
     _config: watch::Sender<OperatorConfig>,
 }
@@ -79,7 +81,14 @@ impl Operator {
         let (kept, asking, noting) = (rights.clone(), client.clone(), measured.clone());
         let keeping = tokio::spawn(async move { kept.keep(asking, &check, &noting).await });
         let shutdown = CancellationToken::new();
-        let running = run(client, configured, measured, rights, shutdown.clone());
+        let operator = driver_deployment::Operator {
+            events: Events::new(client.clone(), EVENT_COMPONENT, &metrics),
+            client,
+            config: configured,
+            metrics: measured,
+            rights,
+        };
+        let running = run(operator, shutdown.clone());
         Self {
             metrics,
             health,

@@ -6,9 +6,10 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::CSIDriverDeployment;
+use stowage_kubernetes::events::Events;
 use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::{BudgetVersion, Kind};
-use stowage_operator::driver_deployment::run;
+use stowage_operator::driver_deployment::{EVENT_COMPONENT, Operator, run};
 use stowage_operator::metrics::OperatorMetrics;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -161,14 +162,14 @@ async fn a_running_operator_keeps_a_driver_as_described() {
     let (config, configured) = watch::channel(OperatorConfig::default());
     let metrics = stowage_service::Metrics::new();
     let shutdown = CancellationToken::new();
-    let operator = run(
-        client_of(&server, &faults).await,
-        configured,
-        OperatorMetrics::register(&metrics),
-        stowage_operator::rights::Rights::default(),
-        shutdown.clone(),
-    );
-    let operator = tokio::spawn(operator);
+    let operator = Operator {
+        client: client.clone(),
+        config: configured,
+        metrics: OperatorMetrics::register(&metrics),
+        events: Events::new(client.clone(), EVENT_COMPONENT, &metrics),
+        rights: stowage_operator::rights::Rights::default(),
+    };
+    let operator = tokio::spawn(run(operator, shutdown.clone()));
 
     let mut instance = example("default");
     instance["spec"]["volumeSnapshotClassTemplates"] = json!([{"metadata": {"name": "default-s"}}]);

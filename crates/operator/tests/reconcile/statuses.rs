@@ -2,6 +2,7 @@
 
 use kube::api::PostParams;
 use serde_json::{Value, json};
+use stowage_api::termination::{Cause, Termination};
 use stowage_operator::driver::Kind;
 
 use crate::rig::{Rig, condition_of};
@@ -11,6 +12,12 @@ fn is(about: &'static str, status: &'static str, reason: &'static str) -> impl F
         let condition = condition_of(instance, about);
         condition["status"] == status && condition["reason"] == reason
     }
+}
+
+/// What the condition `Available` says.
+fn message(instance: &Value) -> String {
+    let condition = condition_of(instance, "Available");
+    condition["message"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -70,10 +77,7 @@ async fn missing_controllers_and_missing_nodes_are_told_apart() {
             is("Available", "False", "ControllerNotReady"),
         )
         .await;
-    let message = condition_of(&instance, "Available")["message"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let message = message(&instance);
     assert!(
         message
             .contains("Deployment \"hostpath-controller\" with CSI driver has 1 not ready pod(s)."),
@@ -102,6 +106,17 @@ async fn an_update_makes_a_driver_progress_until_its_pods_are_new() {
     rig.make_ready(1).await;
     rig.sync_until("complete", is("Progressing", "False", "Complete"))
         .await;
+}
+
+/// A driver that is deployed to one node, and not ready there.
+async fn short_of_its_only_node() -> Rig {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    rig.make_ready(1).await;
+    let counts = json!({"numberAvailable": 0, "numberUnavailable": 1});
+    rig.patch_status(Kind::DaemonSet, "hostpath-node", counts)
+        .await;
+    rig
 }
 
 async fn pod(rig: &Rig, status: Value) {
@@ -145,24 +160,13 @@ fn container(state: &Value, last: &Value) -> Value {
 
 #[tokio::test]
 async fn the_first_failing_pod_tells_its_own_reason() {
-    let mut rig = Rig::new().await;
-    rig.deploy(|_| ()).await;
-    rig.make_ready(1).await;
-    rig.patch_status(
-        Kind::DaemonSet,
-        "hostpath-node",
-        json!({"numberAvailable": 0, "numberUnavailable": 1}),
-    )
-    .await;
+    let mut rig = short_of_its_only_node().await;
     let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"nowhere/x\""}});
     pod(&rig, container(&waiting, &json!({}))).await;
     let instance = rig
         .sync_until("short of nodes", is("Available", "False", "NodesNotReady"))
         .await;
-    let message = condition_of(&instance, "Available")["message"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let message = message(&instance);
     assert!(
         message.ends_with(
             "Pod hostpath-node-x on node n: container csi-sidecar: ImagePullBackOff: Back-off pulling image \"nowhere/x\""
@@ -173,17 +177,15 @@ async fn the_first_failing_pod_tells_its_own_reason() {
 
 #[tokio::test]
 async fn a_driver_that_calls_itself_something_else_is_not_available() {
-    let mut rig = Rig::new().await;
-    rig.deploy(|_| ()).await;
-    rig.make_ready(1).await;
-    rig.patch_status(
-        Kind::DaemonSet,
-        "hostpath-node",
-        json!({"numberAvailable": 0, "numberUnavailable": 1}),
-    )
-    .await;
-    let words = "--driver-name is `a`, but the driver at `/csi/csi.sock` says that it is `other.example`: it is not registered";
-    let last = json!({"terminated": {"exitCode": 1, "message": words}});
+    let mut rig = short_of_its_only_node().await;
+    let words = Termination {
+        sentence: "nothing was done".to_owned(),
+        cause: Some(Cause::DriverNameMismatch {
+            expected: "a".to_owned(),
+            reported: "other.example".to_owned(),
+        }),
+    };
+    let last = json!({"terminated": {"exitCode": 1, "message": words.to_message()}});
     pod(
         &rig,
         container(&json!({"waiting": {"reason": "CrashLoopBackOff"}}), &last),
@@ -192,10 +194,7 @@ async fn a_driver_that_calls_itself_something_else_is_not_available() {
     let instance = rig
         .sync_until("misnamed", is("Available", "False", "DriverNameMismatch"))
         .await;
-    let message = condition_of(&instance, "Available")["message"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let message = message(&instance);
     assert!(
         message.contains("`other.example`")
             && message.contains(&format!("`{}.example`", rig.namespace)),
@@ -205,15 +204,7 @@ async fn a_driver_that_calls_itself_something_else_is_not_available() {
 
 #[tokio::test]
 async fn pods_that_admission_refuses_are_explained() {
-    let mut rig = Rig::new().await;
-    rig.deploy(|_| ()).await;
-    rig.make_ready(1).await;
-    rig.patch_status(
-        Kind::DaemonSet,
-        "hostpath-node",
-        json!({"numberAvailable": 0, "numberUnavailable": 1}),
-    )
-    .await;
+    let mut rig = short_of_its_only_node().await;
     let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
     let event = json!({
         "metadata": {"name": "refused"}, "reason": "FailedCreate", "type": "Warning",
@@ -233,9 +224,6 @@ async fn pods_that_admission_refuses_are_explained() {
     let instance = rig
         .sync_until("short of nodes", is("Available", "False", "NodesNotReady"))
         .await;
-    let message = condition_of(&instance, "Available")["message"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let message = message(&instance);
     assert!(message.contains("exceeded quota: no-pods"), "{message}");
 }

@@ -65,7 +65,7 @@ impl Candidate {
             // Bounded, so that a lease won by a request that hung is not already about to expire.
             match timeout(self.timings.renew_deadline, self.try_acquire(&mut observer)).await {
                 Ok(Ok(Attempt::Acquired(lease))) => {
-                    tracing::info!(lease = %self.name, identity = %self.identity, "This process leads.");
+                    tracing::info!(lease = %self.name, identity = %self.identity, "This process is the leader.");
                     return Some(Held {
                         lease: *lease,
                         renewed: started,
@@ -73,7 +73,7 @@ impl Candidate {
                 }
                 Ok(Ok(Attempt::HeldBy(holder))) => {
                     if changed(&mut said, &holder) {
-                        tracing::info!(lease = %self.name, %holder, "Another process leads; waiting.");
+                        tracing::info!(lease = %self.name, %holder, "Another process is the leader; waiting.");
                     }
                 }
                 Ok(Err(error)) => self.report(&error, &mut said),
@@ -190,7 +190,9 @@ impl Candidate {
             Err(conflict(&self.name))
         };
         match timeout(self.timings.renew_deadline / 2, release).await {
-            Ok(Ok(())) => tracing::info!(lease = %self.name, "This process leads no more."),
+            Ok(Ok(())) => {
+                tracing::info!(lease = %self.name, "This process is no longer the leader.");
+            }
             Ok(Err(error)) => self.warn(
                 "The lease was not released; it will expire.",
                 &plain(&error),

@@ -83,7 +83,7 @@ pub enum LeaseError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// This process cannot give itself a name of its own.
-    #[error("no random name for this process can be read from the kernel")]
+    #[error("cannot read a random name for this process from the kernel")]
     Identity(#[source] std::io::Error),
     /// Leadership was lost. The process should end: the next leader may already be at work.
     #[error("leadership of lease `{lease}` is lost: {reason}")]

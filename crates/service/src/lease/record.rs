@@ -85,7 +85,7 @@ pub(super) fn held(
         renew_time: Some(now),
         lease_transitions: match previous.lease_transitions {
             transitions if renewal => transitions,
-            // As client-go counts: the first holder of a new lease is no transition.
+            // As client-go counts: the first holder of a new lease is not a transition.
             None if previous.acquire_time.is_none() => Some(0),
             transitions => Some(transitions.unwrap_or(0).saturating_add(1)),
         },

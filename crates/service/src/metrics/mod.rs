@@ -67,7 +67,7 @@ impl Metrics {
     }
 }
 
-/// The commit, where the build was told it.
+/// The commit, where the build knows it.
 fn revision() -> &'static str {
     option_env!("STOWAGE_REVISION").unwrap_or("unknown")
 }

@@ -1,16 +1,16 @@
 //! A real child process: signals, exit codes, what it logs, what it answers over HTTP.
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod child;
 
-use std::env;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio, exit};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use clap::Parser as _;
 use rustix::process::{Pid, Signal, kill_process};

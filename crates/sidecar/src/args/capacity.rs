@@ -13,7 +13,7 @@ const HEADING: &str = "Free capacity";
 /// Flags of free capacity.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CapacityArgs {
-    /// Tell the scheduler how much space there is, in CSIStorageCapacity objects
+    /// Publish free capacity for the scheduler, in CSIStorageCapacity objects
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = HEADING)]
     pub enable_capacity: bool,
@@ -23,11 +23,11 @@ pub struct CapacityArgs {
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = HEADING)]
     pub capacity_for_immediate_binding: bool,
 
-    /// How often to ask the driver, besides after each volume that comes or goes
+    /// How often to ask the driver, apart from each volume that is created or deleted
     #[arg(long, value_name = "DURATION", value_parser = some_time, default_value = "1m", help_heading = HEADING)]
     pub capacity_poll_interval: Duration,
 
-    /// Who owns the objects: 0 this pod, 1 what made it, 2 what made that; -1 nobody
+    /// Owner of the objects: 0 is this pod, 1 its owner, 2 the owner of that, and so on; -1 is none
     #[arg(long, value_name = "LEVEL", default_value_t = 1, allow_negative_numbers = true, help_heading = HEADING,
         value_parser = clap::value_parser!(i8).range(-1..=5))]
     pub capacity_ownerref_level: i8,
@@ -41,7 +41,7 @@ pub struct CapacityArgs {
     pub pod_name: Option<String>,
 }
 
-/// How free capacity is told.
+/// How free capacity is published.
 #[derive(Clone, Debug)]
 pub(crate) struct Capacity {
     pub(crate) every: Duration,

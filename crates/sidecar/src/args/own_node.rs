@@ -18,12 +18,12 @@ pub struct OwnNodeArgs {
     #[arg(long, value_name = "NODE", env = "NODE_NAME", help_heading = HEADING)]
     pub node_name: Option<String>,
 
-    /// Also take claims that need no pod first; the first node to claim one provisions it
+    /// Also provision claims that do not wait for a pod; the first node to write its name on one provisions it
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = HEADING)]
     pub node_deployment_immediate_binding: bool,
 
-    /// Pause before taking such a claim, so that nodes do not all try at once
+    /// Pause before taking such a claim, so that not all nodes try at the same time
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "20s", help_heading = HEADING)]
     pub node_deployment_base_delay: Duration,
 

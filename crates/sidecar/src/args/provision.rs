@@ -25,22 +25,22 @@ pub struct ProvisionArgs {
     #[arg(long, value_name = "LENGTH", default_value_t = -1, allow_negative_numbers = true, help_heading = HEADING)]
     pub volume_name_uuid_length: i16,
 
-    /// Tell the driver the names of claim and volume, of snapshot and content
+    /// Pass the names of claim and volume, and of snapshot and content, to the driver
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = HEADING)]
     pub extra_create_metadata: bool,
 
-    /// Have volumes made exactly where the pod is to run, not only preferably
+    /// Require volumes to be made where the pod is to run, instead of preferring it
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = HEADING)]
     pub strict_topology: bool,
 
-    /// Tell the driver the topology of the cluster also where no pod waits for the volume
+    /// Pass the topology of the cluster to the driver even if no pod waits for the volume
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = HEADING)]
     pub immediate_topology: bool,
 
-    /// Attach volumes read-only whose only access mode is ReadOnlyMany
+    /// Attach volumes read-only if ReadOnlyMany is their only access mode
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = HEADING)]
     pub controller_publish_readonly: bool,

@@ -26,7 +26,7 @@ pub struct ResizeArgs {
         num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = HEADING)]
     pub handle_volume_inuse_error: bool,
 
-    /// Tell the driver the names of claim and volume when a volume is modified
+    /// Pass the names of claim and volume to the driver when a volume is modified
     #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", help_heading = HEADING)]
     pub extra_modify_metadata: bool,

@@ -9,7 +9,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::lanes::Lane;
+use super::queues::Operation;
 use super::worker::Worker;
 use crate::cluster::attachment::Attachment;
 use crate::driver_call;
@@ -71,7 +71,7 @@ impl Worker {
                 .volumes
                 .store()
                 .get(attachment.volume.as_deref()?)?;
-            let registered = || self.cluster.driver_nodes.store().get(&attachment.node);
+            let registered = || self.cluster.csi_nodes.store().get(&attachment.node);
             let node_id = match &attachment.node_id {
                 Some(node_id) => node_id.clone(),
                 None => registered()?.node_id.clone(),
@@ -83,7 +83,7 @@ impl Worker {
             })
         });
         expected
-            .filter(|expected| self.lanes.ours(&expected.attachment))
+            .filter(|expected| self.queues.ours(&expected.attachment))
             .collect()
     }
 
@@ -135,10 +135,12 @@ impl Worker {
                 volume = before.volume,
                 node = before.node,
                 attached = before.attached,
-                "The driver says otherwise; looking again."
+                "The driver reports something else; looking again."
             );
             self.doubted.add(before.name.as_str().into());
-            self.lanes.queue(Lane::of(before)).add(before.name.as_str());
+            self.queues
+                .queue(Operation::of(before))
+                .add(before.name.as_str());
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+use stowage_kubernetes::events::cut;
 use stowage_kubernetes::json_patch::ObjectPatch;
 
 use crate::cluster::attachment::{Attachment, NODE_ID};
@@ -13,22 +14,18 @@ use crate::cluster::volume::Volume;
 /// The API server takes no longer messages, and refuses the whole status otherwise.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// An error as it is shown in the status of an attachment.
+/// An error in the status of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct VolumeError {
     pub(super) message: String,
     /// The gRPC code, for servers with a field for it.
     pub(super) code: Option<i32>,
 }
 
-impl Shown {
+impl VolumeError {
     pub(super) fn new(mut message: String, code: Option<i32>) -> Self {
         if message.len() > LONGEST_MESSAGE {
-            let mut end = LONGEST_MESSAGE - "...".len();
-            while !message.is_char_boundary(end) {
-                end -= 1;
-            }
-            message.truncate(end);
+            cut(&mut message, LONGEST_MESSAGE - "...".len());
             message.push_str("...");
         }
         Self { message, code }
@@ -81,18 +78,18 @@ pub(super) fn detached(attachment: &Attachment) -> ObjectPatch {
 }
 
 /// The status of what failed: to attach, or to detach if it is being deleted.
-pub(super) fn error(attachment: &Attachment, shown: &Shown) -> ObjectPatch {
+pub(super) fn error(attachment: &Attachment, error: &VolumeError) -> ObjectPatch {
     let field = if attachment.deleting {
         "detachError"
     } else {
         "attachError"
     };
-    ObjectPatch::of(&attachment.uid).set(["status", field], error_value(shown))
+    ObjectPatch::of(&attachment.uid).set(["status", field], error_value(error))
 }
 
-fn error_value(shown: &Shown) -> Value {
-    let mut value = json!({ "time": Time(Timestamp::now()), "message": shown.message });
-    if let Some(code) = shown.code {
+fn error_value(error: &VolumeError) -> Value {
+    let mut value = json!({ "time": Time(Timestamp::now()), "message": error.message });
+    if let Some(code) = error.code {
         value["errorCode"] = json!(code);
     }
     value
@@ -105,7 +102,7 @@ mod tests {
     #[test]
     fn an_error_has_its_code_where_there_is_a_field_for_it() {
         for code in [Some(8), None] {
-            let value = error_value(&Shown::new("full".to_owned(), code));
+            let value = error_value(&VolumeError::new("full".to_owned(), code));
             assert_eq!(value["message"], "full");
             assert_eq!(value.get("errorCode"), code.map(Value::from).as_ref());
         }
@@ -114,8 +111,8 @@ mod tests {
     #[test]
     fn a_message_that_the_server_would_refuse_is_cut_between_letters() {
         let short = "no".repeat(512);
-        assert_eq!(Shown::new(short.clone(), None).message, short);
-        let long = Shown::new("é".repeat(600), None).message;
+        assert_eq!(VolumeError::new(short.clone(), None).message, short);
+        let long = VolumeError::new("é".repeat(600), None).message;
         assert!(long.len() <= LONGEST_MESSAGE && long.ends_with("é..."));
     }
 }

@@ -10,7 +10,7 @@ use stowage_csi::proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublis
 
 use crate::access::{self, AccessError};
 use crate::cluster::attachment::{Attachment, NODE_ID};
-use crate::cluster::node::DriverNode;
+use crate::cluster::node::CsiNode;
 use crate::cluster::volume::Volume;
 use crate::driver::Driver;
 use crate::role::sanitised;
@@ -79,17 +79,17 @@ pub(super) struct Detach {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     #[error(
-        "the attachment names no PersistentVolume: volumes given inline are in-tree volumes, and driver `{0}` serves none"
+        "the attachment does not name a PersistentVolume: inline volumes are in-tree volumes, which driver `{0}` does not serve"
     )]
     Inline(String),
     #[error(
-        "PersistentVolume `{volume}` does not exist or is no volume of driver `{driver}`: create it, or delete the attachment"
+        "PersistentVolume `{volume}` does not exist or is not a volume of driver `{driver}`: create it, or delete the attachment"
     )]
     VolumeMissing { volume: String, driver: String },
-    #[error("PersistentVolume `{0}` is being deleted: it is not attached any more")]
+    #[error("PersistentVolume `{0}` is being deleted and cannot be attached any more")]
     VolumeDeleting(String),
     #[error(
-        "driver `{driver}` is not registered on node `{node}`: see that its node plugin runs there"
+        "driver `{driver}` is not registered on node `{node}`: check that its node plugin runs there"
     )]
     NodeUnknown { node: String, driver: String },
     #[error("PersistentVolume `{0}`: {1}")]
@@ -140,7 +140,7 @@ pub(super) fn next_step(
     rules: &Rules,
     attachment: &Attachment,
     volume: Option<&Volume>,
-    node: Option<&DriverNode>,
+    node: Option<&CsiNode>,
     doubted: bool,
 ) -> Step {
     let again = doubted && node.is_some() && volume.is_some_and(|volume| !volume.deleting);
@@ -158,7 +158,7 @@ fn attach(
     rules: &Rules,
     attachment: &Attachment,
     volume: Option<&Volume>,
-    node: Option<&DriverNode>,
+    node: Option<&CsiNode>,
 ) -> Step {
     let volume = match (&attachment.volume, volume) {
         (None, _) => return Step::Wait(Problem::Inline(rules.driver.clone())),
@@ -217,7 +217,7 @@ fn protect(
     rules: &Rules,
     attachment: &Attachment,
     volume: Option<&Volume>,
-    node: Option<&DriverNode>,
+    node: Option<&CsiNode>,
 ) -> Step {
     let node_id = known_id(attachment).or(node.map(|node| node.node_id.as_str()));
     let (Some(volume), Some(node_id)) = (volume, node_id) else {
@@ -242,7 +242,7 @@ fn detach(
     rules: &Rules,
     attachment: &Attachment,
     volume: Option<&Volume>,
-    node: Option<&DriverNode>,
+    node: Option<&CsiNode>,
 ) -> Step {
     let marked = attachment.has_finalizer(&rules.finalizer);
     if !marked && !attachment.attached {

@@ -1,5 +1,7 @@
 //! Does what was decided: one attempt for one attachment or volume at a time.
 
+mod calls;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +9,20 @@ use std::time::Duration;
 use kube::Client;
 use parking_lot::Mutex;
 use stowage_csi::client::Connection;
-use stowage_csi::proto::csi::ControllerUnpublishVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Verdict};
-use stowage_kubernetes::secrets;
 
 use super::Setup;
 use super::failure::Failure;
-use super::lanes::{Lane, Lanes};
-use super::step::{Attach, Detach, Marks, Rules, Step, may_go, next_step};
+use super::queues::{Operation, Queues};
+use super::step::{Marks, Rules, Step, may_go, next_step};
 use super::turns::Turns;
 use super::unsure::Unsure;
-use super::write::{WriteError, Writer};
+use super::write::Writer;
 use crate::cluster::Cluster;
 use crate::cluster::attachment::Attachment;
-use crate::cluster::node::DriverNode;
+use crate::cluster::node::CsiNode;
 use crate::cluster::volume::Volume;
 
 /// How often an object that changes under our hands is read again before it counts as a failure.
@@ -33,7 +34,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 pub(super) struct Worker {
     pub(super) rules: Rules,
     pub(super) cluster: Cluster,
-    pub(super) lanes: Lanes,
+    pub(super) queues: Queues,
     pub(super) controller: ControllerClient<Connection>,
     pub(super) doubted: Doubted,
     client: Client,
@@ -51,7 +52,7 @@ pub(super) struct Doubted(Mutex<HashSet<Key>>);
 struct View {
     attachment: Arc<Attachment>,
     volume: Option<Arc<Volume>>,
-    node: Option<Arc<DriverNode>>,
+    node: Option<Arc<CsiNode>>,
 }
 
 impl Doubted {
@@ -75,9 +76,9 @@ impl Worker {
             writer: Writer::new(&setup.client, &rules.finalizer),
             rules,
             cluster: setup.cluster.clone(),
-            lanes: setup
+            queues: setup
                 .metrics
-                .with_registry(|registry| Lanes::new(setup.backoff, own_node, registry)),
+                .with_registry(|registry| Queues::new(setup.backoff, own_node, registry)),
             controller: ControllerClient::new(connection.with_timeout(setup.settings.timeout)),
             doubted: Doubted::default(),
             client: setup.client.clone(),
@@ -88,8 +89,8 @@ impl Worker {
     }
 
     /// Brings one attachment forward. Called twice: the second finds nothing to do.
-    pub(super) async fn work(self: Arc<Self>, lane: Lane, key: Key) -> Verdict {
-        let Some(_turn) = self.turns.take(&key, self.lanes.queue(lane)) else {
+    pub(super) async fn work(self: Arc<Self>, operation: Operation, key: Key) -> Verdict {
+        let Some(_turn) = self.turns.take(&key, self.queues.queue(operation)) else {
             return Verdict::Done;
         };
         let doubted = self.doubted.take(&key);
@@ -99,8 +100,8 @@ impl Worker {
             let Some(current) = view else {
                 return self.clean_up(&key).await;
             };
-            if Lane::of(&current.attachment) != lane {
-                // It is deleted by now, and the other lane's.
+            if Operation::of(&current.attachment) != operation {
+                // It is deleted by now: the queue for detaching has it.
                 return Verdict::Done;
             }
             let (volume, node) = (current.volume.as_deref(), current.node.as_deref());
@@ -128,12 +129,12 @@ impl Worker {
         let volume = attachment.volume.as_deref();
         Some(View {
             volume: volume.and_then(|name| self.cluster.volumes.store().get(name)),
-            node: self.cluster.driver_nodes.store().get(&attachment.node),
+            node: self.cluster.csi_nodes.store().get(&attachment.node),
             attachment,
         })
     }
 
-    async fn fresh(&self, key: &str) -> Result<Option<View>, WriteError> {
+    async fn fresh(&self, key: &str) -> Result<Option<View>, ObjectError> {
         let driver = self.rules.driver.as_str();
         let attachment = self.writer.read_attachment(key).await?;
         let Some(attachment) = attachment.and_then(|wire| Attachment::read(wire, driver)) else {
@@ -147,7 +148,7 @@ impl Worker {
             volume: volume
                 .and_then(|wire| Volume::read(wire, driver))
                 .map(Arc::new),
-            node: self.cluster.driver_nodes.store().get(&attachment.node),
+            node: self.cluster.csi_nodes.store().get(&attachment.node),
             attachment: Arc::new(attachment),
         }))
     }
@@ -165,7 +166,7 @@ impl Worker {
         };
         match done {
             // Somebody took it away, which is what we would have ended with.
-            Err(Failure::Write(WriteError::AttachmentGone)) => Ok(()),
+            Err(failure) if failure.is_attachment_gone() => Ok(()),
             done => done,
         }
     }
@@ -183,120 +184,6 @@ impl Worker {
         Ok(())
     }
 
-    /// The order is what makes it safe: whoever dies in between leaves the marks, and with them the next one knows
-    /// what to undo.
-    async fn attach(&self, view: &View, attach: Attach) -> Result<(), Failure> {
-        let secrets = secrets::read(&self.client, attach.secret.as_ref()).await?;
-        if let Some(mut leave) = attach.leave {
-            leave.secrets.clone_from(&secrets);
-            self.unpublish(leave).await?;
-        }
-        self.mark(view, &attach.marks).await?;
-        let attachment = &*view.attachment;
-        let undo = Detach {
-            request: ControllerUnpublishVolumeRequest {
-                volume_id: attach.request.volume_id.clone(),
-                node_id: attach.request.node_id.clone(),
-                secrets: BTreeMap::new(),
-            },
-            secret: attach.secret,
-        };
-        self.unsure.begin(&attachment.name, undo);
-        let mut request = attach.request;
-        request.secrets = secrets;
-        let mut controller = self.controller.clone();
-        let answer = controller.controller_publish_volume(request).await?;
-        if self.is_deleted_by_now(attachment) {
-            // It is the other lane's, which detaches it again: nobody would read the status.
-            return Ok(());
-        }
-        let context = &answer.get_ref().publish_context;
-        match self.set_attached(attachment, context).await {
-            Ok(()) => self.unsure.end(&attachment.name),
-            Err(Failure::Write(WriteError::AttachmentGone)) => self.undo(&attachment.name).await?,
-            Err(failure) => return Err(failure),
-        }
-        Ok(())
-    }
-
-    async fn set_attached(
-        &self,
-        attachment: &Attachment,
-        context: &BTreeMap<String, String>,
-    ) -> Result<(), Failure> {
-        self.writer.set_attached(attachment, context).await?;
-        tracing::info!(
-            volume = attachment.volume,
-            node = attachment.node,
-            "Attached."
-        );
-        Ok(())
-    }
-
-    /// The finalizer goes first: whoever waits for the end of the attachment waits for that.
-    async fn detach(&self, attachment: &Attachment, detach: Detach) -> Result<(), Failure> {
-        self.unpublish_with_secret(detach).await?;
-        self.unsure.end(&attachment.name);
-        tracing::info!(
-            volume = attachment.volume,
-            node = attachment.node,
-            "Detached."
-        );
-        self.release(attachment).await
-    }
-
-    async fn release(&self, attachment: &Attachment) -> Result<(), Failure> {
-        let held = !attachment.has_finalizer(&self.rules.finalizer)
-            || self.writer.unmark_attachment(attachment).await?;
-        if held {
-            self.writer.set_detached(attachment).await?;
-        }
-        Ok(())
-    }
-
-    /// The attachment is gone: nothing is left that would remind anybody to detach what it stood for.
-    async fn clean_up(&self, name: &str) -> Verdict {
-        match self.undo(name).await {
-            Ok(()) => Verdict::Done,
-            Err(failure) => {
-                let reason = failure.shown(self.error_codes).message;
-                tracing::warn!(
-                    attachment = name,
-                    reason,
-                    "The attachment was taken away, and its volume cannot be detached; trying again."
-                );
-                Verdict::Retry(reason)
-            }
-        }
-    }
-
-    async fn undo(&self, name: &str) -> Result<(), Failure> {
-        let Some(undo) = self.unsure.undo(name) else {
-            return Ok(());
-        };
-        let volume = undo.request.volume_id.clone();
-        self.unpublish_with_secret(undo).await?;
-        self.unsure.end(name);
-        tracing::info!(
-            attachment = name,
-            handle = volume,
-            "Detached: the attachment was taken away."
-        );
-        Ok(())
-    }
-
-    async fn unpublish_with_secret(&self, detach: Detach) -> Result<(), Failure> {
-        let mut request = detach.request;
-        request.secrets = secrets::read(&self.client, detach.secret.as_ref()).await?;
-        self.unpublish(request).await
-    }
-
-    async fn unpublish(&self, request: ControllerUnpublishVolumeRequest) -> Result<(), Failure> {
-        let mut controller = self.controller.clone();
-        controller.controller_unpublish_volume(request).await?;
-        Ok(())
-    }
-
     fn is_deleted_by_now(&self, attachment: &Attachment) -> bool {
         let current = self.cluster.attachments.store().get(&attachment.name);
         current.is_some_and(|current| current.uid == attachment.uid && current.deleting)
@@ -308,7 +195,7 @@ impl Worker {
         if !attachment.deleting && self.is_deleted_by_now(attachment) {
             return Verdict::Done;
         }
-        let shown = failure.shown(self.error_codes);
+        let shown = failure.volume_error(self.error_codes);
         let (told, done) = if attachment.deleting {
             (&attachment.detach_error, "detached")
         } else {
@@ -344,8 +231,8 @@ impl Worker {
                 break;
             };
             match self.writer.unmark_volume(&current).await {
-                Ok(()) | Err(WriteError::VolumeGone) => break,
-                Err(WriteError::Refused(..)) if round < ROUNDS => {}
+                Ok(()) | Err(ObjectError::Gone(_)) => break,
+                Err(error) if error.is_stale() && round < ROUNDS => {}
                 Err(error) => {
                     tracing::warn!(volume = current.name, reason = %error, "The finalizer of a volume cannot be removed; trying again.");
                     return Verdict::Retry(error.to_string());

@@ -4,6 +4,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource as _};
+use stowage_kubernetes::answer;
+use stowage_kubernetes::patience::patiently;
 use stowage_kubernetes::queue::Backoff;
 use tokio_util::sync::CancellationToken;
 
@@ -12,9 +14,9 @@ use crate::args::{Capacity, Owner};
 /// Why the owner is not known.
 #[derive(Debug, thiserror::Error)]
 enum OwnerError {
-    #[error("{0} cannot be read: {1}")]
-    Unreadable(String, #[source] Box<kube::Error>),
-    #[error("{0} is owned by nobody: lower --capacity-ownerref-level")]
+    #[error("{0} cannot be read: {said}", said = answer::chain(&**.1))]
+    Unreadable(String, Box<kube::Error>),
+    #[error("{0} has no owner: lower --capacity-ownerref-level")]
     Nobody(String),
 }
 
@@ -29,17 +31,17 @@ pub(super) async fn find(
     let Some(owner) = &settings.owner else {
         return Some(None);
     };
-    let mut pause = pauses.first;
-    loop {
-        match climb(client, &settings.namespace, owner).await {
-            Ok(found) => return Some(Some(found)),
-            Err(error) => {
-                tracing::warn!(reason = %error, "The owner of capacity objects is not known; trying again.");
-            }
-        }
-        stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
-        pause = (pause * 2).min(pauses.longest);
-    }
+    let ask = || async {
+        let found = climb(client, &settings.namespace, owner).await;
+        found.map_err(|error| error.to_string())
+    };
+    let tell = |reason: &str| {
+        tracing::warn!(
+            reason,
+            "The owner of capacity objects is not known; trying again."
+        );
+    };
+    patiently(stop, pauses, ask, tell).await.map(Some)
 }
 
 async fn climb(

@@ -16,7 +16,7 @@ const MANAGER: &str = "external-provisioner";
 /// The longest value of a label.
 const LONGEST_LABEL: usize = 63;
 
-/// Of drivers that tell no places apart.
+/// Of drivers without topology.
 pub(super) const EVERYWHERE: Segment = BTreeMap::new();
 
 /// One object: a class in a part of the cluster.
@@ -43,7 +43,7 @@ impl Spot {
         format!("{} {}", self.class, segment.join(","))
     }
 
-    /// Reads an object. `None`: its selector is none that we make.
+    /// Reads an object. `None`: it has a selector that we do not write.
     pub(super) fn read(object: &Value) -> Option<Self> {
         let class = object["storageClassName"].as_str()?.to_owned();
         let topology = &object["nodeTopology"];
@@ -61,18 +61,21 @@ impl Spot {
     }
 }
 
-/// A negative size.
+/// A negative capacity.
 #[derive(Debug, thiserror::Error)]
-#[error("the driver says that {0} bytes are free")]
-pub(super) struct Nonsense(i64);
+#[error("the driver reports a capacity of {0} bytes, which is not possible")]
+pub(super) struct NegativeCapacity(i64);
 
 impl Free {
     /// Reads the driver's answer. The alpha objects have no field for the largest volume: there it is a limit.
-    pub(super) fn of(answer: &GetCapacityResponse, version: &str) -> Result<Self, Nonsense> {
+    pub(super) fn of(
+        answer: &GetCapacityResponse,
+        version: &str,
+    ) -> Result<Self, NegativeCapacity> {
         let available = answer.available_capacity;
         let largest = answer.maximum_volume_size.filter(|largest| *largest > 0);
         if available < 0 {
-            return Err(Nonsense(available));
+            return Err(NegativeCapacity(available));
         }
         Ok(if version == ALPHA {
             Self {
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_objects_tell_of_the_largest_volume_by_their_capacity() {
+    fn the_capacity_of_alpha_objects_is_at_most_the_largest_volume() {
         let answer = GetCapacityResponse {
             available_capacity: 10,
             maximum_volume_size: Some(4),

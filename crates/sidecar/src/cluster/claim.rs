@@ -132,7 +132,7 @@ impl Claim {
     }
 
     /// What this claim copies, where that is still to happen.
-    fn copies(&self) -> Option<Original<'_>> {
+    pub(crate) fn copies(&self) -> Option<Original<'_>> {
         let source = self.source.as_ref().filter(|_| self.volume.is_none())?;
         let (namespace, name) = (self.namespace.as_str(), source.name.as_str());
         match (source.group.as_str(), source.kind.as_str()) {

@@ -8,7 +8,7 @@ use super::wire::{WireCsiNode, WireNode};
 
 /// A node on which this driver is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DriverNode {
+pub struct CsiNode {
     pub(crate) name: String,
     /// The node's name on the storage side.
     pub(crate) node_id: String,
@@ -22,7 +22,7 @@ pub struct NodeLabels {
     pub(crate) labels: BTreeMap<String, String>,
 }
 
-impl DriverNode {
+impl CsiNode {
     /// Reads a CSINode. `None`: the driver is not registered there.
     pub(crate) fn read(wire: WireCsiNode, driver: &str) -> Option<Self> {
         let name = wire.metadata.name?;
@@ -46,7 +46,7 @@ impl NodeLabels {
     }
 }
 
-impl Cached for DriverNode {
+impl Cached for CsiNode {
     fn key(&self) -> &str {
         &self.name
     }
@@ -69,6 +69,6 @@ mod tests {
     fn a_node_whose_drivers_are_null_has_none() {
         let object = json!({"metadata": {"name": "n"}, "spec": {"drivers": null}});
         let wire: WireCsiNode = serde_json::from_value(object).unwrap();
-        assert_eq!(DriverNode::read(wire, "csi"), None);
+        assert_eq!(CsiNode::read(wire, "csi"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Volumes of this driver, as far as they are read.
 
-mod places;
+mod affinity;
 mod source;
 
 use k8s_openapi::api::core::v1::{ObjectReference, SecretReference};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use stowage_api::quantity;
 use stowage_kubernetes::store::{Cached, exact};
 
-pub(crate) use self::places::Places;
+pub(crate) use self::affinity::NodeAffinity;
 pub(crate) use self::source::CsiSource;
 use super::claim::MIGRATED_TO;
 use super::wire::WireVolume;
@@ -51,7 +51,7 @@ pub struct Volume {
     pub(crate) block: bool,
     pub(crate) class: Option<String>,
     /// Where it can be used; none: everywhere.
-    pub(crate) places: Option<Places>,
+    pub(crate) affinity: Option<NodeAffinity>,
     /// This driver provisioned it, and nobody else may delete it.
     pub(crate) provisioned_by_us: bool,
     pub(crate) deletion_secret: DeletionSecret,
@@ -110,20 +110,18 @@ impl Volume {
         let provisioned_by_us = [PROVISIONED_BY, MIGRATED_TO]
             .iter()
             .any(|key| annotations.get(*key).is_some_and(|name| name == driver));
-        let deletion_secret = match annotations.get(DELETION_SECRET_NAME) {
-            None => DeletionSecret::Unknown,
-            Some(name) if name.is_empty() => DeletionSecret::None,
-            Some(name) => DeletionSecret::Named(Box::new(SecretReference {
+        let secret = |name_key: &str, namespace_key: &str| {
+            let name = annotations.get(name_key)?;
+            Some(Box::new(SecretReference {
                 name: Some(name.clone()),
-                namespace: annotations.get(DELETION_SECRET_NAMESPACE).cloned(),
-            })),
+                namespace: annotations.get(namespace_key).cloned(),
+            }))
         };
-        let modify_secret = annotations.get(MODIFY_SECRET_NAME).map(|name| {
-            Box::new(SecretReference {
-                name: Some(name.clone()),
-                namespace: annotations.get(MODIFY_SECRET_NAMESPACE).cloned(),
-            })
-        });
+        let deletion_secret = match secret(DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE) {
+            None => DeletionSecret::Unknown,
+            Some(secret) if secret.name.as_deref() == Some("") => DeletionSecret::None,
+            Some(secret) => DeletionSecret::Named(secret),
+        };
         Some(Self {
             name: metadata.name?,
             uid: metadata.uid?,
@@ -148,13 +146,13 @@ impl Volume {
             attributes_class: spec
                 .volume_attributes_class_name
                 .filter(|name| !name.is_empty()),
-            modify_secret,
+            modify_secret: secret(MODIFY_SECRET_NAME, MODIFY_SECRET_NAMESPACE),
             csi: csi.into(),
             access_modes: exact(spec.access_modes),
             mount_options: exact(spec.mount_options),
             block: spec.volume_mode.as_deref() == Some("Block"),
             class: spec.storage_class_name.filter(|name| !name.is_empty()),
-            places: spec.node_affinity.and_then(Places::read),
+            affinity: spec.node_affinity.and_then(NodeAffinity::read),
             provisioned_by_us,
             deletion_secret,
             finalizers: exact(metadata.finalizers.unwrap_or_default()),

@@ -9,6 +9,8 @@
 //! What many entries have in common is stored once, under a hash of its own text. Any change of the format is a new
 //! version: a program that ignored half of an entry would make another call than the one that was under way.
 
+mod topology;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use self::topology::{Run, runs, segments};
 use crate::cluster::volume::ClaimKey;
 use crate::intent::{
     AttributesClass, ClassFacts, FrozenTopology, Intent, Secrets, Segment, Source,
@@ -23,11 +26,11 @@ use crate::intent::{
 
 const VERSION: u32 = 1;
 
-/// The content of a Lease that is no journal.
+/// The content of a Lease that cannot be read as a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// A newer program wrote it, or somebody else.
-    #[error("it is a journal of version {0}, and this program knows version {VERSION}")]
+    #[error("it is a journal of version {0}, but this program reads version {VERSION}")]
     Version(u32),
     /// It is damaged.
     #[error("it is damaged")]
@@ -137,45 +140,6 @@ struct Entry {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_false(flag: &bool) -> bool {
     !flag
-}
-
-/// Neighbours with the same keys. Segments mostly differ in their values only, and there may be one per node.
-#[derive(Serialize, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-struct Run {
-    #[serde(rename = "k")]
-    keys: Vec<String>,
-    #[serde(rename = "v")]
-    values: Vec<Vec<String>>,
-}
-
-fn runs(segments: &[Segment]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for segment in segments {
-        let values = segment.values().cloned().collect();
-        match runs.last_mut() {
-            Some(run) if run.keys.iter().eq(segment.keys()) => run.values.push(values),
-            _ => runs.push(Run {
-                keys: segment.keys().cloned().collect(),
-                values: vec![values],
-            }),
-        }
-    }
-    runs
-}
-
-/// `None`: the numbers of keys and values differ.
-fn segments(runs: Vec<Run>) -> Option<Arc<[Segment]>> {
-    let mut segments = Vec::new();
-    for Run { keys, values } in runs {
-        for values in values {
-            if values.len() != keys.len() {
-                return None;
-            }
-            segments.push(keys.iter().cloned().zip(values).collect());
-        }
-    }
-    Some(segments.into())
 }
 
 /// An intent's own text, and the rows that it refers to.

@@ -1,7 +1,5 @@
 //! What goes wrong with a journal.
 
-use std::error::Error as _;
-use std::iter;
 use std::sync::Arc;
 
 use super::document::Unreadable;
@@ -75,14 +73,4 @@ pub enum JournalError {
     /// The process ends.
     #[error("the intent journal is closed because the process ends")]
     Stopped,
-}
-
-/// The server's own words, or all that the client knows. The client's text of an answer repeats each of its fields,
-/// and its text of a broken connection leaves out why.
-pub(crate) fn plain(error: &kube::Error) -> String {
-    if let kube::Error::Api(status) = error {
-        return status.message.clone();
-    }
-    let causes = iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }

@@ -9,12 +9,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use stowage_kubernetes::answer::{Answer, chain};
 use tokio::time::timeout;
 
 use super::JournalError;
-use super::book::Book;
 use super::document::Unreadable;
-use super::error::plain;
+use super::entries::Entries;
 
 /// Where the journal is in the Lease.
 const CONTENT: &str = "stowage.dev/intents";
@@ -50,8 +50,8 @@ impl IntentLease {
     /// Looks at it; says whether it is another one than before.
     pub(super) async fn read(&mut self) -> Result<bool, JournalError> {
         let before = self.version();
-        let answer = patiently(self.api.get_opt(&self.name)).await;
-        self.seen = answer.map_err(|failure| self.explain("get", failure))?;
+        let answer = in_time(self.api.get_opt(&self.name)).await;
+        self.seen = answer.map_err(|failure| self.explain("get", &failure))?;
         Ok(self.version() != before)
     }
 
@@ -62,20 +62,22 @@ impl IntentLease {
         let parameters = PostParams::default();
         let (verb, answer) = if self.seen.is_some() {
             let replacing = self.api.replace(&self.name, &parameters, &lease);
-            ("update", patiently(replacing).await)
+            ("update", in_time(replacing).await)
         } else {
             let creating = self.api.create(&parameters, &lease);
-            ("create", patiently(creating).await)
+            ("create", in_time(creating).await)
         };
         match answer {
             Ok(written) => {
                 self.seen = Some(written);
                 Ok(Some(()))
             }
-            Err(failure) if failure.code() == Some(409) => Ok(None),
-            // Where a Lease cannot be made, it is the namespace that is not found.
-            Err(failure) if failure.code() == Some(404) && verb == "update" => Ok(None),
-            Err(failure) => Err(self.explain(verb, failure)),
+            Err(failure) => match failure.answer() {
+                Answer::Conflict => Ok(None),
+                // Where a Lease cannot be made, it is the namespace that is not found.
+                Answer::Gone if verb == "update" => Ok(None),
+                _ => Err(self.explain(verb, &failure)),
+            },
         }
     }
 
@@ -108,8 +110,8 @@ impl IntentLease {
     }
 
     /// The content as last seen, read.
-    pub(super) fn book(&self) -> Result<Book, JournalError> {
-        Book::read(self.content()).map_err(|error| self.unreadable(error))
+    pub(super) fn entries(&self) -> Result<Entries, JournalError> {
+        Entries::read(self.content()).map_err(|error| self.unreadable(error))
     }
 
     /// Who has it, if that is not us.
@@ -148,43 +150,41 @@ impl IntentLease {
         }
     }
 
-    fn explain(&self, verb: &'static str, failure: Failure) -> JournalError {
-        let forbidden = failure.code() == Some(403);
-        match failure {
-            Failure::Answer(error) if forbidden => JournalError::Forbidden {
+    fn explain(&self, verb: &'static str, failure: &Failure) -> JournalError {
+        if let Answer::Forbidden(said) = failure.answer() {
+            return JournalError::Forbidden {
                 verb,
                 namespace: self.namespace.clone(),
-                said: plain(&error),
-            },
-            Failure::Answer(error) => JournalError::Unreachable {
-                lease: self.to_string(),
-                said: plain(&error),
-            },
-            Failure::Silence => JournalError::Unreachable {
-                lease: self.to_string(),
-                said: "the API server does not answer".to_owned(),
+                said: said.to_owned(),
+            };
+        }
+        JournalError::Unreachable {
+            lease: self.to_string(),
+            said: match failure {
+                Failure::Request(error) => chain(error),
+                Failure::Silence => "the API server does not answer".to_owned(),
             },
         }
     }
 }
 
 enum Failure {
-    Answer(kube::Error),
+    Request(kube::Error),
     Silence,
 }
 
 impl Failure {
-    fn code(&self) -> Option<u16> {
+    fn answer(&self) -> Answer<'_> {
         match self {
-            Self::Answer(kube::Error::Api(status)) => Some(status.code),
-            Self::Answer(_) | Self::Silence => None,
+            Self::Request(error) => Answer::of(error),
+            Self::Silence => Answer::Unavailable,
         }
     }
 }
 
-async fn patiently<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+async fn in_time<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
     match timeout(PATIENCE, request).await {
-        Ok(answer) => answer.map_err(Failure::Answer),
+        Ok(answer) => answer.map_err(Failure::Request),
         Err(_) => Err(Failure::Silence),
     }
 }

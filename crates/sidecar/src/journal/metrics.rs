@@ -6,7 +6,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use stowage_service::Metrics;
 
-use super::book::Book;
+use super::entries::Entries;
 
 type Count = Gauge<u64, AtomicU64>;
 
@@ -33,7 +33,7 @@ impl JournalMetrics {
         );
         metrics.register(
             "stowage_sidecar_journal_bytes",
-            "Size of the intent journal; at 200000 claims wait",
+            "Size of the intent journal in bytes; new claims wait when it reaches 200000",
             journal.bytes.clone(),
         );
         metrics.register(
@@ -49,9 +49,9 @@ impl JournalMetrics {
         journal
     }
 
-    pub(super) fn show(&self, book: &Book, full: bool) {
-        self.intents.set(book.len() as u64);
-        self.bytes.set(book.bytes() as u64);
+    pub(super) fn show(&self, entries: &Entries, full: bool) {
+        self.intents.set(entries.len() as u64);
+        self.bytes.set(entries.bytes() as u64);
         self.full.set(u64::from(full));
     }
 }

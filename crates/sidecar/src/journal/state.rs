@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::JournalError;
-use super::book::{Book, Kept};
+use super::entries::{Entries, Kept};
 
 /// How long drops wait for company: an entry too many costs nothing but room.
 const LAZY: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub(super) enum Due {
 
 /// What is to be written.
 pub(super) struct Draft {
-    book: Book,
+    entries: Entries,
     pub(super) text: String,
 }
 
@@ -46,10 +46,10 @@ struct UnderWay {
 }
 
 /// The journal in memory, and what waits to be in it.
-pub(super) struct Desk {
+pub(super) struct State {
     limit: usize,
     /// What is durable, without what is forgotten.
-    book: Book,
+    entries: Entries,
     waiting: VecDeque<Ticket>,
     /// Forgotten since the last write, and since when.
     dropped: BTreeSet<String>,
@@ -61,11 +61,11 @@ pub(super) struct Desk {
     ended: Option<JournalError>,
 }
 
-impl Desk {
-    pub(super) fn new(book: Book, limit: usize) -> Self {
+impl State {
+    pub(super) fn new(entries: Entries, limit: usize) -> Self {
         Self {
             limit,
-            book,
+            entries,
             waiting: VecDeque::new(),
             dropped: BTreeSet::new(),
             dropped_since: None,
@@ -77,8 +77,8 @@ impl Desk {
     }
 
     /// What is durable.
-    pub(super) fn book(&self) -> &Book {
-        &self.book
+    pub(super) fn entries(&self) -> &Entries {
+        &self.entries
     }
 
     pub(super) fn ended(&self) -> Option<&JournalError> {
@@ -91,7 +91,7 @@ impl Desk {
         entry: Kept,
     ) -> Result<Option<oneshot::Receiver<Result<(), JournalError>>>, JournalError> {
         self.still_open()?;
-        let bytes = Book::default().bytes_with(&entry);
+        let bytes = Entries::default().bytes_with(&entry);
         if bytes > self.limit {
             let claim = &entry.intent.claim;
             return Err(JournalError::TooLarge {
@@ -101,8 +101,8 @@ impl Desk {
             });
         }
         let same = |kept: &Kept| kept.intent == entry.intent;
-        if self.book.get(entry.uid()).is_some_and(same) {
-            self.book.adopt(entry.uid());
+        if self.entries.get(entry.uid()).is_some_and(same) {
+            self.entries.adopt(entry.uid());
             return Ok(None);
         }
         let (answer, receiver) = oneshot::channel();
@@ -125,7 +125,7 @@ impl Desk {
             .tickets
             .iter()
             .any(|ticket| ticket.entry.uid() == uid);
-        if self.book.remove(uid) || being_written {
+        if self.entries.remove(uid) || being_written {
             self.dropped.insert(uid.to_owned());
             self.dropped_since.get_or_insert(now);
         }
@@ -137,7 +137,7 @@ impl Desk {
     }
 
     fn fits(&self, ticket: &Ticket) -> bool {
-        self.book.bytes_with(&ticket.entry) <= self.limit
+        self.entries.bytes_with(&ticket.entry) <= self.limit
     }
 
     /// When to write. At the end nothing is put off any more.
@@ -164,32 +164,32 @@ impl Desk {
     pub(super) fn draft(&mut self) -> Draft {
         // A write that was given up, if any, is part of this one.
         self.retreat();
-        let mut book = self.book.clone();
+        let mut entries = self.entries.clone();
         while let Some(ticket) = self.waiting.pop_front() {
             if ticket.answer.is_closed() {
                 continue;
             }
-            if book.bytes_with(&ticket.entry) > self.limit {
+            if entries.bytes_with(&ticket.entry) > self.limit {
                 self.waiting.push_front(ticket);
                 break;
             }
-            book.insert(ticket.entry.clone());
+            entries.insert(ticket.entry.clone());
             self.under_way.tickets.push(ticket);
         }
         self.under_way.dropped = mem::take(&mut self.dropped);
         self.under_way.dropped_since = self.dropped_since.take();
         self.under_way.flushes = mem::take(&mut self.flushes);
-        let text = book.text();
-        Draft { book, text }
+        let text = entries.text();
+        Draft { entries, text }
     }
 
     /// The draft is durable.
     pub(super) fn settle(&mut self, draft: Draft) {
-        self.book = draft.book;
+        self.entries = draft.entries;
         let done = mem::take(&mut self.under_way);
         // Forgotten while it was written.
         for uid in &self.dropped {
-            self.book.remove(uid);
+            self.entries.remove(uid);
         }
         self.rewrite = false;
         let tickets = done.tickets.into_iter().map(|ticket| ticket.answer);
@@ -210,14 +210,14 @@ impl Desk {
     }
 
     /// Another process of the node wrote as well: keep what it has.
-    pub(super) fn merge(&mut self, theirs: Book) {
+    pub(super) fn merge(&mut self, theirs: Entries) {
         let dropped = &self.dropped;
-        self.book.merge(theirs, |uid| dropped.contains(uid));
+        self.entries.merge(theirs, |uid| dropped.contains(uid));
     }
 
     /// The Lease holds `stored`: write again unless that is what should be there.
     pub(super) fn compare(&mut self, stored: Option<&str>) {
-        self.rewrite = stored != Some(self.book.text().as_str());
+        self.rewrite = stored != Some(self.entries.text().as_str());
     }
 
     /// Nothing is written any more: everybody who waits hears why. The first reason stays.

@@ -10,9 +10,9 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::Instant;
 
 use super::JournalError;
-use super::book::{Book, Kept};
 use super::document::{Unreadable, decode};
-use super::state::{Desk, Due};
+use super::entries::{Entries, Kept};
+use super::state::{Due, State};
 use crate::cluster::volume::ClaimKey;
 use crate::intent::{
     AttributesClass, ClassFacts, FrozenTopology, Intent, Secrets, Segment, Source,
@@ -79,43 +79,43 @@ fn rich_intent(uid: &str) -> Intent {
     }
 }
 
-fn book(intents: impl IntoIterator<Item = Intent>) -> Book {
-    let mut book = Book::default();
+fn entries(intents: impl IntoIterator<Item = Intent>) -> Entries {
+    let mut entries = Entries::default();
     for intent in intents {
-        book.insert(Kept::ours(intent).unwrap());
+        entries.insert(Kept::ours(intent).unwrap());
     }
-    book
+    entries
 }
 
-fn uids(book: &Book) -> Vec<String> {
-    book.iter().map(|kept| kept.uid().to_owned()).collect()
+fn uids(entries: &Entries) -> Vec<String> {
+    entries.iter().map(|kept| kept.uid().to_owned()).collect()
 }
 
 #[test]
 fn what_is_written_is_read_again() {
     let intents = [intent("1"), rich_intent("2"), rich_intent("3")];
-    let text = book(intents.clone()).text();
+    let text = entries(intents.clone()).text();
     assert_eq!(decode(&text).unwrap(), intents);
 }
 
 #[test]
 fn the_size_is_never_less_than_the_text_and_ends_where_it_began() {
-    let mut book = Book::default();
-    let empty = book.bytes();
+    let mut entries = Entries::default();
+    let empty = entries.bytes();
     for number in 0..20 {
         let mut intent = rich_intent(&number.to_string());
         intent.class = Arc::new(class(["a", "b", "c"][number % 3]));
         let kept = Kept::ours(intent).unwrap();
-        let predicted = book.bytes_with(&kept);
-        book.insert(kept);
-        assert_eq!(book.bytes(), predicted);
-        let text = book.text();
-        assert!(text.len() <= book.bytes() && text.len() + 40 > book.bytes());
+        let predicted = entries.bytes_with(&kept);
+        entries.insert(kept);
+        assert_eq!(entries.bytes(), predicted);
+        let text = entries.text();
+        assert!(text.len() <= entries.bytes() && text.len() + 40 > entries.bytes());
     }
     for number in 0..20 {
-        assert!(book.remove(&number.to_string()));
+        assert!(entries.remove(&number.to_string()));
     }
-    assert_eq!((book.bytes(), book.len()), (empty, 0));
+    assert_eq!((entries.bytes(), entries.len()), (empty, 0));
 }
 
 #[test]
@@ -135,9 +135,9 @@ fn what_intents_share_is_stored_once() {
         }),
         ..intent(&number.to_string())
     });
-    let book = book(intents);
-    assert!(book.bytes() < 150_000, "{}", book.bytes());
-    let read = decode(&book.text()).unwrap();
+    let entries = entries(intents);
+    assert!(entries.bytes() < 150_000, "{}", entries.bytes());
+    let read = decode(&entries.text()).unwrap();
     assert!(Arc::ptr_eq(&read[0].class, &read[299].class));
 }
 
@@ -149,12 +149,12 @@ fn a_class_whose_facts_differ_under_one_uid_stays_as_it_was() {
         ..class("fast")
     });
     let intents = [intent("1"), other];
-    assert_eq!(decode(&book(intents.clone()).text()).unwrap(), intents);
+    assert_eq!(decode(&entries(intents.clone()).text()).unwrap(), intents);
 }
 
 #[test]
 fn what_is_no_journal_is_refused() {
-    let text = book([rich_intent("1")]).text();
+    let text = entries([rich_intent("1")]).text();
     assert!(matches!(
         decode(&text.replace("\"version\":1", "\"version\":2")),
         Err(Unreadable::Version(2))
@@ -184,33 +184,33 @@ fn what_is_no_journal_is_refused() {
 
 #[test]
 fn a_merge_keeps_theirs_and_ours_but_not_what_either_dropped() {
-    let mut mine = Book::read(Some(
-        &book(["theirs, dropped by them", "mine, found"].map(intent)).text(),
+    let mut mine = Entries::read(Some(
+        &entries(["theirs, dropped by them", "mine, found"].map(intent)).text(),
     ))
     .unwrap();
     mine.adopt("mine, found");
     mine.insert(Kept::ours(intent("mine, dropped by them")).unwrap());
-    let theirs = book(["mine, dropped by me", "new"].map(intent)).text();
-    let theirs = Book::read(Some(&theirs)).unwrap();
+    let theirs = entries(["mine, dropped by me", "new"].map(intent)).text();
+    let theirs = Entries::read(Some(&theirs)).unwrap();
     mine.merge(theirs, |uid| uid == "mine, dropped by me");
     assert_eq!(uids(&mine), ["mine, dropped by them", "mine, found", "new"]);
 }
 
-/// A desk with room for `entries` small intents.
-fn desk(entries: usize) -> Desk {
-    let one = book([intent("0")]).bytes();
-    let two = book([intent("0"), intent("1")]).bytes();
-    Desk::new(Book::default(), one + (entries - 1) * (two - one))
+/// A state with room for this number of small intents.
+fn state(room: usize) -> State {
+    let one = entries([intent("0")]).bytes();
+    let two = entries([intent("0"), intent("1")]).bytes();
+    State::new(Entries::default(), one + (room - 1) * (two - one))
 }
 
-fn ask(desk: &mut Desk, uid: &str) -> Answer {
-    let asked = desk.ask(Kept::ours(intent(uid)).unwrap()).unwrap();
+fn ask(state: &mut State, uid: &str) -> Answer {
+    let asked = state.ask(Kept::ours(intent(uid)).unwrap()).unwrap();
     asked.expect("it is there already")
 }
 
-fn write(desk: &mut Desk) {
-    let draft = desk.draft();
-    desk.settle(draft);
+fn write(state: &mut State) {
+    let draft = state.draft();
+    state.settle(draft);
 }
 
 fn waits(answer: &mut Answer) -> bool {
@@ -219,133 +219,133 @@ fn waits(answer: &mut Answer) -> bool {
 
 #[test]
 fn those_who_find_no_room_wait_in_order() {
-    let mut desk = desk(2);
-    let mut answers: Vec<_> = ["1", "2", "3", "4"].map(|uid| ask(&mut desk, uid)).into();
-    assert_eq!(desk.due(false), Due::Now);
-    write(&mut desk);
-    assert_eq!(uids(desk.book()), ["1", "2"]);
+    let mut state = state(2);
+    let mut answers: Vec<_> = ["1", "2", "3", "4"].map(|uid| ask(&mut state, uid)).into();
+    assert_eq!(state.due(false), Due::Now);
+    write(&mut state);
+    assert_eq!(uids(state.entries()), ["1", "2"]);
     assert_eq!(
         answers.iter_mut().map(waits).collect::<Vec<_>>(),
         [false, false, true, true]
     );
-    assert!(desk.is_full());
-    assert_eq!(desk.due(false), Due::Idle);
-    desk.forget("1", Instant::now());
-    assert_eq!(desk.due(false), Due::Now);
-    write(&mut desk);
-    assert_eq!(uids(desk.book()), ["2", "3"]);
+    assert!(state.is_full());
+    assert_eq!(state.due(false), Due::Idle);
+    state.forget("1", Instant::now());
+    assert_eq!(state.due(false), Due::Now);
+    write(&mut state);
+    assert_eq!(uids(state.entries()), ["2", "3"]);
     assert!(waits(&mut answers[3]));
 }
 
 #[test]
 fn who_gives_up_makes_way() {
-    let mut desk = desk(2);
-    let _first = ask(&mut desk, "1");
-    write(&mut desk);
+    let mut state = state(2);
+    let _first = ask(&mut state, "1");
+    write(&mut state);
     let mut large = intent("2");
     large.volume = "x".repeat(20);
-    let waiting = desk.ask(Kept::ours(large).unwrap()).unwrap();
-    let mut next = ask(&mut desk, "3");
-    assert_eq!(desk.due(false), Due::Idle);
+    let waiting = state.ask(Kept::ours(large).unwrap()).unwrap();
+    let mut next = ask(&mut state, "3");
+    assert_eq!(state.due(false), Due::Idle);
     drop(waiting);
-    assert_eq!(desk.due(false), Due::Now);
-    write(&mut desk);
-    assert_eq!(uids(desk.book()), ["1", "3"]);
+    assert_eq!(state.due(false), Due::Now);
+    write(&mut state);
+    assert_eq!(uids(state.entries()), ["1", "3"]);
     assert!(!waits(&mut next));
 }
 
 #[test]
 fn an_entry_that_can_never_fit_is_an_error() {
-    let mut desk = desk(1);
+    let mut state = state(1);
     let mut large = intent("1");
     large.volume = "x".repeat(1000);
-    let error = desk.ask(Kept::ours(large).unwrap()).unwrap_err();
+    let error = state.ask(Kept::ours(large).unwrap()).unwrap_err();
     assert!(error.to_string().contains("`default/data-1`"), "{error}");
     assert!(error.to_string().contains("allowedTopologies"), "{error}");
 }
 
 #[test]
 fn the_same_intent_is_written_once_and_another_one_replaces_it() {
-    let mut desk = desk(1);
-    let _answer = ask(&mut desk, "1");
-    write(&mut desk);
-    let again = desk.ask(Kept::ours(intent("1")).unwrap()).unwrap();
+    let mut state = state(1);
+    let _answer = ask(&mut state, "1");
+    write(&mut state);
+    let again = state.ask(Kept::ours(intent("1")).unwrap()).unwrap();
     assert!(again.is_none());
     let mut other = intent("1");
     other.bytes = 5;
-    let _answer = desk.ask(Kept::ours(other.clone()).unwrap()).unwrap();
-    write(&mut desk);
-    assert_eq!(desk.book().get("1").unwrap().intent, other);
+    let _answer = state.ask(Kept::ours(other.clone()).unwrap()).unwrap();
+    write(&mut state);
+    assert_eq!(state.entries().get("1").unwrap().intent, other);
 }
 
 #[test]
 fn drops_wait_for_company_unless_somebody_asks() {
-    let mut desk = desk(2);
-    let _answer = ask(&mut desk, "1");
-    write(&mut desk);
+    let mut state = state(2);
+    let _answer = ask(&mut state, "1");
+    write(&mut state);
     let now = Instant::now();
-    desk.forget("1", now);
-    desk.forget("1", now + Duration::from_secs(5));
-    desk.forget("unknown", now);
-    assert_eq!(desk.due(false), Due::At(now + Duration::from_secs(1)));
-    assert_eq!(desk.due(true), Due::Now);
-    let mut flushed = desk.ask_for_flush().unwrap();
-    assert_eq!(desk.due(false), Due::Now);
-    write(&mut desk);
+    state.forget("1", now);
+    state.forget("1", now + Duration::from_secs(5));
+    state.forget("unknown", now);
+    assert_eq!(state.due(false), Due::At(now + Duration::from_secs(1)));
+    assert_eq!(state.due(true), Due::Now);
+    let mut flushed = state.ask_for_flush().unwrap();
+    assert_eq!(state.due(false), Due::Now);
+    write(&mut state);
     assert!(!waits(&mut flushed));
-    assert_eq!(desk.due(false), Due::Idle);
-    let mut flushed = desk.ask_for_flush().unwrap();
-    assert_eq!(desk.due(false), Due::Idle);
+    assert_eq!(state.due(false), Due::Idle);
+    let mut flushed = state.ask_for_flush().unwrap();
+    assert_eq!(state.due(false), Due::Idle);
     assert!(!waits(&mut flushed));
 }
 
 #[test]
 fn what_is_forgotten_while_it_is_written_is_dropped_by_the_next_write() {
-    let mut desk = desk(2);
-    let _answers = (ask(&mut desk, "1"), ask(&mut desk, "2"));
-    let draft = desk.draft();
-    desk.forget("2", Instant::now());
-    desk.settle(draft);
-    assert_eq!(uids(desk.book()), ["1"]);
-    assert_eq!(desk.due(true), Due::Now);
-    assert!(!desk.draft().text.contains("\"2\""));
+    let mut state = state(2);
+    let _answers = (ask(&mut state, "1"), ask(&mut state, "2"));
+    let draft = state.draft();
+    state.forget("2", Instant::now());
+    state.settle(draft);
+    assert_eq!(uids(state.entries()), ["1"]);
+    assert_eq!(state.due(true), Due::Now);
+    assert!(!state.draft().text.contains("\"2\""));
 }
 
 #[test]
 fn a_write_that_failed_is_done_again_with_all_of_it() {
-    let mut desk = desk(5);
-    let _answer = ask(&mut desk, "0");
-    write(&mut desk);
-    desk.forget("0", Instant::now());
-    let mut answers = [ask(&mut desk, "1"), ask(&mut desk, "2")];
-    let text = desk.draft().text;
-    let _answer = ask(&mut desk, "3");
-    desk.retreat();
+    let mut state = state(5);
+    let _answer = ask(&mut state, "0");
+    write(&mut state);
+    state.forget("0", Instant::now());
+    let mut answers = [ask(&mut state, "1"), ask(&mut state, "2")];
+    let text = state.draft().text;
+    let _answer = ask(&mut state, "3");
+    state.retreat();
     assert!(answers.iter_mut().all(waits));
-    assert_eq!(desk.book().len(), 0);
-    let again = desk.draft();
+    assert_eq!(state.entries().len(), 0);
+    let again = state.draft();
     let order = |text: &str| decode(text).unwrap().len();
     assert_eq!((order(&text), order(&again.text)), (2, 3));
-    desk.settle(again);
+    state.settle(again);
     assert!(!answers.iter_mut().any(waits));
-    assert_eq!(desk.due(true), Due::Idle);
+    assert_eq!(state.due(true), Due::Idle);
 }
 
 #[test]
 fn the_end_is_told_to_everybody_and_its_first_reason_stays() {
-    let mut desk = desk(2);
-    let mut answer = ask(&mut desk, "1");
-    let _draft = desk.draft();
+    let mut state = state(2);
+    let mut answer = ask(&mut state, "1");
+    let _draft = state.draft();
     let taken = JournalError::TakenOver {
         lease: "here/journal".to_owned(),
         holder: "other".to_owned(),
     };
-    desk.end(taken);
-    desk.end(JournalError::Stopped);
+    state.end(taken);
+    state.end(JournalError::Stopped);
     for error in [
         answer.try_recv().unwrap().unwrap_err(),
-        desk.ask_for_flush().unwrap_err(),
-        desk.ask(Kept::ours(intent("2")).unwrap()).unwrap_err(),
+        state.ask_for_flush().unwrap_err(),
+        state.ask(Kept::ours(intent("2")).unwrap()).unwrap_err(),
     ] {
         assert!(error.to_string().contains("--leader-election"), "{error}");
     }

@@ -76,11 +76,11 @@ impl Writer {
     }
 
     fn look(&mut self, shared: &Shared, ending: bool) -> Due {
-        let mut desk = shared.desk.lock();
-        let due = desk.due(ending);
-        shared.show(&desk);
-        let full = desk.is_full();
-        drop(desk);
+        let mut state = shared.state.lock();
+        let due = state.due(ending);
+        shared.show(&state);
+        let full = state.is_full();
+        drop(state);
         let recently = |said: Instant| said.elapsed() < FULL_SAID_EVERY;
         if full && !self.full_said.is_some_and(recently) {
             self.full_said = Some(Instant::now());
@@ -124,22 +124,22 @@ impl Writer {
 
     async fn write(&mut self, shared: &Shared) -> Result<(), JournalError> {
         self.rest_until = Instant::now() + PACE;
-        let draft = shared.desk.lock().draft();
+        let draft = shared.state.lock().draft();
         match self.lease.write(&draft.text).await {
             Ok(Some(())) => {
-                let mut desk = shared.desk.lock();
-                desk.settle(draft);
+                let mut state = shared.state.lock();
+                state.settle(draft);
                 shared.metrics.writes.inc();
-                shared.show(&desk);
+                shared.show(&state);
                 self.check_at = Instant::now() + CHECK_EVERY;
                 Ok(())
             }
             Ok(None) => {
-                shared.desk.lock().retreat();
+                shared.state.lock().retreat();
                 self.check(shared).await
             }
             Err(error) => {
-                shared.desk.lock().retreat();
+                shared.state.lock().retreat();
                 Err(error)
             }
         }
@@ -157,15 +157,15 @@ impl Writer {
                 return Ok(());
             }
             (Sharing::PerNode, _) if self.lease.content().is_some() => {
-                let theirs = self.lease.book()?;
-                shared.desk.lock().merge(theirs);
+                let theirs = self.lease.entries()?;
+                shared.state.lock().merge(theirs);
             }
             // Somebody edited or deleted it, or it was us and the answer got lost: what is in memory counts.
             (Sharing::Exclusive | Sharing::PerNode, _) => {}
         }
-        let mut desk = shared.desk.lock();
-        desk.compare(self.lease.content());
-        shared.show(&desk);
+        let mut state = shared.state.lock();
+        state.compare(self.lease.content());
+        shared.show(&state);
         Ok(())
     }
 
@@ -209,9 +209,9 @@ mod tests {
 
     use super::*;
     use crate::journal::LIMIT;
-    use crate::journal::book::Book;
+    use crate::journal::entries::Entries;
     use crate::journal::metrics::JournalMetrics;
-    use crate::journal::state::Desk;
+    use crate::journal::state::State;
 
     /// A server that nobody asks.
     fn lease() -> IntentLease {
@@ -226,7 +226,7 @@ mod tests {
         let stop = CancellationToken::new();
         stop.cancel();
         let shared = Shared {
-            desk: Mutex::new(Desk::new(Book::default(), LIMIT)),
+            state: Mutex::new(State::new(Entries::default(), LIMIT)),
             changed: Notify::new(),
             lost: CancellationToken::new(),
             metrics: JournalMetrics::register(&Metrics::new()),

@@ -13,6 +13,7 @@ use stowage_csi::metrics::code_label;
 use stowage_csi::proto::csi::ControllerModifyVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_kubernetes::events::Events;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Verdict};
 use stowage_kubernetes::secrets::{self, SecretError};
 use tonic::{Code, Status};
@@ -23,8 +24,8 @@ use crate::attributes_class::{self, ClassError};
 use crate::cluster::claim::Claim;
 use crate::cluster::volume::Volume;
 use crate::driver_call;
-use crate::objects::{ObjectError, Objects};
-use crate::provision::Territory;
+use crate::objects::Objects;
+use crate::provision::Scope;
 use crate::role::Context;
 
 /// How often to look whether a class that is missing has appeared.
@@ -38,7 +39,7 @@ pub(super) struct Worker {
     objects: Objects,
     controller: ControllerClient<Connection>,
     events: Events,
-    territory: Territory,
+    scope: Scope,
     /// Claims whose last call was refused: what has begun for them need not be finished.
     refused: Mutex<HashSet<Key>>,
 }
@@ -57,14 +58,14 @@ enum Failure {
 }
 
 impl Worker {
-    pub(super) fn new(context: Context, territory: Territory) -> Self {
+    pub(super) fn new(context: Context, scope: Scope) -> Self {
         let timeout = context.settings.resize.timeout;
-        let speaker = format!("external-resizer {}", context.driver.name());
+        let component = format!("external-resizer {}", context.driver.name());
         Self {
             objects: Objects::new(context.client.clone()),
             controller: ControllerClient::new(context.driver.connection().with_timeout(timeout)),
-            events: context.events.speaking_as(&speaker),
-            territory,
+            events: context.events.as_component(&component),
+            scope,
             refused: Mutex::default(),
             context,
         }
@@ -79,7 +80,7 @@ impl Worker {
 
     fn volume_of(&self, claim: &Claim) -> Option<Arc<Volume>> {
         let volume = self.context.cluster.volume_of(claim);
-        volume.filter(|volume| self.territory.has(volume))
+        volume.filter(|volume| self.scope.has(volume))
     }
 
     /// A claim is gone.
@@ -100,8 +101,8 @@ impl Worker {
         loop {
             match self.attempt(&key, &claim, &volume).await {
                 Ok(verdict) => return verdict,
-                Err(Failure::Object(ObjectError::Gone)) => return Verdict::Done,
-                Err(Failure::Object(ObjectError::Conflict)) if round < ROUNDS => round += 1,
+                Err(Failure::Object(ObjectError::Gone(_))) => return Verdict::Done,
+                Err(Failure::Object(ObjectError::Conflict(_))) if round < ROUNDS => round += 1,
                 Err(failure) => return self.report(&claim, &failure),
             }
         }

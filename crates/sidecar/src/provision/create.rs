@@ -4,11 +4,10 @@
 //! journal's entry. Whoever dies in between leaves an entry that says how to go on.
 
 mod failure;
-mod gate;
 mod save;
 mod undo;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,16 +19,15 @@ use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_kubernetes::answer;
 use stowage_kubernetes::queue::{Key, Verdict};
 use stowage_kubernetes::secrets;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::gate::Gate;
+use super::limits::Limits;
 use super::metrics::ProvisionMetrics;
-use super::plan::{Places, Planner, Refusal, volume_name};
-use super::{object, selected_node};
+use super::plan::{Plan, Planner, Refusal, SecretContent, Step};
+use super::topology::Accessibility;
+use super::{object, protection, selected_node};
 use crate::cluster::claim::{Claim, claim_reference};
-use crate::cluster::class::Class;
 use crate::intent::{Intent, Source};
 use crate::journal::JournalError;
 use crate::role::Context;
@@ -46,32 +44,23 @@ pub(crate) struct Provisioner {
     /// Goes into each volume, as upstream's does.
     identity: String,
     metrics: ProvisionMetrics,
-    /// Whoever plans a volume and waits for the journal is inside. None: nothing new is taken up.
-    gate: Option<Gate>,
-    /// Held while a volume is planned: that may take requests of its own.
-    planners: Semaphore,
-    /// Held from the call to the driver to the volume's object.
-    callers: Semaphore,
+    limits: Limits,
     /// The process is to end: nothing that has not begun begins.
     stop: CancellationToken,
 }
 
-/// The content of a secret.
-type SecretContent = BTreeMap<String, String>;
-
 impl Provisioner {
     pub(crate) fn new(
         context: Context,
-        places: Places,
+        accessibility: Accessibility,
         identity: String,
         metrics: ProvisionMetrics,
-        gate: Option<Gate>,
+        limits: Limits,
         stop: CancellationToken,
     ) -> Self {
-        let workers = context.settings.provision.workers;
         let planner = Planner {
             context: context.clone(),
-            places,
+            accessibility,
         };
         Self {
             context,
@@ -79,14 +68,12 @@ impl Provisioner {
             written: Mutex::default(),
             identity,
             metrics,
-            gate,
-            planners: Semaphore::new(workers),
-            callers: Semaphore::new(workers),
+            limits,
             stop,
         }
     }
 
-    /// Whether anything is to be done for a claim, now or by and by.
+    /// Whether anything is to be done for a claim, now or later.
     pub(crate) fn wants(&self, claim: &Claim) -> bool {
         if !claim.ours || claim.volume.is_some() || claim.deleting {
             return false;
@@ -108,12 +95,10 @@ impl Provisioner {
     /// Works on one claim. Called twice: the same call to the driver, the same object, no second volume.
     pub(crate) async fn work(self: Arc<Self>, uid: &Key) -> Verdict {
         if let Some(intent) = self.context.journal.get(uid) {
-            // Perhaps it was this claim's turn to enter.
-            self.gate.iter().for_each(Gate::next);
+            self.limits.pass_on();
             return self.resume(&intent).await;
         }
-        // Whoever waits for the journal must not keep all workers: those who free it need some.
-        let Some(beginning) = self.gate.as_ref().and_then(|gate| gate.enter(uid)) else {
+        let Some(inside) = self.limits.enter(uid) else {
             return Verdict::Done;
         };
         let claim = self.context.cluster.claims.store().get(uid);
@@ -121,62 +106,45 @@ impl Provisioner {
         let Some(claim) = claim.filter(waits) else {
             return Verdict::Done;
         };
-        let begun = self.begin(&claim).await;
-        drop(beginning);
-        match begun {
-            Ok(Some((intent, secrets))) => self.start(&intent, secrets).await,
+        let prepared = self.prepare(&claim).await;
+        drop(inside);
+        match prepared {
+            Ok(Some(plan)) => self.begin(plan).await,
             Ok(None) => Verdict::Done,
             Err(refusal) => self.refuse(&claim, refusal).await,
         }
     }
 
-    /// Plans the volume and makes the plan durable. `None`: there is nothing to do yet, or any more.
-    async fn begin(&self, claim: &Claim) -> Result<Option<(Intent, SecretContent)>, Refusal> {
-        let planning = self.planners.acquire().await;
-        let Some((intent, secrets)) = self.plan(claim).await? else {
-            return Ok(None);
+    /// Does what comes before the call: plans the volume, protects what it copies, makes the intent durable. `None`:
+    /// there is nothing to do yet, or any more.
+    async fn prepare(&self, claim: &Claim) -> Result<Option<Box<Plan>>, Refusal> {
+        let context = &self.context;
+        let plan = match self.planner.plan(claim).await? {
+            Step::Rest => return Ok(None),
+            Step::TakeNode(node) => {
+                let taken = selected_node::take(&context.client, claim, &node).await;
+                taken.map_err(|error| Refusal::Unreadable(Box::new(error)))?;
+                return Ok(None);
+            }
+            Step::Make(plan) => plan,
         };
-        drop(planning);
-        match self.stop.run_until_cancelled(self.record(&intent)).await {
-            Some(recorded) => recorded
-                .map(|()| Some((intent, secrets)))
-                .map_err(Refusal::from),
+        if let (Some(original), Some(uid)) = (claim.copies(), &plan.original) {
+            let kept = protection::keep(context, original, uid).await;
+            kept.map_err(|error| Refusal::Unprotected(Box::new(error)))?;
+        }
+        let recorded = self.make_durable(&plan.intent);
+        match self.stop.run_until_cancelled(recorded).await {
+            Some(recorded) => recorded.map(|()| Some(plan)).map_err(Refusal::from),
             // A journal that is full, or a server that is away, must not hold up the end of the process.
             None => {
-                self.context.journal.forget(&claim.uid);
+                context.journal.forget(&claim.uid);
                 Ok(None)
             }
         }
     }
 
-    async fn plan(&self, claim: &Claim) -> Result<Option<(Intent, SecretContent)>, Refusal> {
-        let name = volume_name(&self.context.settings, &claim.uid);
-        if let Some(known) = self.context.cluster.volumes.store().get(&name) {
-            let own = known.claim.as_ref().is_some_and(|of| of.uid == claim.uid);
-            return if own {
-                Ok(None)
-            } else {
-                Err(Refusal::NameTaken(name))
-            };
-        }
-        let class = self.class_of(claim)?;
-        if class.waits_for_consumer && claim.selected_node.is_none() {
-            return Ok(None);
-        }
-        let client = &self.context.client;
-        if let (Some(own), None) = (&self.context.settings.own_node, &claim.selected_node) {
-            let taken = selected_node::take(client, claim, &own.name).await;
-            taken.map_err(|error| Refusal::Unreadable(Box::new(error)))?;
-            return Ok(None);
-        }
-        let intent = self.planner.plan(claim, &class).await?;
-        // Before it is written down: an intent that was never sent must not need a secret that nobody ever made.
-        let secrets = secrets::read(client, intent.secrets.provisioner.as_ref()).await?;
-        Ok(Some((intent, secrets)))
-    }
-
     /// Makes an intent durable, and says so on the claim if that takes long.
-    async fn record(&self, intent: &Intent) -> Result<(), JournalError> {
+    async fn make_durable(&self, intent: &Intent) -> Result<(), JournalError> {
         let mut recorded = pin!(self.context.journal.record(intent.clone()));
         if let Ok(recorded) = timeout(PATIENCE_WITH_JOURNAL, &mut recorded).await {
             return recorded;
@@ -189,10 +157,18 @@ impl Provisioner {
         recorded.await
     }
 
-    fn class_of(&self, claim: &Claim) -> Result<Arc<Class>, Refusal> {
-        let name = claim.class.as_deref().ok_or(Refusal::ClassNotNamed)?;
-        let class = self.context.cluster.classes.store().get(name);
-        class.ok_or_else(|| Refusal::NoClass(name.to_owned()))
+    /// Carries out what was just written down. Until its turn comes nothing is known to the driver, and the entry can
+    /// be dropped again.
+    async fn begin(&self, plan: Box<Plan>) -> Verdict {
+        let Plan {
+            intent, secrets, ..
+        } = *plan;
+        let call = self.stop.run_until_cancelled(self.limits.call()).await;
+        if call.is_none() || !self.is_wanted(&intent) {
+            self.context.journal.forget(&intent.claim.uid);
+            return Verdict::Done;
+        }
+        self.carry_out(&intent, secrets).await
     }
 
     /// Goes on with what was begun, perhaps by another process.
@@ -205,7 +181,7 @@ impl Provisioner {
             return Verdict::Done;
         }
         // At the end the entry is left to the next process.
-        let Some(_calling) = self.stop.run_until_cancelled(self.callers.acquire()).await else {
+        let Some(_call) = self.stop.run_until_cancelled(self.limits.call()).await else {
             return Verdict::Done;
         };
         let secret = intent.secrets.provisioner.as_ref();
@@ -219,17 +195,6 @@ impl Provisioner {
             Ok(secrets) => self.carry_out(intent, secrets).await,
             Err(error) => self.failed(intent, &answer::chain(&error)),
         }
-    }
-
-    /// Carries out what was just written down. Until its turn comes nothing is known to the driver, and the entry can
-    /// be dropped again.
-    async fn start(&self, intent: &Intent, secrets: SecretContent) -> Verdict {
-        let calling = self.stop.run_until_cancelled(self.callers.acquire()).await;
-        if calling.is_none() || !self.is_wanted(intent) {
-            self.context.journal.forget(&intent.claim.uid);
-            return Verdict::Done;
-        }
-        self.carry_out(intent, secrets).await
     }
 
     /// Makes the call and all that follows from its answer.

@@ -6,18 +6,18 @@ use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, SecretReference};
 use kube::Api;
-use kube::api::{DeleteParams, Preconditions};
 use stowage_csi::proto::csi::DeleteVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
-use stowage_kubernetes::answer::{self, is_gone_or_replaced};
+use stowage_kubernetes::answer;
+use stowage_kubernetes::deletion::delete;
 use stowage_kubernetes::finalizer::{self, Seen};
 use stowage_kubernetes::queue::Verdict;
 use stowage_kubernetes::secrets;
 
 use super::metrics::ProvisionMetrics;
 use super::parameters::Parameters;
-use super::templates::Filling;
-use super::territory::Territory;
+use super::scope::Scope;
+use super::templates::PlaceholderValues;
 use crate::cluster::volume::{DELETION_PROTECTION, DeletionSecret, Phase, Reclaim, Volume};
 use crate::cluster::wire::WireVolume;
 use crate::driver_call;
@@ -27,7 +27,7 @@ use crate::role::Context;
 pub(crate) struct Deleter {
     context: Context,
     metrics: ProvisionMetrics,
-    territory: Territory,
+    scope: Scope,
 }
 
 /// What is to be done about a volume.
@@ -42,11 +42,11 @@ enum Step {
 }
 
 impl Deleter {
-    pub(crate) fn new(context: Context, metrics: ProvisionMetrics, territory: Territory) -> Self {
+    pub(crate) fn new(context: Context, metrics: ProvisionMetrics, scope: Scope) -> Self {
         Self {
             context,
             metrics,
-            territory,
+            scope,
         }
     }
 
@@ -55,7 +55,7 @@ impl Deleter {
         let Some(volume) = self.context.cluster.volumes.store().get(name) else {
             return Verdict::Done;
         };
-        if !self.territory.has(&volume) {
+        if !self.scope.has(&volume) {
             return Verdict::Done;
         }
         let attachments = self.context.cluster.attachments.store().in_group(name);
@@ -82,7 +82,8 @@ impl Deleter {
     async fn protect(&self, volume: &Volume, protect: bool) -> Result<(), String> {
         let api = self.api();
         let changed = if protect {
-            finalizer::add(&api, seen(volume), DELETION_PROTECTION).await
+            let added = finalizer::add(&api, seen(volume), DELETION_PROTECTION).await;
+            added.map(|_| ())
         } else {
             finalizer::remove(&api, seen(volume), DELETION_PROTECTION).await
         };
@@ -139,17 +140,7 @@ impl Deleter {
     async fn delete_object(&self, volume: &Volume) -> kube::Result<()> {
         let api = self.api();
         if !volume.deleting {
-            let same = DeleteParams {
-                preconditions: Some(Preconditions {
-                    uid: Some(volume.uid.clone()),
-                    resource_version: None,
-                }),
-                ..DeleteParams::default()
-            };
-            match api.delete(&volume.name, &same).await {
-                Err(error) if is_gone_or_replaced(&error) => return Ok(()),
-                deleted => deleted.map(|_| ())?,
-            }
+            delete(&api, &volume.name, &volume.uid).await?;
         }
         finalizer::remove(&api, seen(volume), DELETION_PROTECTION).await
     }
@@ -173,13 +164,13 @@ impl Deleter {
             Some(claim) => (claim.namespace.as_str(), claim.name.as_str()),
             None => ("", ""),
         };
-        let filling = Filling {
+        let values = PlaceholderValues {
             volume: &volume.name,
             claim,
             namespace,
             annotations: &BTreeMap::new(),
         };
-        let secret = filling.fill(&template);
+        let secret = values.resolve(&template);
         secret.map(Some).map_err(|error| error.to_string())
     }
 
@@ -254,7 +245,7 @@ mod tests {
             mount_options: Vec::new(),
             block: false,
             class: None,
-            places: None,
+            affinity: None,
             provisioned_by_us: true,
             deletion_secret: DeletionSecret::None,
             finalizers: if protected {

@@ -85,10 +85,10 @@ pub(crate) enum AnswerError {
     NoId,
     #[error("the driver made a volume with an id of {0} bytes, which is more than {LONGEST_ID}")]
     LongId(usize),
-    #[error("the driver made a volume of {made} bytes where {asked} were asked for")]
+    #[error("the driver made a volume of {made} bytes, but {asked} were requested")]
     Small { made: i64, asked: i64 },
     #[error(
-        "the driver made a volume with another content than asked for: it may not be able to copy"
+        "the driver made a volume with other content than requested: it may not be able to copy"
     )]
     OtherContent,
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use stowage_kubernetes::secret_template::{Half, PREFIX, SecretTemplate};
+use stowage_kubernetes::secret_template::{
+    self, IncompleteReference, PREFIX, SecretTemplate, UnknownParameter,
+};
 
 use super::templates::SecretTemplates;
 
@@ -42,33 +44,17 @@ pub(crate) struct Parameters {
 /// What is wrong with the parameters of a class. The class must be made again: its parameters cannot be changed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParameterError {
-    #[error("parameter `{0}` is unknown: keys that begin with `{PREFIX}` are not for the driver")]
-    Unknown(String),
-    #[error("parameters `{0}` and `{1}` say the same thing: keep one of them")]
+    #[error(transparent)]
+    Unknown(#[from] UnknownParameter),
+    #[error("parameters `{0}` and `{1}` set the same thing: keep one of them")]
     Twice(String, String),
     #[error(transparent)]
-    Half(#[from] Half),
+    Incomplete(#[from] IncompleteReference),
 }
 
 impl Parameters {
     pub(crate) fn read(parameters: &BTreeMap<String, String>) -> Result<Self, ParameterError> {
-        let known = |key: &str| {
-            key == FS_TYPE
-                || SECRETS.iter().any(|whose| {
-                    key == format!("{PREFIX}{whose}secret-name")
-                        || key == format!("{PREFIX}{whose}secret-namespace")
-                })
-        };
-        let mut for_driver = BTreeMap::new();
-        for (key, value) in parameters {
-            match key.starts_with(PREFIX) {
-                true if known(key) => {}
-                true => return Err(ParameterError::Unknown(key.clone())),
-                false => {
-                    for_driver.insert(key.clone(), value.clone());
-                }
-            }
-        }
+        let for_driver = secret_template::for_driver(parameters, &SECRETS, &[FS_TYPE])?;
         Ok(Self {
             for_driver,
             fs_type: fs_type(parameters)?,
@@ -193,11 +179,11 @@ mod tests {
             ),
             (
                 vec![("csi.storage.k8s.io/fstype", "xfs"), ("fsType", "xfs")],
-                "say the same thing",
+                "set the same thing",
             ),
             (
                 vec![("csi.storage.k8s.io/secret-name", "all")],
-                "parameter `csi.storage.k8s.io/secret-name` needs `csi.storage.k8s.io/secret-namespace`",
+                "parameter `csi.storage.k8s.io/secret-name` needs parameter `csi.storage.k8s.io/secret-namespace`",
             ),
             (
                 vec![

@@ -1,5 +1,5 @@
 //! From a claim to an intent: everything that can be wrong with a claim or its class is found here, before anything
-//! is sent to the driver.
+//! is sent to the driver. Planning reads; it writes nothing, and a plan that is dropped leaves nothing behind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,36 +8,38 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, ResourceExt as _};
 use stowage_api::quantity::{self, QuantityError};
 use stowage_kubernetes::secret_template::TemplateError;
-use stowage_kubernetes::secrets::SecretError;
+use stowage_kubernetes::secrets::{self, SecretError};
 
 use super::parameters::{ParameterError, Parameters};
-use super::source::{self, SourceError};
-use super::templates::Filling;
-use super::topology::{Topologies, TopologyError, Wish};
+use super::source::{self, Found, SourceError};
+use super::templates::PlaceholderValues;
+use super::topology::{Accessibility, TopologyError, TopologyRequest};
 use crate::access::{self, AccessError};
 use crate::args::Settings;
 use crate::attributes_class;
 use crate::cluster::claim::Claim;
 use crate::cluster::class::Class;
 use crate::cluster::volume::ClaimKey;
-use crate::intent::{AttributesClass, ClassFacts, FrozenTopology, Intent, Segment};
+use crate::intent::{AttributesClass, ClassFacts, FrozenTopology, Intent};
 use crate::journal::JournalError;
 use crate::role::Context;
 
 /// Why a claim cannot be provisioned now. Nothing was sent to the driver.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("storage class `{0}` does not exist or is of another driver")]
+    #[error(
+        "storage class `{0}` does not exist or is for another driver: create it, or use another class"
+    )]
     NoClass(String),
-    #[error("the claim names no storage class")]
+    #[error("the claim does not name a storage class: set spec.storageClassName")]
     ClassNotNamed,
     #[error(
         "claims with a selector are bound to existing volumes and cannot be provisioned: remove spec.selector"
     )]
     Selector,
-    #[error("the request cannot be met: {0}")]
+    #[error("the requested size cannot be used: {0}")]
     Size(#[from] QuantityError),
-    #[error("the claim asks for no storage: set spec.resources.requests.storage")]
+    #[error("the claim does not request any storage: set spec.resources.requests.storage")]
     Nothing,
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -62,6 +64,8 @@ pub(crate) enum Refusal {
     NameTaken(String),
     #[error("the claim cannot be read or written")]
     Unreadable(#[source] Box<kube::Error>),
+    #[error("what the claim copies cannot be protected while it is copied")]
+    Unprotected(#[source] Box<kube::Error>),
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
@@ -70,49 +74,89 @@ pub(crate) enum Refusal {
 #[derive(Clone)]
 pub(crate) struct Planner {
     pub(crate) context: Context,
-    pub(crate) places: Places,
+    pub(crate) accessibility: Accessibility,
 }
 
-/// How the driver tells places apart.
-#[derive(Clone)]
-pub(crate) enum Places {
-    /// Not at all.
-    Everywhere,
-    /// By node labels.
-    Cluster(Topologies),
-    /// Only this node is ours; `None` where its driver told no topology.
-    OwnNode(Option<Segment>),
+/// What is to be done for a claim.
+pub(crate) enum Step {
+    /// Nothing: its volume is there, or a pod must come first.
+    Rest,
+    /// Any node may make its volume: this one asks for it.
+    TakeNode(String),
+    Make(Box<Plan>),
 }
+
+/// A volume to be made.
+pub(crate) struct Plan {
+    pub(crate) intent: Intent,
+    /// Read before the intent is written down: an intent that was never sent must not need a secret that nobody ever
+    /// made.
+    pub(crate) secrets: SecretContent,
+    /// The uid of what it copies, which must be kept until the copy is made.
+    pub(crate) original: Option<String>,
+}
+
+/// The content of a secret.
+pub(crate) type SecretContent = BTreeMap<String, String>;
 
 impl Planner {
-    /// Fixes everything about the volume of a claim.
-    pub(crate) async fn plan(&self, claim: &Claim, class: &Class) -> Result<Intent, Refusal> {
+    /// Decides what to do for a claim, and fixes everything about its volume.
+    pub(crate) async fn plan(&self, claim: &Claim) -> Result<Step, Refusal> {
+        let context = &self.context;
+        let volume = volume_name(&context.settings, &claim.uid);
+        if let Some(known) = context.cluster.volumes.store().get(&volume) {
+            let own = known.claim.as_ref().is_some_and(|of| of.uid == claim.uid);
+            return if own {
+                Ok(Step::Rest)
+            } else {
+                Err(Refusal::NameTaken(volume))
+            };
+        }
+        let class = self.class_of(claim)?;
+        if class.waits_for_consumer && claim.selected_node.is_none() {
+            return Ok(Step::Rest);
+        }
+        if let (Some(own), None) = (&context.settings.own_node, &claim.selected_node) {
+            return Ok(Step::TakeNode(own.name.clone()));
+        }
+        let (intent, original) = self.intent(claim, &class, volume).await?;
+        let secret = intent.secrets.provisioner.as_ref();
+        let secrets = secrets::read(&context.client, secret).await?;
+        Ok(Step::Make(Box::new(Plan {
+            intent,
+            secrets,
+            original,
+        })))
+    }
+
+    fn class_of(&self, claim: &Claim) -> Result<Arc<Class>, Refusal> {
+        let name = claim.class.as_deref().ok_or(Refusal::ClassNotNamed)?;
+        let class = self.context.cluster.classes.store().get(name);
+        class.ok_or_else(|| Refusal::NoClass(name.to_owned()))
+    }
+
+    /// The intent, and the uid of what the claim copies.
+    async fn intent(
+        &self,
+        claim: &Claim,
+        class: &Class,
+        volume: String,
+    ) -> Result<(Intent, Option<String>), Refusal> {
         let settings = &self.context.settings;
-        if claim.has_selector {
-            return Err(Refusal::Selector);
-        }
-        let bytes = quantity::size(&claim.requested)?;
-        if bytes == 0 {
-            return Err(Refusal::Nothing);
-        }
-        let wide = self
-            .context
-            .driver
-            .capabilities()
-            .single_node_multi_writer();
-        let csi_modes = access::csi_modes(&claim.access_modes, wide)?;
+        let can = self.context.driver.capabilities();
+        let bytes = size_of(claim)?;
+        let csi_modes = access::csi_modes(&claim.access_modes, can.single_node_multi_writer())?;
         let parameters =
             Parameters::read(&class.parameters).map_err(|source| Refusal::Parameters {
                 class: class.name.clone(),
                 source,
             })?;
-        let volume = volume_name(settings, &claim.uid);
         let annotations = if parameters.secrets.need_annotations() {
             self.annotations(claim).await?
         } else {
             BTreeMap::new()
         };
-        let secrets = parameters.secrets.resolve(Filling {
+        let secrets = parameters.secrets.resolve(PlaceholderValues {
             volume: &volume,
             claim: &claim.name,
             namespace: &claim.namespace,
@@ -120,9 +164,12 @@ impl Planner {
         })?;
         let topology = self.topology(claim, class)?;
         let attributes = self.attributes(claim).await?;
-        let source = source::find(&self.context, claim, bytes).await?;
+        let (source, original) = match source::find(&self.context, claim, bytes).await? {
+            Some(Found { source, uid }) => (Some(source), Some(uid)),
+            None => (None, None),
+        };
         let only_reads = claim.access_modes == ["ReadOnlyMany"];
-        Ok(Intent {
+        let intent = Intent {
             claim: ClaimKey {
                 namespace: claim.namespace.clone(),
                 name: claim.name.clone(),
@@ -139,21 +186,22 @@ impl Planner {
             class: Arc::new(facts(class, parameters, settings)),
             attributes,
             secrets,
-        })
+        };
+        Ok((intent, original))
     }
 
     fn topology(&self, claim: &Claim, class: &Class) -> Result<Option<FrozenTopology>, Refusal> {
         let settings = &self.context.settings.provision;
-        match &self.places {
-            Places::Everywhere => Ok(None),
-            Places::OwnNode(segment) => Ok(segment.clone().map(|segment| FrozenTopology {
+        match &self.accessibility {
+            Accessibility::Everywhere => Ok(None),
+            Accessibility::OwnNode(segment) => Ok(segment.clone().map(|segment| FrozenTopology {
                 segments: Arc::new([segment]),
                 first: 0,
             })),
-            Places::Cluster(topologies) => {
+            Accessibility::Segments(topologies) => {
                 let waits = class.waits_for_consumer;
                 let selected_node = claim.selected_node.as_deref().filter(|_| waits);
-                Ok(topologies.segments().choose(Wish {
+                Ok(topologies.segments().choose(TopologyRequest {
                     claim: &claim.name,
                     selected_node,
                     allowed: &class.allowed_topologies,
@@ -192,6 +240,17 @@ impl Planner {
     }
 }
 
+/// What a claim that can be provisioned at all asks for.
+fn size_of(claim: &Claim) -> Result<i64, Refusal> {
+    if claim.has_selector {
+        return Err(Refusal::Selector);
+    }
+    match quantity::size(&claim.requested)? {
+        0 => Err(Refusal::Nothing),
+        bytes => Ok(bytes),
+    }
+}
+
 fn facts(class: &Class, parameters: Parameters, settings: &Settings) -> ClassFacts {
     let fs_type = parameters.fs_type.filter(|name| !name.is_empty());
     ClassFacts {
@@ -206,6 +265,6 @@ fn facts(class: &Class, parameters: Parameters, settings: &Settings) -> ClassFac
 }
 
 /// The name of a claim's volume. It follows from the uid alone, so that everybody finds the same one.
-pub(crate) fn volume_name(settings: &Settings, uid: &str) -> String {
+fn volume_name(settings: &Settings, uid: &str) -> String {
     settings.provision.naming.name(uid)
 }

@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt as _};
 use stowage_api::snapshot::VolumeSnapshot;
-use stowage_kubernetes::answer;
+use stowage_kubernetes::answer::{self, Answer};
 use stowage_kubernetes::metadata::{self, Which, add_finalizer, remove_finalizer};
 use stowage_kubernetes::queue::{Queue, Verdict};
 
-use crate::cluster::claim::{CLONING_PROTECTION, Claim, DataSource, Original};
+use crate::cluster::claim::{CLONING_PROTECTION, Original};
 use crate::role::Context;
 
 /// Keeps a snapshot that is being restored, as upstream's provisioner does from 6.0 on.
@@ -19,45 +19,29 @@ const SNAPSHOT_PROTECTION: &str =
 /// How many snapshots are listed at a time.
 const PAGE: u32 = 500;
 
-/// Keeps the claim that another one copies. Called twice: the finalizer is there once.
-pub(crate) async fn keep_claim(
-    context: &Context,
-    claim: &Claim,
-    source: &DataSource,
-    uid: Option<&str>,
-) -> kube::Result<()> {
-    let which = Which {
-        namespace: &claim.namespace,
-        name: &source.name,
-        uid,
-    };
-    metadata::change::<PersistentVolumeClaim>(&context.client, which, |live| {
-        add_finalizer(live, CLONING_PROTECTION)
-    })
-    .await
-}
-
-/// Keeps the snapshot that a claim restores. Roles of older provisioners do not allow it, and those did without.
-pub(crate) async fn keep_snapshot(
-    context: &Context,
-    claim: &Claim,
-    source: &DataSource,
-    uid: Option<&str>,
-) -> kube::Result<()> {
-    let which = Which {
-        namespace: &claim.namespace,
-        name: &source.name,
-        uid,
-    };
-    let kept = metadata::change::<VolumeSnapshot>(&context.client, which, |live| {
+/// Keeps what a claim copies, if it is still the object of this uid. Called twice: the finalizer is there once.
+pub(crate) async fn keep(context: &Context, original: Original<'_>, uid: &str) -> kube::Result<()> {
+    let client = &context.client;
+    let which = which(original, Some(uid));
+    if let Original::Claim { .. } = original {
+        return metadata::change::<PersistentVolumeClaim>(client, which, |live| {
+            add_finalizer(live, CLONING_PROTECTION)
+        })
+        .await;
+    }
+    let kept = metadata::change::<VolumeSnapshot>(client, which, |live| {
         add_finalizer(live, SNAPSHOT_PROTECTION)
     });
-    match kept.await {
-        Err(kube::Error::Api(status)) if status.code == 403 => {
-            tracing::debug!(reason = status.message, "A snapshot is not protected.");
+    let Err(error) = kept.await else {
+        return Ok(());
+    };
+    match Answer::of(&error) {
+        // Roles of older provisioners do not allow it, and those did without.
+        Answer::Forbidden(reason) => {
+            tracing::debug!(reason, "A snapshot is not protected.");
             Ok(())
         }
-        kept => kept,
+        _ => Err(error),
     }
 }
 
@@ -70,12 +54,7 @@ pub(crate) async fn release(context: Context, key: &str) -> Verdict {
         // The last copy brings us back.
         return Verdict::Done;
     }
-    let (Original::Claim { namespace, name } | Original::Snapshot { namespace, name }) = original;
-    let which = Which {
-        namespace,
-        name,
-        uid: None,
-    };
+    let which = which(original, None);
     let released = match original {
         Original::Claim { .. } => {
             metadata::change::<PersistentVolumeClaim>(&context.client, which, |live| {
@@ -102,6 +81,15 @@ pub(crate) async fn release(context: Context, key: &str) -> Verdict {
             );
             Verdict::Retry(reason)
         }
+    }
+}
+
+fn which<'a>(original: Original<'a>, uid: Option<&'a str>) -> Which<'a> {
+    let (Original::Claim { namespace, name } | Original::Snapshot { namespace, name }) = original;
+    Which {
+        namespace,
+        name,
+        uid,
     }
 }
 

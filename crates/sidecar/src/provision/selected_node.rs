@@ -48,9 +48,6 @@ async fn change(
 }
 
 /// How long a node waits before it takes a claim that any node may take: they do not all try at once.
-pub(crate) fn jitter(uid: &str, (base, longest): (Duration, Duration)) -> Duration {
-    let seed = std::collections::hash_map::RandomState::new();
-    let random = std::hash::BuildHasher::hash_one(&seed, uid);
-    let span = u64::try_from(base.as_millis()).unwrap_or(u64::MAX).max(1);
-    Duration::from_millis(random % span).min(longest)
+pub(crate) fn jitter((base, longest): (Duration, Duration)) -> Duration {
+    base.mul_f64(fastrand::f64()).min(longest)
 }

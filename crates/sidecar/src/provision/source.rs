@@ -5,7 +5,6 @@ use kube::{Api, ResourceExt as _};
 use stowage_api::quantity;
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
-use super::protection;
 use crate::cluster::claim::{Claim, DataSource, SNAPSHOT_GROUP};
 use crate::intent::Source;
 use crate::role::Context;
@@ -33,7 +32,7 @@ pub(crate) enum SourceError {
         name: String,
         reason: String,
     },
-    #[error("{what} `{name}` cannot be read or kept")]
+    #[error("{what} `{name}` cannot be read")]
     Unreadable {
         what: &'static str,
         name: String,
@@ -42,12 +41,21 @@ pub(crate) enum SourceError {
     },
 }
 
-/// Finds the source of a claim's content, and protects it while it is copied.
+/// What a volume is copied from.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// As the driver knows it.
+    pub(crate) source: Source,
+    /// Of the object.
+    pub(crate) uid: String,
+}
+
+/// Finds the source of a claim's content.
 pub(crate) async fn find(
     context: &Context,
     claim: &Claim,
     bytes: i64,
-) -> Result<Option<Source>, SourceError> {
+) -> Result<Option<Found>, SourceError> {
     let Some(source) = &claim.source else {
         return Ok(None);
     };
@@ -72,7 +80,7 @@ async fn snapshot(
     claim: &Claim,
     source: &DataSource,
     bytes: i64,
-) -> Result<Source, SourceError> {
+) -> Result<Found, SourceError> {
     if !context.driver.capabilities().create_delete_snapshot() {
         return Err(SourceError::Unable("restore snapshots"));
     }
@@ -95,10 +103,10 @@ async fn snapshot(
     let contents = Api::<VolumeSnapshotContent>::all(context.client.clone());
     let bound = read(contents.get_opt(&name).await, "snapshot content", &name)?;
     let handle = check_content(context, claim, &bound, bytes, snapshot.uid().as_deref());
-    let handle = handle.map_err(unusable)?;
-    let kept = protection::keep_snapshot(context, claim, source, snapshot.uid().as_deref()).await;
-    kept.map_err(|error| unreadable(what, &source.name, error))?;
-    Ok(Source::Snapshot(handle))
+    Ok(Found {
+        source: Source::Snapshot(handle.map_err(unusable)?),
+        uid: snapshot.uid().unwrap_or_default(),
+    })
 }
 
 /// Checks that a claim can be restored from a snapshot's content; returns the driver's id of it.
@@ -136,7 +144,7 @@ async fn volume(
     claim: &Claim,
     source: &DataSource,
     bytes: i64,
-) -> Result<Source, SourceError> {
+) -> Result<Found, SourceError> {
     if !context.driver.capabilities().clone_volume() {
         return Err(SourceError::Unable("clone volumes"));
     }
@@ -163,9 +171,10 @@ async fn volume(
     let size = capacity.and_then(|capacity| quantity::size(&capacity.0).ok());
     check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
     check_mode(claim, spec.volume_mode.as_deref()).map_err(unusable)?;
-    let kept = protection::keep_claim(context, claim, source, original.uid().as_deref()).await;
-    kept.map_err(|error| unreadable(what, &source.name, error))?;
-    Ok(Source::Volume(volume.csi.volume_handle.clone()))
+    Ok(Found {
+        source: Source::Volume(volume.csi.volume_handle.clone()),
+        uid: original.uid().unwrap_or_default(),
+    })
 }
 
 fn check_size(asked: i64, source: i64) -> Result<(), String> {
@@ -197,7 +206,11 @@ fn read<K>(
     match result {
         Ok(Some(object)) => Ok(object),
         Ok(None) => Err(unusable(what, name, "it does not exist".to_owned())),
-        Err(error) => Err(unreadable(what, name, error)),
+        Err(error) => Err(SourceError::Unreadable {
+            what,
+            name: name.to_owned(),
+            source: Box::new(error),
+        }),
     }
 }
 
@@ -206,13 +219,5 @@ fn unusable(what: &'static str, name: &str, reason: String) -> SourceError {
         what,
         name: name.to_owned(),
         reason,
-    }
-}
-
-fn unreadable(what: &'static str, name: &str, error: kube::Error) -> SourceError {
-    SourceError::Unreadable {
-        what,
-        name: name.to_owned(),
-        source: Box::new(error),
     }
 }

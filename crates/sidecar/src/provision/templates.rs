@@ -19,9 +19,9 @@ pub(crate) struct SecretTemplates {
     pub(crate) controller_modify: Option<SecretTemplate>,
 }
 
-/// What fills the holes.
+/// The values of placeholders.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Filling<'a> {
+pub(crate) struct PlaceholderValues<'a> {
     pub(crate) volume: &'a str,
     pub(crate) claim: &'a str,
     pub(crate) namespace: &'a str,
@@ -29,7 +29,7 @@ pub(crate) struct Filling<'a> {
 }
 
 impl SecretTemplates {
-    /// Whether the claim's annotations are needed to fill the holes.
+    /// Whether the claim's annotations are needed to resolve them.
     pub(crate) fn need_annotations(&self) -> bool {
         let all = [
             &self.provisioner,
@@ -44,9 +44,9 @@ impl SecretTemplates {
         templates.any(|template| template.name.contains("${pvc.annotations["))
     }
 
-    pub(crate) fn resolve(&self, filling: Filling<'_>) -> Result<Secrets, TemplateError> {
+    pub(crate) fn resolve(&self, values: PlaceholderValues<'_>) -> Result<Secrets, TemplateError> {
         let resolve = |template: &Option<SecretTemplate>| {
-            let resolved = template.as_ref().map(|template| filling.fill(template));
+            let resolved = template.as_ref().map(|template| values.resolve(template));
             resolved.transpose()
         };
         Ok(Secrets {
@@ -61,9 +61,12 @@ impl SecretTemplates {
     }
 }
 
-impl Filling<'_> {
-    pub(crate) fn fill(self, template: &SecretTemplate) -> Result<SecretReference, TemplateError> {
-        template.fill(
+impl PlaceholderValues<'_> {
+    pub(crate) fn resolve(
+        self,
+        template: &SecretTemplate,
+    ) -> Result<SecretReference, TemplateError> {
+        template.resolve(
             |token| match token {
                 "pv.name" => Some(Ok(self.volume)),
                 "pvc.namespace" => Some(Ok(self.namespace)),
@@ -91,7 +94,7 @@ mod tests {
 
     fn resolve(namespace: &str, name: &str) -> Result<(String, String), TemplateError> {
         let annotations = BTreeMap::from([("team.example/secret".to_owned(), "blue".to_owned())]);
-        let filling = Filling {
+        let values = PlaceholderValues {
             volume: "pvc-1",
             claim: "data",
             namespace: "shop",
@@ -101,12 +104,12 @@ mod tests {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
         };
-        let reference = filling.fill(&template)?;
+        let reference = values.resolve(&template)?;
         Ok((reference.namespace.unwrap(), reference.name.unwrap()))
     }
 
     #[test]
-    fn holes_are_filled() {
+    fn placeholders_are_replaced() {
         let both = |one: &str, two: &str| Ok((one.to_owned(), two.to_owned()));
         assert_eq!(resolve("storage", "key"), both("storage", "key"));
         assert_eq!(
@@ -129,10 +132,10 @@ mod tests {
                 "${pvc.annotations['gone']}",
                 "no annotation `gone`",
             ),
-            ("Storage", "key", "which no namespace can be called"),
-            ("storage", "key_1", "which no secret can be called"),
-            ("storage", "${pvc.name", "which no secret can be called"),
-            ("storage", "a..b", "which no secret can be called"),
+            ("Storage", "key", "not a valid name of a namespace"),
+            ("storage", "key_1", "not a valid name of a secret"),
+            ("storage", "${pvc.name", "not a valid name of a secret"),
+            ("storage", "a..b", "not a valid name of a secret"),
         ] {
             let error = resolve(namespace, name).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -9,8 +9,34 @@ use stowage_csi::proto::csi::{Topology, TopologyRequirement};
 use stowage_kubernetes::store::{Cached, Change};
 use stowage_kubernetes::watch::Watched;
 
+use super::scope::Scope;
 use crate::cluster::Cluster;
 use crate::intent::{FrozenTopology, Segment};
+use crate::role::Context;
+
+/// From where volumes of this driver can be used.
+#[derive(Clone)]
+pub(crate) enum Accessibility {
+    /// From everywhere: the driver has no topology.
+    Everywhere,
+    /// From parts of the cluster, told apart by labels of nodes.
+    Segments(Topologies),
+    /// From this node, with a controller on every node; `None` where its driver has no topology.
+    OwnNode(Option<Segment>),
+}
+
+impl Accessibility {
+    pub(crate) fn of(context: &Context, scope: &Scope) -> Self {
+        let can = context.driver.capabilities();
+        match scope {
+            Scope::Node(segment) => Self::OwnNode(segment.clone()),
+            Scope::Cluster if can.volume_accessibility_constraints() => {
+                Self::Segments(Topologies::new(context.cluster.clone()))
+            }
+            Scope::Cluster => Self::Everywhere,
+        }
+    }
+}
 
 /// The segments of the cluster, worked out anew only after a node changed.
 #[derive(Clone)]
@@ -40,19 +66,27 @@ enum Place {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TopologyError {
     /// The scheduler must choose another node.
-    #[error("node `{0}`, which the scheduler chose, is gone or has no such driver")]
+    #[error(
+        "node `{0}`, which the scheduler chose, is gone or does not run this driver: the scheduler chooses again"
+    )]
     NodeGone(String),
-    #[error("the driver on node `{0}` has told no topology keys: is its node plugin registered?")]
+    #[error(
+        "the driver on node `{0}` has reported no topology keys: see that its node plugin is registered"
+    )]
     NoKeys(String),
-    #[error("node `{0}` has no label `{1}`, which the driver there needs")]
+    #[error(
+        "node `{0}` has no label `{1}`, which is a topology key of the driver there: add it, or see that its node plugin is registered"
+    )]
     NoLabel(String, String),
-    #[error("node `{0}` is outside of the storage class's allowedTopologies")]
+    #[error(
+        "node `{0}` is outside of the allowedTopologies of the storage class: let the pod run elsewhere, or use another class"
+    )]
     NotAllowed(String),
 }
 
 /// What a claim asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct TopologyRequest<'a> {
     pub(crate) claim: &'a str,
     pub(crate) selected_node: Option<&'a str>,
     pub(crate) allowed: &'a [TopologySelectorTerm],
@@ -65,7 +99,7 @@ impl Topologies {
     pub(crate) fn new(cluster: Cluster) -> Self {
         let latest = Arc::<Mutex<Option<Arc<Segments>>>>::default();
         outdate_with(&cluster.nodes, &latest);
-        outdate_with(&cluster.driver_nodes, &latest);
+        outdate_with(&cluster.csi_nodes, &latest);
         Self { cluster, latest }
     }
 
@@ -95,7 +129,7 @@ impl Segments {
     fn of(cluster: &Cluster) -> Self {
         let mut nodes = HashMap::new();
         let mut by_keys = BTreeMap::<Vec<String>, BTreeSet<Segment>>::new();
-        for driver in cluster.driver_nodes.store().all() {
+        for driver in cluster.csi_nodes.store().all() {
             let Some(node) = cluster.nodes.store().get(&driver.name) else {
                 continue;
             };
@@ -119,15 +153,22 @@ impl Segments {
     }
 
     /// Where to make the volume. `None`: anywhere.
-    pub(crate) fn choose(&self, wish: Wish<'_>) -> Result<Option<FrozenTopology>, TopologyError> {
-        match wish.selected_node {
-            Some(node) => self.near(node, wish).map(Some),
-            None => Ok(self.spread(wish)),
+    pub(crate) fn choose(
+        &self,
+        request: TopologyRequest<'_>,
+    ) -> Result<Option<FrozenTopology>, TopologyError> {
+        match request.selected_node {
+            Some(node) => self.near(node, request).map(Some),
+            None => Ok(self.spread(request)),
         }
     }
 
     /// Near the pod that waits for it.
-    fn near(&self, node: &str, wish: Wish<'_>) -> Result<FrozenTopology, TopologyError> {
+    fn near(
+        &self,
+        node: &str,
+        request: TopologyRequest<'_>,
+    ) -> Result<FrozenTopology, TopologyError> {
         let own = match self.nodes.get(node) {
             None => return Err(TopologyError::NodeGone(node.to_owned())),
             Some(Place::NoKeys) => return Err(TopologyError::NoKeys(node.to_owned())),
@@ -136,7 +177,7 @@ impl Segments {
             }
             Some(Place::At(segment)) => segment,
         };
-        let allowed = flatten(wish.allowed);
+        let allowed = flatten(request.allowed);
         let inside = |segment: &Segment| {
             segment
                 .iter()
@@ -146,7 +187,7 @@ impl Segments {
         if !allowed.is_empty() && first_allowed.is_none() {
             return Err(TopologyError::NotAllowed(node.to_owned()));
         }
-        if wish.strict {
+        if request.strict {
             return Ok(FrozenTopology {
                 segments: Arc::new([own.clone()]),
                 first: 0,
@@ -165,11 +206,11 @@ impl Segments {
     }
 
     /// Nobody waits for it: the replicas of a StatefulSet are spread over the segments.
-    fn spread(&self, wish: Wish<'_>) -> Option<FrozenTopology> {
-        let allowed = flatten(wish.allowed);
+    fn spread(&self, request: TopologyRequest<'_>) -> Option<FrozenTopology> {
+        let allowed = flatten(request.allowed);
         let segments: Arc<[Segment]> = if !allowed.is_empty() {
             allowed.into()
-        } else if wish.immediate {
+        } else if request.immediate {
             let mut sets = self.by_keys.values();
             let first = sets.next()?;
             let largest = sets.fold(
@@ -180,7 +221,7 @@ impl Segments {
         } else {
             return None;
         };
-        let first = spread_index(wish.claim) as usize % segments.len();
+        let first = spread_index(request.claim) as usize % segments.len();
         Some(FrozenTopology { segments, first })
     }
 }

@@ -1,13 +1,13 @@
 //! Why an attempt ended without success, and what that means.
 
 use stowage_api::quantity::QuantityError;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::secrets::SecretError;
 use tonic::Status;
 
 use super::step::{Refusal, TooSmall};
 use crate::access::AccessError;
 use crate::driver_call;
-use crate::objects::ObjectError;
 
 /// Why a claim does not have its new size yet.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,9 @@ pub(super) enum Failure {
          false in the storage class"
     )]
     Unable(String),
-    #[error("the driver wants the volume out of use, and {0}: stop the pods that use the claim")]
+    #[error(
+        "the driver expands volumes only while they are not in use, and {0}: stop the pods that use the claim"
+    )]
     InUse(String),
     #[error(transparent)]
     Access(#[from] AccessError),

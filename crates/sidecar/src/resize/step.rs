@@ -51,7 +51,7 @@ pub(super) enum Step {
 
 /// How the last call for a claim ended, where it did not succeed. It is lost with the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum LastCall {
     /// The driver may still be at work on this size: the same call must be made until there is a final answer.
     Open(i64),
     /// The driver said no.
@@ -88,7 +88,7 @@ pub(super) fn next_step(
     claim: &Progress,
     size: i64,
     grew: bool,
-    fate: Option<Fate>,
+    last_call: Option<LastCall>,
 ) -> Step {
     if claim.requested <= claim.capacity {
         let tidy = grew && claim.capacity >= size;
@@ -97,7 +97,7 @@ pub(super) fn next_step(
     if mode == Mode::Nobody {
         return Step::Refuse;
     }
-    match (target(mode, claim, size, fate), mode) {
+    match (target(mode, claim, size, last_call), mode) {
         (None, _) => Step::Rest,
         (Some(target), Mode::NodeOnly) => Step::HandOver(target),
         (Some(target), _) => Step::Expand(target),
@@ -106,14 +106,14 @@ pub(super) fn next_step(
 
 /// The size to reach now. An expansion that has begun is finished first, unless the driver refused it. `None`: it is
 /// the kubelet's turn.
-fn target(mode: Mode, claim: &Progress, size: i64, fate: Option<Fate>) -> Option<i64> {
+fn target(mode: Mode, claim: &Progress, size: i64, last_call: Option<LastCall>) -> Option<i64> {
     let requested = claim.requested;
     let begun = claim.allocated.unwrap_or(requested);
     let is_large_enough = size >= requested;
     match claim.stage {
         // Nothing has begun, or the server has no field for it and conditions are all there is.
-        Stage::None if claim.allocated.is_none() => match fate {
-            Some(Fate::Open(target)) => Some(target),
+        Stage::None if claim.allocated.is_none() => match last_call {
+            Some(LastCall::Open(target)) => Some(target),
             _ if is_large_enough && claim.has(FILE_SYSTEM_RESIZE_PENDING) => None,
             _ => Some(requested),
         },
@@ -122,7 +122,7 @@ fn target(mode: Mode, claim: &Progress, size: i64, fate: Option<Fate>) -> Option
             (!is_large_enough && size < begun).then_some(begun)
         }
         Stage::NodeInfeasible if is_large_enough && mode == Mode::NodeOnly => Some(requested),
-        Stage::ControllerInProgress if !is_large_enough && fate == Some(Fate::Refused) => {
+        Stage::ControllerInProgress if !is_large_enough && last_call == Some(LastCall::Refused) => {
             Some(requested)
         }
         Stage::None
@@ -167,7 +167,7 @@ pub(super) struct Grown {
 
 /// An answer that cannot be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the driver says that the volume has {made} bytes now, where {asked} were asked for")]
+#[error("the driver reports {made} bytes for the expanded volume, but {asked} were requested")]
 pub(super) struct TooSmall {
     made: i64,
     asked: i64,

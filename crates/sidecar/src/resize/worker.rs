@@ -3,6 +3,8 @@
 //! The order: mark the claim with the size to reach, call the driver, write the volume's object, write the claim.
 //! Whoever dies in between leaves a claim that asks for more than it has; the same call is made again.
 
+mod report;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +17,7 @@ use stowage_api::quantity;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_kubernetes::events::Events;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Queue, Verdict};
 use stowage_kubernetes::secrets;
 
@@ -22,12 +25,12 @@ use super::failure::Failure;
 use super::in_use::InUse;
 use super::patch::{self, Record};
 use super::progress::{Progress, Stage};
-use super::step::{self, Fate, Grown, Refusal, Rules, Step, next_step};
+use super::step::{self, Grown, LastCall, Rules, Step, next_step};
 use crate::cluster::Cluster;
 use crate::cluster::claim::Claim;
 use crate::cluster::volume::Volume;
-use crate::objects::{ObjectError, Objects};
-use crate::provision::Territory;
+use crate::objects::Objects;
+use crate::provision::Scope;
 use crate::role::Context;
 
 /// How often a claim that changes under our hands is read again before it counts as a failure.
@@ -46,32 +49,32 @@ pub(super) struct Worker {
     /// Cleared when a server turns out to drop the fields.
     has_fields: AtomicBool,
     /// How the last call for a claim ended, where it did not succeed.
-    fates: Mutex<HashMap<Key, Fate>>,
+    last_calls: Mutex<HashMap<Key, LastCall>>,
     /// Pause after an answer that will stay the same.
     pub(super) slow: Duration,
     first: Duration,
-    territory: Territory,
+    scope: Scope,
 }
 
 impl Worker {
-    pub(super) fn new(context: &Context, queue: &Queue, territory: Territory) -> Self {
+    pub(super) fn new(context: &Context, queue: &Queue, scope: Scope) -> Self {
         let settings = &context.settings;
         let connection = context.driver.connection();
-        let speaker = format!("external-resizer {}", context.driver.name());
+        let component = format!("external-resizer {}", context.driver.name());
         Self {
             rules: Rules::of(&context.driver, settings),
             cluster: context.cluster.clone(),
             client: context.client.clone(),
             objects: Objects::new(context.client.clone()),
             controller: ControllerClient::new(connection.with_timeout(settings.resize.timeout)),
-            events: context.events.speaking_as(&speaker),
+            events: context.events.as_component(&component),
             in_use: InUse::new(context.client.clone(), queue.clone()),
             wait_for_pods: settings.resize.wait_for_pods,
             has_fields: AtomicBool::new(context.server.has_expansion_recovery()),
-            fates: Mutex::default(),
+            last_calls: Mutex::default(),
             slow: settings.retry_longest,
             first: settings.retry_first,
-            territory,
+            scope,
         }
     }
 
@@ -86,12 +89,12 @@ impl Worker {
     /// The volume of a claim that is bound to it, if it is ours to work on.
     fn volume_of(&self, claim: &Claim) -> Option<Arc<Volume>> {
         let volume = self.cluster.volume_of(claim);
-        volume.filter(|volume| self.territory.has(volume))
+        volume.filter(|volume| self.scope.has(volume))
     }
 
     /// A claim is gone, or has what it asks for.
     pub(super) fn forget(&self, claim: &Claim) {
-        self.fates.lock().remove(claim.uid.as_str());
+        self.last_calls.lock().remove(claim.uid.as_str());
         self.in_use.leave(claim);
     }
 
@@ -108,8 +111,8 @@ impl Worker {
         loop {
             match self.attempt(&key, &claim, &volume).await {
                 Ok(verdict) => return verdict,
-                Err((Failure::Object(ObjectError::Gone), _)) => return Verdict::Done,
-                Err((Failure::Object(ObjectError::Conflict), _)) if round < ROUNDS => round += 1,
+                Err((Failure::Object(ObjectError::Gone(_)), _)) => return Verdict::Done,
+                Err((Failure::Object(ObjectError::Conflict(_)), _)) if round < ROUNDS => round += 1,
                 Err((failure, live)) => {
                     return self
                         .report(key, &claim, &volume, live.as_ref(), &failure)
@@ -127,8 +130,8 @@ impl Worker {
         volume: &Volume,
     ) -> Result<Verdict, (Failure, Option<Progress>)> {
         let mut live = self.read(claim).await.map_err(|failure| (failure, None))?;
-        let fate = self.fates.lock().get(key).copied();
-        let step = next_step(self.rules.mode, &live, volume.size, volume.grew, fate);
+        let last_call = self.last_calls.lock().get(key).copied();
+        let step = next_step(self.rules.mode, &live, volume.size, volume.grew, last_call);
         let done = match step {
             Step::Rest => Ok(Verdict::Done),
             Step::Tidy => self.tidy(volume).await,
@@ -183,16 +186,16 @@ impl Worker {
             *live = self.write(claim, &patch).await?;
             if live.allocated.is_none() && self.has_fields.swap(false, Ordering::Relaxed) {
                 tracing::info!(
-                    "The API server drops the fields of expansions: they are off there, conditions must do."
+                    "The API server drops the fields for expansions, which are off there: only conditions are written."
                 );
             }
         }
         let text = format!("External resizer is resizing volume {}", volume.name);
         self.events.normal(claim.reference(), "Resizing", text);
         // Until there is an answer, any next call must be this one again.
-        self.fates
+        self.last_calls
             .lock()
-            .insert(Arc::clone(key), Fate::Open(target));
+            .insert(Arc::clone(key), LastCall::Open(target));
         let answer = self
             .controller
             .clone()
@@ -261,70 +264,13 @@ impl Worker {
                 patch::finished(&live, grown.size)
             };
             match self.write(claim, &patch).await {
-                Err(Failure::Object(ObjectError::Conflict)) if round < ROUNDS => round += 1,
+                Err(Failure::Object(ObjectError::Conflict(_))) if round < ROUNDS => round += 1,
                 written => return written,
             }
             live = self.read(claim).await?;
             if live.capacity >= grown.size {
                 return Ok(live);
             }
-        }
-    }
-
-    /// Says what is wrong, where people look, and decides when to try again.
-    async fn report(
-        &self,
-        key: Key,
-        claim: &Claim,
-        volume: &Volume,
-        live: Option<&Progress>,
-        failure: &Failure,
-    ) -> Verdict {
-        let message = failure.to_string();
-        let refusal = failure.refusal();
-        tracing::warn!(
-            namespace = claim.namespace,
-            claim = claim.name,
-            volume = volume.name,
-            reason = message,
-            "A volume cannot be expanded; trying again."
-        );
-        if refusal != Refusal::Open && matches!(failure, Failure::Driver(_)) {
-            self.fates.lock().insert(Arc::clone(&key), Fate::Refused);
-        }
-        let text = match failure {
-            Failure::InUse(_) => format!(
-                "Unable to expand {}/{} because CSI driver {} only supports offline expansion and volume is currently in-use",
-                claim.namespace, claim.name, self.rules.driver
-            ),
-            _ => format!(
-                "resize volume \"{}\" by resizer \"{}\" failed: {message}",
-                volume.name, self.rules.driver
-            ),
-        };
-        if let Some(live) = live.filter(|_| failure.is_for_the_claim()) {
-            self.mark_failed(claim, live, &text, refusal).await;
-        }
-        if !matches!(failure, Failure::Object(_)) {
-            self.events
-                .warning(claim.reference(), "VolumeResizeFailed", text);
-        }
-        match refusal {
-            Refusal::Infeasible => Verdict::After(self.slow, Some(message)),
-            Refusal::InUse if self.wait_for_pods && self.in_use.wait(key, claim).await => {
-                Verdict::After(self.slow, Some(message))
-            }
-            Refusal::InUse | Refusal::Open | Refusal::Final => Verdict::Retry(message),
-        }
-    }
-
-    async fn mark_failed(&self, claim: &Claim, live: &Progress, text: &str, refusal: Refusal) {
-        let infeasible = refusal == Refusal::Infeasible;
-        let Some(patch) = patch::failed(live, text, infeasible, self.record()) else {
-            return;
-        };
-        if let Err(error) = self.write(claim, &patch).await {
-            tracing::debug!(claim = claim.name, %error, "An error cannot be written down.");
         }
     }
 

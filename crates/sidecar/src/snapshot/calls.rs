@@ -47,7 +47,7 @@ impl Calls {
     }
 
     /// Has the snapshot made. Called twice with the same name: the same snapshot.
-    pub(super) async fn make(
+    pub(super) async fn create_snapshot(
         &self,
         content: &Content,
         name: String,
@@ -92,7 +92,7 @@ impl Calls {
     }
 
     /// Asks for the state of a snapshot that exists. A driver that cannot be asked has it ready.
-    pub(super) async fn look(
+    pub(super) async fn get_snapshot(
         &self,
         content: &Content,
         handle: &str,
@@ -149,7 +149,7 @@ impl Calls {
     }
 
     /// Has the snapshot deleted. Called twice: it is gone already, which is success.
-    pub(super) async fn delete(
+    pub(super) async fn delete_snapshot(
         &self,
         content: &Content,
         handle: String,
@@ -179,7 +179,7 @@ impl Calls {
 }
 
 fn no_snapshot() -> Failure {
-    Failure::Answer("there is no snapshot in it".to_owned())
+    Failure::Answer("it has no snapshot".to_owned())
 }
 
 fn single(snapshot: Snapshot, content: &Content) -> Result<Found, Failure> {

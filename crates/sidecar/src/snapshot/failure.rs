@@ -1,22 +1,22 @@
 //! What can go wrong with a content, and what is said about it.
 
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::secrets::SecretError;
 use tonic::{Code, Status};
 
 use super::parameters::ParameterError;
-use super::write::WriteError;
 use crate::cluster::content::Kind;
 use crate::driver_call;
 
 /// Why an attempt ended. All are tried again.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("the content belongs to no snapshot: spec.volumeSnapshotRef has no uid")]
+    #[error("the content does not belong to a snapshot: spec.volumeSnapshotRef has no uid")]
     NoOwner,
     #[error("no class is named, and a snapshot cannot be taken without one")]
     ClassNotNamed,
     #[error(
-        "snapshot class `{0}` does not exist or is of another driver: create it, or take a snapshot with another class"
+        "snapshot class `{0}` does not exist or is for another driver: create it, or take a snapshot with another class"
     )]
     NoClass(String),
     #[error("snapshot class `{class}`: {error}")]
@@ -29,12 +29,12 @@ pub(super) enum Failure {
     Secret(#[from] SecretError),
     #[error("{}", driver_call::status(.0))]
     Driver(Box<Status>),
-    #[error("the driver's answer makes no sense: {0}")]
+    #[error("the driver's answer is not valid: {0}")]
     Answer(String),
     #[error("the driver does not know snapshot `{0}`")]
     Missing(String),
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Object(#[from] ObjectError),
 }
 
 impl From<Status> for Failure {

@@ -1,9 +1,11 @@
-//! The parameters of a snapshot class: what is for the driver, and which secrets it takes to look at snapshots.
+//! The parameters of a snapshot class: what is for the driver, and the secret with which snapshots are looked at.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::SecretReference;
-use stowage_kubernetes::secret_template::{Half, PREFIX, SecretTemplate, TemplateError};
+use stowage_kubernetes::secret_template::{
+    self, IncompleteReference, SecretTemplate, TemplateError, UnknownParameter,
+};
 
 use crate::cluster::content::{Content, Kind};
 
@@ -18,10 +20,10 @@ const SECRETS: [&str; 4] = [
 /// What is wrong with the parameters of a class.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ParameterError {
-    #[error("parameter `{0}` is unknown: keys that begin with `{PREFIX}` are not for the driver")]
-    Unknown(String),
     #[error(transparent)]
-    Half(#[from] Half),
+    Unknown(#[from] UnknownParameter),
+    #[error(transparent)]
+    Incomplete(#[from] IncompleteReference),
     #[error(transparent)]
     Template(#[from] TemplateError),
 }
@@ -30,23 +32,7 @@ pub(super) enum ParameterError {
 pub(super) fn for_driver(
     parameters: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, ParameterError> {
-    let known = |key: &str| {
-        SECRETS.iter().any(|whose| {
-            key == format!("{PREFIX}{whose}secret-name")
-                || key == format!("{PREFIX}{whose}secret-namespace")
-        })
-    };
-    let mut rest = BTreeMap::new();
-    for (key, value) in parameters {
-        match key.starts_with(PREFIX) {
-            true if known(key) => {}
-            true => return Err(ParameterError::Unknown(key.clone())),
-            false => {
-                rest.insert(key.clone(), value.clone());
-            }
-        }
-    }
-    Ok(rest)
+    Ok(secret_template::for_driver(parameters, &SECRETS, &[])?)
 }
 
 /// The secret with which snapshots are looked at. It names the content only: the user's object may be gone.
@@ -54,19 +40,21 @@ pub(super) fn look_secret(
     parameters: &BTreeMap<String, String>,
     content: &Content,
 ) -> Result<Option<SecretReference>, ParameterError> {
-    let (whose, hole) = match content.kind {
+    let (whose, placeholder) = match content.kind {
         Kind::Single => ("snapshotter-list-", "volumesnapshotcontent.name"),
         Kind::Group => ("group-snapshotter-get-", "volumegroupsnapshotcontent.name"),
     };
     let Some(template) = SecretTemplate::of(parameters, whose)? else {
         return Ok(None);
     };
-    let value = |token: &str| (token == hole).then_some(Ok(content.name.as_str()));
-    Ok(Some(template.fill(value, value)?))
+    let value = |token: &str| (token == placeholder).then_some(Ok(content.name.as_str()));
+    Ok(Some(template.resolve(value, value)?))
 }
 
 #[cfg(test)]
 mod tests {
+    use stowage_kubernetes::secret_template::PREFIX;
+
     use super::*;
 
     #[test]
@@ -83,6 +71,6 @@ mod tests {
         assert_eq!(for_driver(&parameters), Ok(tier));
         let odd = format!("{PREFIX}snapshoter-secret-name");
         let parameters = BTreeMap::from([(odd.clone(), String::new())]);
-        assert_eq!(for_driver(&parameters), Err(ParameterError::Unknown(odd)));
+        assert_eq!(for_driver(&parameters), Err(UnknownParameter(odd).into()));
     }
 }

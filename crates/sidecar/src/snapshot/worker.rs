@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use stowage_kubernetes::events::Events;
+use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Verdict};
 use stowage_kubernetes::secret_template::PREFIX;
 use stowage_kubernetes::secrets;
@@ -13,7 +14,7 @@ use super::calls::{Calls, Found, Strings};
 use super::failure::{Attempt, Failure};
 use super::parameters;
 use super::step::{Step, next_step};
-use super::write::{WriteError, Writer};
+use super::write::Writer;
 use crate::args::Naming;
 use crate::cluster::Cluster;
 use crate::cluster::content::{Content, Kind, SnapshotClass};
@@ -68,7 +69,7 @@ impl Worker {
             writer: Writer::new(&context.client, kind, driver),
             events: context
                 .events
-                .speaking_as(&format!("csi-snapshotter {driver}")),
+                .as_component(&format!("csi-snapshotter {driver}")),
             naming: match kind {
                 Kind::Single => settings.snapshots.naming.clone(),
                 Kind::Group => settings.snapshots.group_naming.clone(),
@@ -99,7 +100,9 @@ impl Worker {
                 Step::Rest | Step::Make { .. } | Step::Unmark => Attempt::Make,
             };
             match self.act(&mut view, step).await {
-                Ok(Progress::Done) | Err(Failure::Write(WriteError::Gone)) => return Verdict::Done,
+                Ok(Progress::Done) | Err(Failure::Object(ObjectError::Gone(_))) => {
+                    return Verdict::Done;
+                }
                 Ok(Progress::Now(content)) => {
                     view.content = *content;
                     view.fresh = true;
@@ -108,10 +111,10 @@ impl Worker {
                     return Verdict::Retry("the snapshot is not ready yet".to_owned());
                 }
                 // Decided from a cache that lagged behind: read again, and decide again.
-                Err(Failure::Write(WriteError::Refused(..))) => {
+                Err(Failure::Object(error)) if error.is_stale() => {
                     match self.writer.read(&key).await {
                         Ok(content) => view.content = content,
-                        Err(WriteError::Gone) => return Verdict::Done,
+                        Err(ObjectError::Gone(_)) => return Verdict::Done,
                         Err(error) => {
                             return self.report(&view.content, attempt, error.into()).await;
                         }
@@ -135,7 +138,10 @@ impl Worker {
                 let secrets = self.secrets_to_look(content).await?;
                 view.asked = true;
                 let content = &view.content;
-                let found = self.calls.look(content, &handle, &members, secrets).await?;
+                let found = self
+                    .calls
+                    .get_snapshot(content, &handle, &members, secrets)
+                    .await?;
                 now(self.write_down(content, found).await?)
             }
             Step::Unmark => now(self.writer.unmark(content).await?),
@@ -169,7 +175,7 @@ impl Worker {
         let name = self.naming.name(&content.owner.uid);
         let made = self
             .calls
-            .make(content, name, volumes, parameters, secrets)
+            .create_snapshot(content, name, volumes, parameters, secrets)
             .await;
         match made {
             Ok(found) => {
@@ -216,7 +222,7 @@ impl Worker {
     ) -> Result<Progress, Failure> {
         let secrets = secrets::read(&self.client, content.secret.as_ref()).await?;
         self.calls
-            .delete(content, handle.clone(), members, secrets)
+            .delete_snapshot(content, handle.clone(), members, secrets)
             .await?;
         tracing::info!(content = content.name, handle, "The snapshot is deleted.");
         if content.finalizers.len() > 1 {
@@ -298,7 +304,7 @@ impl Worker {
             self.events
                 .warning(content.reference(), reason, message.as_str());
         }
-        let of_server = matches!(failure, Failure::Write(_));
+        let of_server = matches!(failure, Failure::Object(_));
         if !told && !of_server && attempt != Attempt::Delete {
             let written = self.writer.set_error(content, &message).await;
             if let Err(error) = written {

@@ -1,4 +1,4 @@
-//! Reads and writes of contents, and what the API server's answers mean. Upstream's role allows `get` and `patch`.
+//! Reads and writes of contents. Upstream's role allows `get` and `patch`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -8,27 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use stowage_api::snapshot::names::{ContentNames, YES};
 use stowage_api::snapshot::{VolumeGroupSnapshotContent, VolumeSnapshotContent};
-use stowage_kubernetes::answer::{self, Answer};
 use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
+use stowage_kubernetes::object_error::{ObjectError, explain};
 
 use crate::cluster::content::{Content, Kind};
 use crate::cluster::wire::{ContentSpec, ContentStatus};
-
-/// Why something was not read or written.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum WriteError {
-    #[error("the content is gone")]
-    Gone,
-    /// It is another object, or has other finalizers or annotations than we knew.
-    #[error("the API server refuses a change of {0}: {1}")]
-    Refused(String, String),
-    #[error(
-        "the service account may not {verb} {kind}: add `{verb}` on `{kind}` to its ClusterRole"
-    )]
-    Forbidden { verb: &'static str, kind: String },
-    #[error("the API server: {0}")]
-    Failed(#[source] Box<kube::Error>),
-}
 
 /// Reads and writes contents of one kind.
 pub(super) struct Writer {
@@ -56,25 +40,25 @@ impl Writer {
         self.kind.names()
     }
 
-    pub(super) async fn read(&self, name: &str) -> Result<Content, WriteError> {
+    pub(super) async fn read(&self, name: &str) -> Result<Content, ObjectError> {
         let found = self.api.get(name).await;
-        self.content(found.map_err(|error| explain("get", self.plural.clone(), error))?)
+        self.content(found.map_err(explain("get", self.plural.clone()))?)
     }
 
     /// Writes down that a call may be under way. Called twice: it stays written down.
-    pub(super) async fn mark(&self, content: &Content) -> Result<Content, WriteError> {
+    pub(super) async fn mark(&self, content: &Content) -> Result<Content, ObjectError> {
         let key = self.names().being_created;
         let patch = ObjectPatch::of(&content.uid).set_annotation(content.annotated, key, YES);
         self.patch(content, patch).await
     }
 
-    pub(super) async fn unmark(&self, content: &Content) -> Result<Content, WriteError> {
+    pub(super) async fn unmark(&self, content: &Content) -> Result<Content, ObjectError> {
         let patch = ObjectPatch::of(&content.uid).remove_annotation(self.names().being_created);
         self.patch(content, patch).await
     }
 
     /// Lets the content go. Called twice: the second finds it gone.
-    pub(super) async fn release(&self, content: &Content) -> Result<(), WriteError> {
+    pub(super) async fn release(&self, content: &Content) -> Result<(), ObjectError> {
         let finalizer = self.names().finalizer;
         let patch = ObjectPatch::of(&content.uid).remove_finalizer(&content.finalizers, finalizer);
         self.patch(content, patch).await.map(|_| ())
@@ -85,7 +69,7 @@ impl Writer {
         &self,
         content: &Content,
         status: Value,
-    ) -> Result<Content, WriteError> {
+    ) -> Result<Content, ObjectError> {
         let patch = ObjectPatch::of(&content.uid).set(["status"], status);
         self.patch_status(content, patch).await
     }
@@ -95,7 +79,7 @@ impl Writer {
         &self,
         content: &Content,
         message: &str,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), ObjectError> {
         let error = json!({ "time": Time(Timestamp::now()), "message": message });
         let known = content.state.handle.is_some() || content.state.error.is_some();
         let patch = ObjectPatch::of(&content.uid);
@@ -109,36 +93,35 @@ impl Writer {
         self.patch_status(content, patch).await.map(|_| ())
     }
 
-    async fn patch(&self, content: &Content, patch: ObjectPatch) -> Result<Content, WriteError> {
+    async fn patch(&self, content: &Content, patch: ObjectPatch) -> Result<Content, ObjectError> {
         let done = self
             .api
             .patch(&content.name, &PARAMS, &patch.into_patch())
             .await;
-        self.content(done.map_err(|error| explain("patch", self.plural.clone(), error))?)
+        self.content(done.map_err(explain("patch", self.plural.clone()))?)
     }
 
     async fn patch_status(
         &self,
         content: &Content,
         patch: ObjectPatch,
-    ) -> Result<Content, WriteError> {
+    ) -> Result<Content, ObjectError> {
         let done = self
             .api
             .patch_status(&content.name, &PARAMS, &patch.into_patch())
             .await;
-        let status = || format!("{}/status", self.plural);
-        self.content(done.map_err(|error| explain("patch", status(), error))?)
+        let status = format!("{}/status", self.plural);
+        self.content(done.map_err(explain("patch", status))?)
     }
 
-    fn content(&self, object: DynamicObject) -> Result<Content, WriteError> {
+    fn content(&self, object: DynamicObject) -> Result<Content, ObjectError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Body {
             spec: ContentSpec,
             status: ContentStatus,
         }
-        let body = Body::deserialize(object.data)
-            .map_err(|error| WriteError::Failed(Box::new(kube::Error::SerdeError(error))))?;
+        let body = Body::deserialize(object.data).map_err(ObjectError::unreadable)?;
         Content::read(
             self.kind,
             object.metadata,
@@ -146,15 +129,6 @@ impl Writer {
             body.status,
             &self.driver,
         )
-        .ok_or(WriteError::Gone)
-    }
-}
-
-fn explain(verb: &'static str, kind: String, error: kube::Error) -> WriteError {
-    match Answer::of(&error) {
-        Answer::Gone => WriteError::Gone,
-        Answer::Forbidden(_) => WriteError::Forbidden { verb, kind },
-        Answer::Conflict | Answer::Refused(_) => WriteError::Refused(kind, answer::chain(&error)),
-        _ => WriteError::Failed(Box::new(error)),
+        .ok_or_else(|| ObjectError::Gone(self.plural.clone().into()))
     }
 }

@@ -5,12 +5,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use stowage_csi::endpoint::Endpoint;
-use stowage_memory_driver::{MemoryDriver, Profile};
+use stowage_sidecar::controller::run;
+use stowage_sidecar::node;
+use stowage_stage::{Node, Rig, create, eventually};
 
-use crate::rig::{Rig, create, eventually};
-use crate::scene::{Scene, ZONE};
-use crate::sidecar::{Place, Sidecar};
+use crate::scene::Scene;
 
 const SELDOM: &str = "--capacity-poll-interval=1h";
 const WAITS: &str = "WaitForFirstConsumer";
@@ -49,7 +48,7 @@ async fn objects_belong_to_what_the_flag_says_and_go_with_it() {
         let level = format!("--capacity-ownerref-level={level}");
         scene.start(&[SELDOM, &pod, &level]);
         scene.class("fast", WAITS).await;
-        scene.tells(&["fast - 1Ti"]).await;
+        scene.publishes(&["fast - 1Ti"]).await;
         let object = scene.all().await.remove(0);
         let owner = &object.owner_references()[0];
         assert_eq!(owner.kind, kind);
@@ -62,62 +61,51 @@ async fn objects_belong_to_what_the_flag_says_and_go_with_it() {
             ..DeleteParams::default()
         };
         api.delete("driver", &all).await.unwrap();
-        scene.tells(&[]).await;
+        scene.publishes(&[]).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_name_for_its_pod_it_says_what_is_missing() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&["--enable-capacity"]);
-    let error = sidecar.ended().await.unwrap_err();
+    let sidecar = rig.sidecar(run, &["--enable-capacity"]);
+    let error = sidecar.ended().await.unwrap_err().to_string();
     assert!(error.contains("environment variable NAMESPACE"), "{error}");
-    let sidecar = rig.sidecar(&["--enable-capacity", "--capacity-namespace=default"]);
-    let error = sidecar.ended().await.unwrap_err();
+    let sidecar = rig.sidecar(run, &["--enable-capacity", "--capacity-namespace=default"]);
+    let error = sidecar.ended().await.unwrap_err().to_string();
     assert!(error.contains("environment variable POD_NAME"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_node_tells_of_itself_only() {
+async fn each_node_publishes_its_own_capacity_only() {
     let mut scene = Scene::new(true, &[SELDOM]).await;
     scene.sidecar.take().unwrap().kill().await;
     scene.class("fast", WAITS).await;
+    let namespace = format!("--capacity-namespace={}", scene.rig.namespace);
+    let flags = [
+        "--enable-capacity",
+        "--capacity-ownerref-level=-1",
+        &namespace,
+        SELDOM,
+    ];
     let mut nodes = Vec::new();
     for name in ["one", "two"] {
-        let node = scene.rig.node(name, &[(ZONE, name)]).await;
-        let mut profile = Profile::named(&scene.rig.name);
-        profile.nodes = [node.clone()].into();
-        let driver = MemoryDriver::new(profile);
-        let directory = tempfile::tempdir().unwrap();
-        let endpoint = Endpoint::try_from(directory.path().join("csi.sock").as_path()).unwrap();
-        let serving = driver.serve(&endpoint).unwrap();
-        let place = Place {
-            endpoint: &endpoint,
-            kubeconfig: scene.rig.plane.kubeconfig(),
-            namespace: &scene.rig.namespace,
-        };
-        let namespace = format!("--capacity-namespace={}", scene.rig.namespace);
-        let flags = [
-            "--enable-capacity",
-            "--capacity-ownerref-level=-1",
-            &namespace,
-            SELDOM,
-        ];
-        let sidecar = Sidecar::on_node(place, &node, directory.path(), &flags);
-        nodes.push((node, driver, directory, serving, sidecar));
+        let own = Node::new(&scene.rig, name).await;
+        let sidecar = own.sidecar(node::run, &scene.rig, &flags);
+        nodes.push((own, sidecar));
     }
     let found = eventually("two objects", async || {
         let all = scene.all().await;
         (all.len() == 2).then_some(all)
     })
     .await;
-    for (node, ..) in &nodes {
-        let manager = format!("external-provisioner-{node}");
+    for (node, _) in &nodes {
+        let manager = format!("external-provisioner-{}", node.name);
         let own = found
             .iter()
             .find(|object| object.labels()["csi.storage.k8s.io/managed-by"] == manager);
         let topology = &own.unwrap().data["nodeTopology"]["matchLabels"];
         let values: Vec<_> = topology.as_object().unwrap().values().collect();
-        assert_eq!(values, [&json!(node)]);
+        assert_eq!(values, [&json!(node.name)]);
     }
 }

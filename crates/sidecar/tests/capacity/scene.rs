@@ -6,17 +6,16 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::{Value, json};
 use stowage_memory_driver::Room;
-
-use crate::rig::{Rig, create, eventually};
-use crate::sidecar::Sidecar;
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, Running, create, eventually};
 
 pub const GIB: i64 = 1 << 30;
 pub const ZONE: &str = "example.com/zone";
 
-/// A driver with topology, whose sidecar tells free capacity.
+/// A driver with topology, whose sidecar publishes free capacity.
 pub struct Scene {
     pub rig: Rig,
-    pub sidecar: Option<Sidecar>,
+    pub sidecar: Option<Running>,
 }
 
 impl Scene {
@@ -40,7 +39,7 @@ impl Scene {
             all.push("--capacity-ownerref-level=-1");
         }
         all.extend(flags);
-        self.sidecar = Some(self.rig.sidecar(&all));
+        self.sidecar = Some(self.rig.sidecar(run, &all));
     }
 
     /// A class that waits for pods; its name begins with the driver's.
@@ -87,7 +86,7 @@ impl Scene {
     }
 
     /// Class, zone and capacity of all objects, in order; the class without the driver's name.
-    pub async fn told(&self) -> Vec<String> {
+    pub async fn published(&self) -> Vec<String> {
         let line = |object: &DynamicObject| {
             let data = &object.data;
             let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -102,10 +101,10 @@ impl Scene {
         lines
     }
 
-    /// Waits until this is told, and nothing else.
-    pub async fn tells(&self, expected: &[&str]) {
-        eventually(&format!("{expected:?} is told"), async || {
-            (self.told().await == expected).then_some(())
+    /// Waits until this is published, and nothing else.
+    pub async fn publishes(&self, expected: &[&str]) {
+        eventually(&format!("{expected:?} is published"), async || {
+            (self.published().await == expected).then_some(())
         })
         .await;
     }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use stowage_memory_driver::{Mishap, Moment, Trouble};
-
-use crate::rig::{Rig, eventually};
-use crate::sidecar::Sidecar;
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, Running, eventually};
 
 /// One worker is busy with the claim `first`, and the intents of the `others` are written down.
-async fn one_is_made_and_others_wait(others: &[&str]) -> (Rig, Sidecar) {
+async fn one_is_made_and_others_wait(others: &[&str]) -> (Rig, Running) {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&["--worker-threads=1"]);
+    let sidecar = rig.sidecar(run, &["--worker-threads=1"]);
     rig.class(json!({})).await;
     let slow = Trouble::Delay(Duration::from_secs(3));
     rig.driver

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use stowage_memory_driver::{Fault, Mishap, Room};
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, Running, eventually};
 use tonic::Code;
 
-use crate::rig::{Rig, eventually};
-use crate::sidecar::Sidecar;
-
 /// A driver with a fault, a sidecar, and a claim `data` that suffers.
-async fn faulty(fault: Fault) -> (Rig, Sidecar) {
+async fn faulty(fault: Fault) -> (Rig, Running) {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     rig.driver.set(fault);
     rig.claim("data", json!({})).await;
@@ -20,7 +19,7 @@ async fn faulty(fault: Fault) -> (Rig, Sidecar) {
 }
 
 /// The failure is on the claim and in the metrics; once the driver is mended, the claim is bound to the only volume.
-async fn told_and_made_good(rig: &Rig, sidecar: &Sidecar, says: &str) {
+async fn told_and_made_good(rig: &Rig, sidecar: &Running, says: &str) {
     rig.event("data", "ProvisioningFailed", says).await;
     let failed = "controller_persistentvolumeclaim_provision_failed_total";
     sidecar.shows(&[failed, &rig.name]).await;
@@ -38,7 +37,7 @@ async fn told_and_made_good(rig: &Rig, sidecar: &Sidecar, says: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_that_is_too_small_is_deleted_and_asked_for_again() {
     let (rig, sidecar) = faulty(Fault::VolumeTooSmall).await;
-    let says = "made a volume of 536870912 bytes where 1073741824 were asked for";
+    let says = "made a volume of 536870912 bytes, but 1073741824 were requested";
     told_and_made_good(&rig, &sidecar, says).await;
     assert!(rig.driver.deleted_volumes().len() > 1);
 }
@@ -58,7 +57,7 @@ async fn an_id_of_ten_thousand_bytes_is_not_written_anywhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_without_a_volume_is_no_volume() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     let full = Room {
         available: 0,
@@ -76,7 +75,7 @@ async fn an_answer_without_a_volume_is_no_volume() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_does_not_answer_one_claim_still_serves_the_others() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&["--timeout=2s"]);
+    let sidecar = rig.sidecar(run, &["--timeout=2s"]);
     rig.class(json!({})).await;
     rig.driver.upset("CreateVolume", Mishap::hang().times(2));
     rig.claim("data", json!({})).await;
@@ -104,14 +103,14 @@ async fn a_driver_that_does_not_answer_one_claim_still_serves_the_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_comes_back_under_another_name_ends_the_process() {
     let mut rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     rig.bound("data").await;
     rig.stop_driver().await;
     rig.driver.set(Fault::NameChanged);
     rig.serve();
-    let error = sidecar.ended().await.unwrap_err();
+    let error = sidecar.ended().await.unwrap_err().to_string();
     assert!(error.contains(&rig.name), "{error}");
     assert!(error.contains("another.csi.test"), "{error}");
 }
@@ -119,8 +118,8 @@ async fn a_driver_that_comes_back_under_another_name_ends_the_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_of_another_name_than_expected_is_refused() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&["--driver-name=expected.csi.test"]);
-    let error = sidecar.ended().await.unwrap_err();
+    let sidecar = rig.sidecar(run, &["--driver-name=expected.csi.test"]);
+    let error = sidecar.ended().await.unwrap_err().to_string();
     assert!(error.contains(&rig.name), "{error}");
     assert!(error.contains("expected.csi.test"), "{error}");
 }
@@ -128,7 +127,7 @@ async fn a_driver_of_another_name_than_expected_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_is_restarted_is_connected_to_again() {
     let mut rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&["--timeout=1s"]);
+    let sidecar = rig.sidecar(run, &["--timeout=1s"]);
     rig.class(json!({})).await;
     rig.claim("before", json!({})).await;
     rig.bound("before").await;
@@ -152,7 +151,7 @@ async fn what_may_be_running_stays_in_the_journal_and_what_is_final_does_not() {
         (Code::ResourceExhausted, false),
     ] {
         let rig = Rig::plain().await;
-        let sidecar = rig.sidecar(&["--retry-interval-start=20s"]);
+        let sidecar = rig.sidecar(run, &["--retry-interval-start=20s"]);
         rig.class(json!({})).await;
         rig.driver
             .upset("CreateVolume", Mishap::refuse(code, "not now"));
@@ -170,7 +169,7 @@ async fn what_may_be_running_stays_in_the_journal_and_what_is_final_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_argument_that_the_driver_refuses_is_not_sent_again_until_the_class_is_another_one() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({"parameters": {"tier": "lead"}})).await;
     rig.driver.upset(
         "CreateVolume",
@@ -215,7 +214,7 @@ async fn a_volume_that_cannot_be_deleted_again_stays_in_the_journal_and_is_told(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_fails_is_tried_ever_less_often_and_foreign_writes_do_not_change_that() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&["--retry-interval-start=500ms"]);
+    let _sidecar = rig.sidecar(run, &["--retry-interval-start=500ms"]);
     rig.class(json!({})).await;
     rig.driver
         .upset("CreateVolume", Mishap::refuse(Code::Internal, "broken"));
@@ -239,7 +238,7 @@ async fn a_claim_that_fails_is_tried_ever_less_often_and_foreign_writes_do_not_c
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_journal_makes_claims_wait_and_does_not_stop_those_who_free_it() {
     let rig = Rig::new(|profile| profile).await;
-    let sidecar = rig.sidecar(&["--worker-threads=1", "--retry-interval-max=1s"]);
+    let sidecar = rig.sidecar(run, &["--worker-threads=1", "--retry-interval-max=1s"]);
     // Two classes of which the journal can hold one.
     let many_zones = |name: &str| {
         let zones: Vec<_> = (0..4000)

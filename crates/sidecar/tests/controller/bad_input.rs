@@ -1,15 +1,15 @@
 //! Claims and classes that cannot work: nothing is sent to the driver, and the claim says what to do.
 
 use serde_json::{Value, json};
-
-use crate::rig::Rig;
+use stowage_sidecar::controller::run;
+use stowage_stage::Rig;
 
 const PREFIX: &str = "csi.storage.k8s.io";
 
 /// A class and a claim that are refused with these words; meanwhile another claim of a good class is bound.
 async fn refused(class: Value, claim: Value, says: &str) {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(class).await;
     rig.claim("data", claim).await;
     let message = rig.event("data", "ProvisioningFailed", says).await;
@@ -52,7 +52,7 @@ async fn a_secret_that_does_not_exist() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_comes_later_is_found() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.class(secret("login", &rig.namespace)).await;
     rig.claim("data", json!({})).await;
     rig.event("data", "ProvisioningFailed", "does not exist")
@@ -84,7 +84,7 @@ async fn a_key_that_nobody_knows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn half_a_secret() {
     let class = json!({"parameters": {format!("{PREFIX}/node-stage-secret-name"): "x"}});
-    let says = "needs `csi.storage.k8s.io/node-stage-secret-namespace` beside it";
+    let says = "needs parameter `csi.storage.k8s.io/node-stage-secret-namespace`";
     refused(class, json!({}), says).await;
 }
 
@@ -92,7 +92,7 @@ async fn half_a_secret() {
 async fn a_size_that_no_volume_can_have() {
     // The server makes of it the largest number there is; it is for the driver to refuse.
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     let size = json!({"resources": {"requests": {"storage": "100Ei"}}});
     rig.claim("data", json!({ "spec": size })).await;
@@ -116,9 +116,9 @@ async fn a_class_that_is_deleted_is_missed_and_taken_up_when_it_comes_back() {
     rig.claim("data", json!({"metadata": {"annotations": annotations}}))
         .await;
     rig.delete_class().await;
-    let sidecar = rig.sidecar(&["--retry-interval-start=60s"]);
+    let sidecar = rig.sidecar(run, &["--retry-interval-start=60s"]);
     let says = format!(
-        "storage class `{}` does not exist or is of another driver",
+        "storage class `{}` does not exist or is for another driver",
         rig.name
     );
     rig.event("data", "ProvisioningFailed", &says).await;

@@ -7,8 +7,8 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_csi::proto::csi::DeleteVolumeRequest;
 use stowage_memory_driver::Fault;
-
-use crate::rig::{Rig, create, eventually};
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, create, eventually};
 
 const PROTECTION: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
@@ -42,7 +42,7 @@ async fn phase(rig: &Rig, volume: &str, expected: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_finalizer_follows_the_reclaim_policy() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await.metadata.name.unwrap();
@@ -58,7 +58,7 @@ async fn the_finalizer_follows_the_reclaim_policy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kept_volume_goes_as_soon_as_its_policy_says_so() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.class(json!({"reclaimPolicy": "Retain"})).await;
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await.metadata.name.unwrap();
@@ -72,7 +72,7 @@ async fn a_kept_volume_goes_as_soon_as_its_policy_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attached_volume_is_deleted_when_it_is_detached() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     let node = rig.node("n", &[]).await;
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
@@ -103,7 +103,7 @@ async fn an_attached_volume_is_deleted_when_it_is_detached() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_whose_object_was_deleted_by_hand_waits_for_its_claim() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await.metadata.name.unwrap();
@@ -120,7 +120,7 @@ async fn a_volume_whose_object_was_deleted_by_hand_waits_for_its_claim() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_that_somebody_else_made_is_not_ours_to_delete() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     let name = format!("static-{}", rig.namespace);
     let object = json!({
@@ -156,7 +156,7 @@ fn with_secret(rig: &Rig) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_is_gone_does_not_keep_a_volume() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.class(with_secret(&rig)).await;
     rig.secret("login", "user", "admin").await;
     rig.claim("data", json!({})).await;
@@ -171,7 +171,7 @@ async fn a_secret_that_is_gone_does_not_keep_a_volume() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_that_the_driver_cannot_delete_is_told_and_tried_again() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await.metadata.name.unwrap();

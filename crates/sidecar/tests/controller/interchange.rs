@@ -8,8 +8,8 @@ use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVo
 use stowage_csi::proto::csi::{
     CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability,
 };
-
-use crate::rig::{Rig, create, eventually};
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, create, eventually};
 
 const PROTECTION: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
@@ -72,7 +72,7 @@ async fn a_released_volume_is_deleted() {
     let rig = Rig::plain().await;
     let handle = made(&rig, "old").await;
     object(&rig, &handle, no_secret(), json!([PROTECTION])).await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.nothing_left().await;
     assert_eq!(rig.driver.deleted_volumes(), [handle]);
 }
@@ -89,7 +89,7 @@ async fn a_volume_of_an_old_provisioner_without_finalizer_and_annotations_is_del
     rig.secret("login-gone", "user", "admin").await;
     let handle = made(&rig, "old").await;
     object(&rig, &handle, json!({}), json!([])).await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.nothing_left().await;
     let deletion: DeleteVolumeRequest = rig.driver.last_request().unwrap();
     assert_eq!(deletion.secrets, [("user".into(), "admin".into())].into());
@@ -109,7 +109,7 @@ async fn a_volume_that_is_being_deleted_and_kept_by_the_finalizer_alone_is_finis
         (volume.metadata.finalizers? == [PROTECTION]).then_some(())
     })
     .await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.nothing_left().await;
 }
 
@@ -117,7 +117,7 @@ async fn a_volume_that_is_being_deleted_and_kept_by_the_finalizer_alone_is_finis
 async fn a_volume_that_the_driver_lost_long_ago_does_not_keep_its_object() {
     let rig = Rig::plain().await;
     object(&rig, "vol-long-gone", no_secret(), json!([PROTECTION])).await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.nothing_left().await;
 }
 
@@ -148,7 +148,7 @@ async fn a_claim_is_found_by_either_spelling_of_its_annotation_and_after_migrati
         rig.claim(claim, json!({"metadata": {"annotations": annotations}}))
             .await;
     }
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     for claim in ["beta", "both", "migrated"] {
         rig.bound(claim).await;
     }
@@ -177,7 +177,7 @@ async fn a_bound_volume_without_the_finalizer_gets_it() {
     });
     create::<PersistentVolume>(&rig.volumes(), object).await;
     rig.bound("data").await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     eventually("it has the finalizer", async || {
         let volume = rig.volumes().get(&name).await.unwrap();
         let finalizers = volume.metadata.finalizers.unwrap_or_default();

@@ -8,8 +8,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
-
-use crate::rig::{Rig, create, eventually};
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, Running, create, eventually};
 
 /// Short times, so that a test need not wait for a lease to expire.
 const ELECTION: [&str; 4] = [
@@ -51,14 +51,14 @@ async fn holder(rig: &Rig, name: &str) -> Option<String> {
 async fn of_two_replicas_one_works_and_the_other_takes_over_at_once_when_it_stops() {
     let rig = Rig::plain().await;
     rig.class(json!({})).await;
-    let first = rig.sidecar(&ELECTION);
+    let first = rig.sidecar(run, &ELECTION);
     let lease = lease_name(&rig.name);
     let leader = eventually("somebody leads", async || holder(&rig, &lease).await).await;
-    let second = rig.sidecar(&ELECTION);
+    let second = rig.sidecar(run, &ELECTION);
     rig.claim("one", json!({})).await;
     rig.bound("one").await;
     assert_eq!(holder(&rig, &lease).await.as_deref(), Some(leader.as_str()));
-    let leads = |sidecar: &crate::sidecar::Sidecar| {
+    let leads = |sidecar: &Running| {
         let line = format!("leader_election_master_status{{name=\"{lease}\"}} 1");
         sidecar
             .metric("leader_election_master_status")
@@ -78,10 +78,10 @@ async fn of_two_replicas_one_works_and_the_other_takes_over_at_once_when_it_stop
 async fn a_killed_leader_is_followed_when_its_lease_expires_and_its_intents_are_taken_over() {
     let rig = Rig::plain().await;
     rig.class(json!({})).await;
-    let first = rig.sidecar(&ELECTION);
+    let first = rig.sidecar(run, &ELECTION);
     let lease = lease_name(&rig.name);
     eventually("somebody leads", async || holder(&rig, &lease).await).await;
-    let _second = rig.sidecar(&ELECTION);
+    let _second = rig.sidecar(run, &ELECTION);
     let hang = stowage_memory_driver::Mishap::hang().once();
     rig.driver.upset("CreateVolume", hang);
     rig.claim("data", json!({})).await;
@@ -100,7 +100,7 @@ async fn while_a_go_provisioner_holds_the_lease_nothing_is_done() {
     let rig = Rig::plain().await;
     rig.class(json!({})).await;
     held_by_go(&rig, &lease_name(&rig.name)).await;
-    let sidecar = rig.sidecar(&ELECTION);
+    let sidecar = rig.sidecar(run, &ELECTION);
     rig.claim("data", json!({})).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(sidecar.runs().await);
@@ -119,7 +119,7 @@ async fn while_a_go_attacher_holds_its_lease_volumes_are_provisioned_and_not_att
     rig.class(json!({})).await;
     let attacher = format!("external-attacher-leader-{}", lease_name(&rig.name));
     held_by_go(&rig, &attacher).await;
-    let sidecar = rig.sidecar(&ELECTION);
+    let sidecar = rig.sidecar(run, &ELECTION);
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await.metadata.name.unwrap();
     let attachments = Api::<VolumeAttachment>::all(rig.client.clone());
@@ -153,7 +153,7 @@ async fn while_a_go_attacher_holds_its_lease_volumes_are_provisioned_and_not_att
 async fn a_role_whose_lease_is_taken_away_ends_the_process() {
     let rig = Rig::plain().await;
     rig.class(json!({})).await;
-    let sidecar = rig.sidecar(&ELECTION);
+    let sidecar = rig.sidecar(run, &ELECTION);
     let attacher = format!("external-attacher-leader-{}", lease_name(&rig.name));
     eventually("the attacher's lease is held", async || {
         holder(&rig, &attacher).await
@@ -165,7 +165,7 @@ async fn a_role_whose_lease_is_taken_away_ends_the_process() {
         .replace(&attacher, &PostParams::default(), &lease)
         .await
         .unwrap();
-    let error = sidecar.ended().await.unwrap_err();
+    let error = sidecar.ended().await.unwrap_err().to_string();
     assert!(error.contains(&attacher), "{error}");
 }
 
@@ -174,11 +174,11 @@ async fn a_journal_that_another_process_took_ends_the_first() {
     // Without leader election two processes can be started by mistake.
     let rig = Rig::plain().await;
     rig.class(json!({})).await;
-    let first = rig.sidecar(&[]);
+    let first = rig.sidecar(run, &[]);
     rig.claim("one", json!({})).await;
     rig.bound("one").await;
-    let _second = rig.sidecar(&[]);
-    let error = first.ended().await.unwrap_err();
+    let _second = rig.sidecar(run, &[]);
+    let error = first.ended().await.unwrap_err().to_string();
     assert!(error.contains("stowage-intents-"), "{error}");
     rig.claim("two", json!({})).await;
     rig.bound("two").await;

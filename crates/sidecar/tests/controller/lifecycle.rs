@@ -1,13 +1,13 @@
 //! Volumes come and go.
 
 use serde_json::json;
-
-use crate::rig::Rig;
+use stowage_sidecar::controller::run;
+use stowage_stage::Rig;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_is_bound_and_its_volume_goes_with_it() {
     let rig = Rig::new(|profile| profile).await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({"parameters": {"tier": "gold"}})).await;
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await;
@@ -21,7 +21,7 @@ async fn a_claim_is_bound_and_its_volume_goes_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_volume_is_made_and_deleted_with_one_call() {
     let rig = Rig::new(|profile| profile).await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     let names: Vec<_> = (0..30).map(|number| format!("data-{number}")).collect();
     for name in &names {

@@ -14,8 +14,6 @@ mod node_deployment;
 mod outage;
 mod rbac;
 mod request;
-mod rig;
-mod sidecar;
 mod sources;
 mod taken_away;
 mod topology;

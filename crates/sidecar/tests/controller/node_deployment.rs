@@ -1,60 +1,12 @@
 //! Drivers that run whole on every node, each with its own sidecar.
 
-use std::path::PathBuf;
-
 use serde_json::json;
-use stowage_csi::endpoint::Endpoint;
-use stowage_memory_driver::{MemoryDriver, Mishap, Profile, Room, Serving};
-use tempfile::TempDir;
-
-use crate::rig::{Rig, eventually};
-use crate::sidecar::{Place, Sidecar};
+use stowage_memory_driver::{Mishap, Room};
+use stowage_sidecar::node::run;
+use stowage_stage::{Node, Rig, eventually};
 
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
 const QUICK: &str = "--node-deployment-base-delay=300ms";
-
-/// A node with a driver of its own.
-struct Node {
-    name: String,
-    driver: MemoryDriver,
-    directory: TempDir,
-    _serving: Serving,
-}
-
-impl Node {
-    async fn new(rig: &Rig, name: &str) -> Self {
-        let full = format!("{}-{name}", rig.namespace);
-        let mut profile = Profile::named(&rig.name);
-        profile.nodes = [full.clone()].into();
-        let driver = MemoryDriver::new(profile);
-        let directory = tempfile::tempdir().unwrap();
-        let serving = driver.serve(&endpoint(&directory)).unwrap();
-        let key = format!("{}/node", rig.name);
-        rig.node(name, &[(&key, &full)]).await;
-        Self {
-            name: full,
-            driver,
-            directory,
-            _serving: serving,
-        }
-    }
-
-    fn sidecar(&self, rig: &Rig, flags: &[&str]) -> Sidecar {
-        let registry: PathBuf = self.directory.path().join("registry");
-        std::fs::create_dir_all(&registry).unwrap();
-        let place = Place {
-            endpoint: &endpoint(&self.directory),
-            kubeconfig: rig.plane.kubeconfig(),
-            namespace: &rig.namespace,
-        };
-        Sidecar::on_node(place, &self.name, &registry, flags)
-    }
-}
-
-fn endpoint(directory: &TempDir) -> Endpoint {
-    let path = directory.path().join("csi.sock");
-    Endpoint::try_from(path.as_path()).unwrap()
-}
 
 async fn two_nodes() -> (Rig, Node, Node) {
     let rig = Rig::new(|profile| profile).await;
@@ -65,7 +17,7 @@ async fn two_nodes() -> (Rig, Node, Node) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_serves_the_claims_of_its_pods_and_deletes_what_is_on_it() {
     let (rig, a, b) = two_nodes().await;
-    let _sidecars = (a.sidecar(&rig, &[]), b.sidecar(&rig, &[]));
+    let _sidecars = (a.sidecar(run, &rig, &[]), b.sidecar(run, &rig, &[]));
     rig.class(json!({"volumeBindingMode": "WaitForFirstConsumer"}))
         .await;
     for (claim, node) in [("one", &a), ("two", &b)] {
@@ -93,7 +45,10 @@ async fn a_node_serves_the_claims_of_its_pods_and_deletes_what_is_on_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_needs_no_pod_is_taken_by_exactly_one_node() {
     let (rig, a, b) = two_nodes().await;
-    let _sidecars = (a.sidecar(&rig, &[QUICK]), b.sidecar(&rig, &[QUICK]));
+    let _sidecars = (
+        a.sidecar(run, &rig, &[QUICK]),
+        b.sidecar(run, &rig, &[QUICK]),
+    );
     rig.class(json!({})).await;
     for number in 0..8 {
         rig.claim(&format!("data-{number}"), json!({})).await;
@@ -114,7 +69,10 @@ async fn a_claim_that_needs_no_pod_is_taken_by_exactly_one_node() {
 async fn a_node_can_leave_such_claims_to_others() {
     let (rig, a, b) = two_nodes().await;
     let not_here = "--node-deployment-immediate-binding=false";
-    let _sidecars = (a.sidecar(&rig, &[not_here]), b.sidecar(&rig, &[QUICK]));
+    let _sidecars = (
+        a.sidecar(run, &rig, &[not_here]),
+        b.sidecar(run, &rig, &[QUICK]),
+    );
     rig.class(json!({})).await;
     for number in 0..4 {
         rig.claim(&format!("data-{number}"), json!({})).await;
@@ -134,7 +92,10 @@ async fn a_node_without_room_gives_the_claim_to_another() {
             ..Room::default()
         },
     );
-    let _sidecars = (a.sidecar(&rig, &[QUICK]), b.sidecar(&rig, &[QUICK]));
+    let _sidecars = (
+        a.sidecar(run, &rig, &[QUICK]),
+        b.sidecar(run, &rig, &[QUICK]),
+    );
     rig.class(json!({})).await;
     for number in 0..4 {
         rig.claim(&format!("data-{number}"), json!({})).await;
@@ -149,7 +110,7 @@ async fn a_node_without_room_gives_the_claim_to_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_node_has_a_journal_of_its_own() {
     let (rig, a, b) = two_nodes().await;
-    let (first, second) = (a.sidecar(&rig, &[]), b.sidecar(&rig, &[]));
+    let (first, second) = (a.sidecar(run, &rig, &[]), b.sidecar(run, &rig, &[]));
     rig.class(json!({"volumeBindingMode": "WaitForFirstConsumer"}))
         .await;
     a.driver.upset("CreateVolume", Mishap::hang().once());
@@ -166,7 +127,7 @@ async fn each_node_has_a_journal_of_its_own() {
     rig.bound("two").await;
     assert!(second.runs().await);
     let before = a.driver.calls("CreateVolume");
-    let _first = a.sidecar(&rig, &[]);
+    let _first = a.sidecar(run, &rig, &[]);
     eventually("the intent is resolved", async || {
         let resolved =
             a.driver.calls("CreateVolume") > before && a.driver.calls("DeleteVolume") > 0;

@@ -6,9 +6,10 @@ use devcluster::testing::{ControlPlane, Rule};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use stowage_memory_driver::{Fault, Mishap, Moment, Trouble};
+use stowage_sidecar::controller::run;
+use stowage_stage::Rig;
 
 use crate::rbac::upstream;
-use crate::rig::Rig;
 
 /// A driver on a control plane of its own.
 async fn rig_of_its_own() -> Rig {
@@ -37,7 +38,7 @@ async fn with_outage(plane: &'static ControlPlane, outage: Duration) {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_goes_on_where_it_stopped_and_nothing_is_made_twice() {
     let rig = rig_of_its_own().await;
-    let sidecar = rig.sidecar(&["--retry-interval-max=2s"]);
+    let sidecar = rig.sidecar(run, &["--retry-interval-max=2s"]);
     rig.class(json!({})).await;
     rig.claim("before", json!({})).await;
     rig.bound("before").await;
@@ -46,7 +47,7 @@ async fn work_goes_on_where_it_stopped_and_nothing_is_made_twice() {
     rig.driver.upset("CreateVolume", slow.once());
     rig.claim("during", json!({})).await;
     rig.called("CreateVolume", 2).await;
-    with_outage(rig.plane, Duration::from_secs(5)).await;
+    with_outage(rig.plane(), Duration::from_secs(5)).await;
     rig.bound("during").await;
     rig.claim("after", json!({})).await;
     rig.bound("after").await;
@@ -62,12 +63,12 @@ async fn work_goes_on_where_it_stopped_and_nothing_is_made_twice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_can_be_stopped_while_the_server_is_away() {
     let rig = rig_of_its_own().await;
-    let sidecar = rig.sidecar(&["--timeout=3s"]);
+    let sidecar = rig.sidecar(run, &["--timeout=3s"]);
     rig.class(json!({})).await;
     rig.driver.upset("CreateVolume", Mishap::hang().once());
     rig.claim("data", json!({})).await;
     rig.called("CreateVolume", 1).await;
-    let plane = rig.plane;
+    let plane = rig.plane();
     tokio::task::spawn_blocking(move || plane.stop().unwrap())
         .await
         .unwrap();
@@ -78,7 +79,7 @@ async fn a_process_can_be_stopped_while_the_server_is_away() {
 async fn a_watch_that_is_behind_deletes_nothing_that_is_to_be_kept() {
     let rig = rig_of_its_own().await;
     let user = rig.user(upstream()).await;
-    let sidecar = rig.sidecar_as(&user, &["--retry-interval-max=1s"]);
+    let sidecar = rig.sidecar_as(run, &user, &["--retry-interval-max=1s"]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await.metadata.name.unwrap();
@@ -88,7 +89,7 @@ async fn a_watch_that_is_behind_deletes_nothing_that_is_to_be_kept() {
         .await;
     // From the restart on nobody tells the sidecar of changes; it knows a volume that is to be deleted.
     rig.user(blind()).await;
-    with_outage(rig.plane, Duration::ZERO).await;
+    with_outage(rig.plane(), Duration::ZERO).await;
     sidecar.says("may not watch persistentvolumes").await;
     let keep = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
     let params = PatchParams::default();

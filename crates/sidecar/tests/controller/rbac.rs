@@ -2,8 +2,8 @@
 
 use devcluster::testing::Rule;
 use serde_json::json;
-
-use crate::rig::Rig;
+use stowage_sidecar::controller::run;
+use stowage_stage::Rig;
 
 const CORE: &[&str] = &[""];
 const STORAGE: &[&str] = &["storage.k8s.io"];
@@ -83,7 +83,7 @@ async fn upstreams_rules_are_enough_for_a_whole_life() {
     let rig = Rig::new(|profile| profile).await;
     rig.node("n", &[("topology.stowage.test/zone", "a")]).await;
     let user = rig.user(upstream()).await;
-    let sidecar = rig.sidecar_as(&user, &["--leader-election"]);
+    let sidecar = rig.sidecar_as(run, &user, &["--leader-election"]);
     rig.class(json!({"parameters": {
         "csi.storage.k8s.io/provisioner-secret-name": "login",
         "csi.storage.k8s.io/provisioner-secret-namespace": rig.namespace,
@@ -107,7 +107,7 @@ async fn upstreams_rules_are_enough_for_a_whole_life() {
 async fn a_volume_that_may_not_be_written_is_made_once_and_written_when_it_may() {
     let rig = Rig::plain().await;
     let user = rig.user(without("persistentvolumes", "create")).await;
-    let _sidecar = rig.sidecar_as(&user, &[]);
+    let _sidecar = rig.sidecar_as(run, &user, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     let says = "cannot create resource \"persistentvolumes\"";
@@ -126,7 +126,7 @@ async fn a_volume_that_may_not_be_written_is_made_once_and_written_when_it_may()
 async fn a_secret_that_may_not_be_read_is_named_with_the_rule() {
     let rig = Rig::plain().await;
     let user = rig.user(without("secrets", "get")).await;
-    let _sidecar = rig.sidecar_as(&user, &[]);
+    let _sidecar = rig.sidecar_as(run, &user, &[]);
     rig.class(json!({"parameters": {
         "csi.storage.k8s.io/provisioner-secret-name": "login",
         "csi.storage.k8s.io/provisioner-secret-namespace": rig.namespace,
@@ -145,7 +145,7 @@ async fn a_secret_that_may_not_be_read_is_named_with_the_rule() {
 async fn an_object_that_may_not_be_deleted_says_so() {
     let rig = Rig::plain().await;
     let user = rig.user(without("persistentvolumes", "delete")).await;
-    let _sidecar = rig.sidecar_as(&user, &[]);
+    let _sidecar = rig.sidecar_as(run, &user, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await.metadata.name.unwrap();
@@ -163,7 +163,7 @@ async fn a_kind_that_may_not_be_listed_is_named_on_readyz_until_it_may() {
     for kind in ["csinodes", "storageclasses", "persistentvolumeclaims"] {
         let rig = Rig::new(|profile| profile).await;
         let user = rig.user(without(kind, "list")).await;
-        let sidecar = rig.sidecar_as(&user, &[]);
+        let sidecar = rig.sidecar_as(run, &user, &[]);
         rig.class(json!({})).await;
         rig.claim("data", json!({})).await;
         sidecar
@@ -181,7 +181,7 @@ async fn a_kind_that_may_not_be_listed_is_named_on_readyz_until_it_may() {
 async fn without_a_journal_nothing_is_begun() {
     let rig = Rig::plain().await;
     let user = rig.user(without("leases", "get")).await;
-    let sidecar = rig.sidecar_as(&user, &[]);
+    let sidecar = rig.sidecar_as(run, &user, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     sidecar
@@ -197,7 +197,7 @@ async fn without_a_journal_nothing_is_begun() {
 async fn a_journal_that_may_not_be_written_holds_claims_up_and_says_so() {
     let rig = Rig::plain().await;
     let user = rig.user(without("leases", "update")).await;
-    let _sidecar = rig.sidecar_as(&user, &[]);
+    let _sidecar = rig.sidecar_as(run, &user, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     rig.event(
@@ -218,7 +218,7 @@ async fn events_that_may_not_be_written_hold_up_nothing() {
         .into_iter()
         .filter(|rule| rule.resources != ["events"]);
     let user = rig.user(rules.collect()).await;
-    let _sidecar = rig.sidecar_as(&user, &[]);
+    let _sidecar = rig.sidecar_as(run, &user, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     rig.bound("data").await;

@@ -8,8 +8,8 @@ use stowage_csi::proto::csi::volume_capability::access_mode::Mode::{
 };
 use stowage_csi::proto::csi::volume_capability::{AccessType, BlockVolume};
 use stowage_csi::proto::csi::{CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability};
-
-use crate::rig::Rig;
+use stowage_sidecar::controller::run;
+use stowage_stage::Rig;
 
 const PREFIX: &str = "csi.storage.k8s.io";
 
@@ -31,7 +31,7 @@ fn as_json(volume: &PersistentVolume) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_is_written_as_upstream_writes_it() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.class(json!({
         "parameters": {"tier": "gold", format!("{PREFIX}/fstype"): "xfs"},
         "mountOptions": ["noatime", "discard"],
@@ -102,7 +102,7 @@ async fn a_volume_is_written_as_upstream_writes_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn success_is_an_event_and_a_metric() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await.metadata.name.unwrap();
@@ -130,7 +130,10 @@ async fn success_is_an_event_and_a_metric() {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_of_volumes_follow_the_flags() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&["--volume-name-prefix=disk", "--volume-name-uuid-length=12"]);
+    let _sidecar = rig.sidecar(
+        run,
+        &["--volume-name-prefix=disk", "--volume-name-uuid-length=12"],
+    );
     rig.class(json!({})).await;
     let claim = rig.claim("data", json!({})).await;
     let uid = claim.metadata.uid.unwrap().replace('-', "");
@@ -144,7 +147,7 @@ async fn names_of_volumes_follow_the_flags() {
 #[tokio::test(flavor = "multi_thread")]
 async fn drivers_that_want_to_know_are_told_the_names() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&["--extra-create-metadata"]);
+    let _sidecar = rig.sidecar(run, &["--extra-create-metadata"]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     rig.bound("data").await;
@@ -160,7 +163,7 @@ async fn drivers_that_want_to_know_are_told_the_names() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_secret_is_found_by_its_template_and_used_again_to_delete() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     let pair = |whose: &str, name: &str| {
         json!({
             format!("{PREFIX}/{whose}secret-name"): name,
@@ -233,7 +236,7 @@ async fn every_secret_is_found_by_its_template_and_used_again_to_delete() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_raw_device_has_no_filesystem() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&["--default-fstype=ext4"]);
+    let _sidecar = rig.sidecar(run, &["--default-fstype=ext4"]);
     rig.class(json!({})).await;
     rig.claim("raw", json!({"spec": {"volumeMode": "Block"}}))
         .await;
@@ -248,7 +251,7 @@ async fn a_raw_device_has_no_filesystem() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_class_without_a_filesystem_gets_the_default_one() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&["--default-fstype=ext4"]);
+    let _sidecar = rig.sidecar(run, &["--default-fstype=ext4"]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     let volume = as_json(&rig.bound("data").await);
@@ -263,7 +266,7 @@ async fn a_class_without_a_filesystem_gets_the_default_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_access_mode_is_a_capability() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&["--controller-publish-readonly"]);
+    let _sidecar = rig.sidecar(run, &["--controller-publish-readonly"]);
     rig.class(json!({})).await;
     let all = json!(["ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce"]);
     rig.claim("data", json!({"spec": {"accessModes": all}}))
@@ -290,7 +293,7 @@ async fn each_access_mode_is_a_capability() {
 #[tokio::test(flavor = "multi_thread")]
 async fn drivers_with_one_mode_for_one_node_hear_that_one() {
     let rig = Rig::new(|profile| profile.without(Can::SingleNodeMultiWriter)).await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     rig.bound("data").await;
@@ -300,7 +303,7 @@ async fn drivers_with_one_mode_for_one_node_hear_that_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sizes_are_rounded_up_to_bytes_and_the_drivers_answer_counts() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     let size = |text: &str| json!({"spec": {"resources": {"requests": {"storage": text}}}});
     rig.claim("odd", size("1500000000500m")).await;
@@ -319,7 +322,7 @@ async fn sizes_are_rounded_up_to_bytes_and_the_drivers_answer_counts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_class_that_retains_leaves_volume_and_object() {
     let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({"reclaimPolicy": "Retain"})).await;
     rig.claim("data", json!({})).await;
     let name = rig.bound("data").await.metadata.name.unwrap();

@@ -1,9 +1,7 @@
 //! Volumes that are copies of others, or of snapshots.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, CustomResourceDefinitionCondition,
-};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
@@ -12,8 +10,8 @@ use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
 use stowage_csi::proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use stowage_csi::proto::csi::{CreateSnapshotRequest, VolumeContentSource};
 use stowage_memory_driver::{Fault, Mishap, Moment, Trouble};
-
-use crate::rig::{Rig, create, eventually};
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, create, eventually, merge};
 
 const CLONING: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 const RESTORING: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
@@ -48,32 +46,6 @@ fn snapshots(rig: &Rig) -> Api<VolumeSnapshot> {
     Api::namespaced(rig.client.clone(), &rig.namespace)
 }
 
-async fn install_kinds(rig: &Rig) {
-    let api = Api::<CustomResourceDefinition>::all(rig.client.clone());
-    let name = "volumesnapshots.snapshot.storage.k8s.io";
-    for kind in stowage_api::crds() {
-        // Other tests install them too.
-        let _ = api.create(&PostParams::default(), &kind).await;
-    }
-    eventually("the kinds are there", async || {
-        let kind = api.get(name).await.unwrap();
-        let conditions = kind.status?.conditions?;
-        let is_established = |one: &CustomResourceDefinitionCondition| {
-            one.type_ == "Established" && one.status == "True"
-        };
-        conditions.iter().any(is_established).then_some(())
-    })
-    .await;
-    eventually("they are served", async || {
-        snapshots(rig)
-            .list(&ListParams::default())
-            .await
-            .is_ok()
-            .then_some(())
-    })
-    .await;
-}
-
 /// A snapshot as the snapshot controller leaves it; returns the driver's id.
 async fn snapshot(rig: &Rig, name: &str, volume: &str, content: Value, status: Value) -> String {
     let request = CreateSnapshotRequest {
@@ -104,7 +76,7 @@ async fn snapshot(rig: &Rig, name: &str, volume: &str, content: Value, status: V
             "volumeSnapshotRef": {"name": name, "namespace": rig.namespace, "uid": made.uid()},
         },
     });
-    crate::rig::merge(&mut object, content);
+    merge(&mut object, content);
     create(&contents, object).await;
     let known =
         json!({"status": {"readyToUse": true, "restoreSize": 1 << 30, "snapshotHandle": handle}});
@@ -115,7 +87,7 @@ async fn snapshot(rig: &Rig, name: &str, volume: &str, content: Value, status: V
         .await
         .unwrap();
     let mut known = json!({"readyToUse": true, "boundVolumeSnapshotContentName": bound});
-    crate::rig::merge(&mut known, status);
+    merge(&mut known, status);
     let known = patch(json!({ "status": known }));
     snapshots(rig)
         .patch_status(name, &params, &known)
@@ -124,10 +96,40 @@ async fn snapshot(rig: &Rig, name: &str, volume: &str, content: Value, status: V
     handle
 }
 
+/// Planning writes nothing: what is copied is protected when all else is known to be in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_lacks_its_secret_leaves_its_original_alone() {
+    let rig = Rig::plain().await;
+    let _sidecar = rig.sidecar(run, &[]);
+    with_original(&rig).await;
+    let guarded = format!("{}-guarded", rig.name);
+    let object = json!({
+        "metadata": {"name": guarded},
+        "provisioner": rig.name,
+        "parameters": {
+            "csi.storage.k8s.io/provisioner-secret-name": "login",
+            "csi.storage.k8s.io/provisioner-secret-namespace": rig.namespace,
+        },
+    });
+    create::<StorageClass>(&Api::all(rig.client.clone()), object).await;
+    let mut copy = copy_of("original");
+    copy["spec"]["storageClassName"] = json!(guarded);
+    rig.claim("copy", copy).await;
+    rig.event("copy", "ProvisioningFailed", "does not exist")
+        .await;
+    let finalizers = finalizers_of_claim(&rig, "original").await;
+    assert!(!finalizers.contains(&CLONING.to_owned()), "{finalizers:?}");
+
+    rig.secret("login", "password", "s3cret").await;
+    rig.bound("copy").await;
+    let finalizers = finalizers_of_claim(&rig, "original").await;
+    assert!(finalizers.contains(&CLONING.to_owned()), "{finalizers:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_is_copied_and_kept_until_its_copies_are_made() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     let handle = with_original(&rig).await;
     let slow = Trouble::Delay(std::time::Duration::from_secs(1));
     rig.driver
@@ -161,7 +163,7 @@ async fn a_claim_is_copied_and_kept_until_its_copies_are_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_cannot_be_copied_says_why() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     with_original(&rig).await;
     let small = json!({"spec": {"resources": {"requests": {"storage": "1Mi"}}}});
     let block = json!({"spec": {"volumeMode": "Block"}});
@@ -192,7 +194,7 @@ async fn a_claim_that_cannot_be_copied_says_why() {
     .enumerate()
     {
         let mut claim = copy_of(source);
-        crate::rig::merge(&mut claim, more);
+        merge(&mut claim, more);
         let name = format!("copy-{number}");
         rig.claim(&name, claim).await;
         rig.event(&name, "ProvisioningFailed", says).await;
@@ -212,7 +214,7 @@ async fn a_driver_that_cannot_copy_is_not_asked_to() {
         profile.without(Can::CloneVolume)
     })
     .await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     with_original(&rig).await;
     rig.claim("copy", copy_of("original")).await;
     rig.event(
@@ -227,14 +229,14 @@ async fn a_driver_that_cannot_copy_is_not_asked_to() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_ignores_the_source_has_its_volume_deleted_again() {
     let rig = Rig::plain().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     with_original(&rig).await;
     rig.driver.set(Fault::SourceNotNamed);
     rig.claim("copy", copy_of("original")).await;
     rig.event(
         "copy",
         "ProvisioningFailed",
-        "with another content than asked for",
+        "with other content than requested",
     )
     .await;
     rig.called("DeleteVolume", 1).await;
@@ -250,8 +252,8 @@ async fn a_driver_that_ignores_the_source_has_its_volume_deleted_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_is_restored_and_kept_only_meanwhile() {
     let rig = Rig::plain().await;
-    install_kinds(&rig).await;
-    let sidecar = rig.sidecar(&[]);
+    rig.install_snapshot_kinds().await;
+    let sidecar = rig.sidecar(run, &[]);
     let volume = with_original(&rig).await;
     let handle = snapshot(&rig, "snap", &volume, json!({}), json!({})).await;
     let slow = Trouble::Delay(std::time::Duration::from_secs(1));
@@ -290,14 +292,14 @@ async fn a_snapshot_is_restored_and_kept_only_meanwhile() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_the_go_provisioner_left_protected_is_let_go() {
     let rig = Rig::plain().await;
-    install_kinds(&rig).await;
+    rig.install_snapshot_kinds().await;
     let object = json!({
         "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
         "metadata": {"name": "left", "finalizers": [RESTORING]},
         "spec": {"source": {"persistentVolumeClaimName": "gone"}},
     });
     create(&snapshots(&rig), object).await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     eventually("the finalizer is gone", async || {
         let left = snapshots(&rig).get("left").await.unwrap();
         left.finalizers().is_empty().then_some(())
@@ -308,8 +310,8 @@ async fn a_snapshot_that_the_go_provisioner_left_protected_is_let_go() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_cannot_be_restored_says_why() {
     let rig = Rig::plain().await;
-    install_kinds(&rig).await;
-    let _sidecar = rig.sidecar(&[]);
+    rig.install_snapshot_kinds().await;
+    let _sidecar = rig.sidecar(run, &[]);
     let volume = with_original(&rig).await;
     let foreign = json!({"spec": {"driver": "another.csi.test"}});
     let stranger = json!({"spec": {"volumeSnapshotRef": {"uid": "another"}}});
@@ -356,8 +358,8 @@ async fn a_snapshot_that_cannot_be_restored_says_why() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_smaller_than_its_snapshot_says_how_much_it_takes() {
     let rig = Rig::plain().await;
-    install_kinds(&rig).await;
-    let _sidecar = rig.sidecar(&[]);
+    rig.install_snapshot_kinds().await;
+    let _sidecar = rig.sidecar(run, &[]);
     let volume = with_original(&rig).await;
     let none = json!({});
     snapshot(&rig, "monday", &volume, none.clone(), none).await;
@@ -375,8 +377,8 @@ async fn a_claim_smaller_than_its_snapshot_says_how_much_it_takes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_administrator_can_allow_a_snapshot_in_the_other_mode() {
     let rig = Rig::plain().await;
-    install_kinds(&rig).await;
-    let _sidecar = rig.sidecar(&[]);
+    rig.install_snapshot_kinds().await;
+    let _sidecar = rig.sidecar(run, &[]);
     let volume = with_original(&rig).await;
     let allowed = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
     let content = json!({

@@ -7,17 +7,19 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use stowage_memory_driver::{Mishap, Moment, Trouble};
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, create, eventually};
 use tonic::Code;
-
-use crate::rig::{Rig, create, eventually};
 
 /// The driver attaches, says that it is not available, and by then nobody wants it any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_driver_may_have_attached_is_detached_although_the_attachment_is_gone() {
     let publish = "ControllerPublishVolume";
     let rig = Rig::new(|profile| profile).await;
-    let sidecar = rig.sidecar(&["--retry-interval-start=100ms"]);
-    rig.plane.add_node(&rig.namespace, &rig.name, &[]).unwrap();
+    let sidecar = rig.sidecar(run, &["--retry-interval-start=100ms"]);
+    rig.plane()
+        .add_node(&rig.namespace, &rig.name, &[])
+        .unwrap();
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await.metadata.name.unwrap();

@@ -6,9 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use stowage_csi::proto::csi::{CreateVolumeRequest, Topology};
 use stowage_memory_driver::{Mishap, Room};
-
-use crate::rig::{Rig, eventually};
-use crate::sidecar::Sidecar;
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, Running, eventually};
 
 const ZONE: &str = "topology.stowage.test/zone";
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
@@ -55,14 +54,14 @@ async fn is_not_selected(rig: &Rig, claim: &str) {
 }
 
 /// So long that a sidecar would have done something.
-async fn a_while(sidecar: &Sidecar) {
+async fn a_while(sidecar: &Running) {
     assert!(sidecar.runs().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_that_bind_at_once_are_spread_over_all_zones() {
     let rig = three_zones().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     let mut first = BTreeSet::new();
     for ordinal in 0..3 {
@@ -82,7 +81,7 @@ async fn replicas_that_bind_at_once_are_spread_over_all_zones() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_need_not_hear_of_zones_where_no_pod_waits() {
     let rig = three_zones().await;
-    let _sidecar = rig.sidecar(&["--immediate-topology=false"]);
+    let _sidecar = rig.sidecar(run, &["--immediate-topology=false"]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;
     rig.bound("data").await;
@@ -92,7 +91,7 @@ async fn a_driver_need_not_hear_of_zones_where_no_pod_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_waits_for_its_pod_and_is_made_near_it() {
     let rig = three_zones().await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     waiting_class(&rig, json!({})).await;
     rig.claim("data", json!({})).await;
     a_while(&sidecar).await;
@@ -109,7 +108,7 @@ async fn a_claim_waits_for_its_pod_and_is_made_near_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn strict_means_the_pods_zone_and_no_other() {
     let rig = three_zones().await;
-    let _sidecar = rig.sidecar(&["--strict-topology"]);
+    let _sidecar = rig.sidecar(run, &["--strict-topology"]);
     waiting_class(&rig, json!({})).await;
     rig.claim("data", json!({})).await;
     select(&rig, "data", "c").await;
@@ -120,7 +119,7 @@ async fn strict_means_the_pods_zone_and_no_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_class_can_allow_less_than_the_cluster_has() {
     let rig = three_zones().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     let labels = json!([{"key": ZONE, "values": ["b", "c"]}]);
     let allowed = json!({"allowedTopologies": [{"matchLabelExpressions": labels}]});
     waiting_class(&rig, allowed).await;
@@ -129,7 +128,7 @@ async fn a_class_can_allow_less_than_the_cluster_has() {
     rig.event(
         "data",
         "ProvisioningFailed",
-        "is outside of the storage class's allowedTopologies",
+        "is outside of the allowedTopologies of the storage class",
     )
     .await;
     assert_eq!(rig.driver.calls("CreateVolume"), 0);
@@ -143,7 +142,7 @@ async fn a_class_can_allow_less_than_the_cluster_has() {
 #[tokio::test(flavor = "multi_thread")]
 async fn where_there_is_no_room_the_scheduler_chooses_again() {
     let rig = three_zones().await;
-    let _sidecar = rig.sidecar(&["--strict-topology"]);
+    let _sidecar = rig.sidecar(run, &["--strict-topology"]);
     waiting_class(&rig, json!({})).await;
     let full = Room {
         available: 0,
@@ -167,7 +166,7 @@ async fn where_there_is_no_room_the_scheduler_chooses_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_gone_is_chosen_again() {
     let rig = three_zones().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     waiting_class(&rig, json!({})).await;
     rig.claim("data", json!({})).await;
     select(&rig, "data", "gone").await;
@@ -184,7 +183,7 @@ async fn a_node_that_is_gone_is_chosen_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_may_be_running_is_repeated_as_it_was_though_nodes_came_and_went() {
     let rig = three_zones().await;
-    let _sidecar = rig.sidecar(&["--timeout=2s"]);
+    let _sidecar = rig.sidecar(run, &["--timeout=2s"]);
     waiting_class(&rig, json!({})).await;
     rig.driver.upset("CreateVolume", Mishap::hang().once());
     rig.claim("data", json!({})).await;
@@ -204,13 +203,17 @@ async fn a_call_that_may_be_running_is_repeated_as_it_was_though_nodes_came_and_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_whose_driver_told_no_keys_is_waited_for() {
     let rig = three_zones().await;
-    let _sidecar = rig.sidecar(&[]);
+    let _sidecar = rig.sidecar(run, &[]);
     rig.node("new", &[]).await;
     waiting_class(&rig, json!({})).await;
     rig.claim("data", json!({})).await;
     select(&rig, "data", "new").await;
-    rig.event("data", "ProvisioningFailed", "has told no topology keys")
-        .await;
+    rig.event(
+        "data",
+        "ProvisioningFailed",
+        "has reported no topology keys",
+    )
+    .await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let claim = rig.get_claim("data").await;
     assert!(claim.metadata.annotations.unwrap().contains_key(SELECTED));

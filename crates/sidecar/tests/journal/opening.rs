@@ -11,10 +11,11 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{from_value, json};
 use stowage_service::client;
 use stowage_sidecar::journal::{JournalError, Sharing};
+use stowage_stage::soon;
 use tokio::time::sleep;
 
 use crate::intents::{Dice, intent};
-use crate::rig::{CONTENT, NAMESPACE, Process, config, connect, content, leases, soon};
+use crate::rig::{CONTENT, NAMESPACE, Process, config, connect, content, leases};
 
 #[tokio::test]
 async fn the_next_process_finds_all_that_was_recorded() {

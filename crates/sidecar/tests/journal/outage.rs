@@ -5,13 +5,14 @@ use std::time::Duration;
 use kube::Client;
 use stowage_service::client;
 use stowage_sidecar::journal::Sharing;
+use stowage_stage::soon;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::intents::intent;
-use crate::rig::{Process, config, content, soon};
+use crate::rig::{Process, config, content};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Line {

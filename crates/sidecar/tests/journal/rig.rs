@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, Config};
 use stowage_service::{KubeArgs, Metrics, client};
 use stowage_sidecar::journal::{Journal, JournalError, Sharing};
+use stowage_stage::soon;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const NAMESPACE: &str = "default";
@@ -99,21 +100,4 @@ pub(crate) async fn leases() -> Api<Lease> {
 pub(crate) async fn content(name: &str) -> String {
     let lease = leases().await.get(name).await.unwrap();
     lease.metadata.annotations.unwrap()[CONTENT].clone()
-}
-
-/// Longer than anything here takes, shorter than anybody waits for a test.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    let ended = timeout(Duration::from_secs(30), future).await;
-    ended.expect("it takes too long")
-}
-
-/// Waits until something is so.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    for _ in 0..300 {
-        if is_so() {
-            return;
-        }
-        sleep(Duration::from_millis(100)).await;
-    }
-    panic!("not in 30 s: {what}");
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use kube::api::{DeleteParams, PostParams};
 use stowage_sidecar::journal::{JournalError, Sharing};
+use stowage_stage::{soon, until};
 
 use crate::intents::intent;
-use crate::rig::{CONTENT, Process, content, leases, soon, until};
+use crate::rig::{CONTENT, Process, content, leases};
 
 #[tokio::test]
 async fn a_takeover_ends_the_process_that_had_the_journal() {

@@ -5,10 +5,11 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::join_all;
 use stowage_sidecar::journal::{JournalError, LIMIT, Sharing};
+use stowage_stage::{soon, until};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::intents::{intent, large_intent};
-use crate::rig::{Process, content, soon, until};
+use crate::rig::{Process, content};
 
 #[tokio::test]
 async fn those_who_wait_together_share_a_write() {

@@ -1,6 +1,5 @@
 //! A server that seems to be newer than it is.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -14,57 +13,30 @@ use kube::api::{Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use stowage_memory_driver::Profile;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use stowage_sidecar::controller::run;
+use stowage_stage::proxy::pass_on;
+use stowage_stage::{Proxy, Rig, Running, eventually};
 
 use crate::overlay::Overlay;
-use crate::rig::{Rig, eventually};
-use crate::sidecar::Sidecar;
 
 /// A bound claim `data` of 1 GiB, and a sidecar that believes to work for Kubernetes 1.34.
 pub struct Newer {
     pub rig: Rig,
-    pub sidecar: Option<Sidecar>,
+    pub sidecar: Option<Running>,
     pub volume: String,
     pub overlay: Arc<Overlay>,
-    kubeconfig: PathBuf,
-    _serving: Serving,
-}
-
-struct Serving(JoinHandle<()>);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    proxy: Proxy,
 }
 
 impl Newer {
     pub async fn new(change: impl FnOnce(&mut Profile), flags: &[&str]) -> Self {
-        let rig = Rig::new(|mut profile| {
-            profile.topology = false;
-            change(&mut profile);
-            profile
-        })
-        .await;
+        let rig = Rig::plain_with(change).await;
         rig.class(json!({"allowVolumeExpansion": true})).await;
         let overlay = Arc::<Overlay>::default();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let state = (rig.client.clone(), Arc::clone(&overlay));
         let router = Router::new().fallback(pass).with_state(state);
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        let kubeconfig = rig.directory.path().join("newer.kubeconfig");
-        let config = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "newer", "cluster": {"server": url}}],
-            "users": [{"name": "newer", "user": {}}],
-            "contexts": [{"name": "newer", "context": {"cluster": "newer", "user": "newer"}}],
-            "current-context": "newer",
-        });
-        std::fs::write(&kubeconfig, config.to_string()).unwrap();
-        let sidecar = rig.sidecar_as(&kubeconfig, flags);
+        let proxy = Proxy::serve(router, rig.directory.path()).await;
+        let sidecar = rig.sidecar_as(run, &proxy.kubeconfig, flags);
         rig.claim("data", json!({})).await;
         let volume = rig.bound("data").await.name_any();
         Self {
@@ -72,15 +44,14 @@ impl Newer {
             sidecar: Some(sidecar),
             volume,
             overlay,
-            kubeconfig,
-            _serving: Serving(serving),
+            proxy,
         }
     }
 
     /// Ends the sidecar like a `kill -9`, and starts another one.
     pub async fn restart(&mut self) {
         self.sidecar.take().unwrap().kill().await;
-        self.sidecar = Some(self.rig.sidecar_as(&self.kubeconfig, &[]));
+        self.sidecar = Some(self.rig.sidecar_as(run, &self.proxy.kubeconfig, &[]));
     }
 
     pub fn key(&self) -> String {
@@ -151,18 +122,7 @@ async fn pass(
         };
     }
     let body = to_bytes(body, usize::MAX).await.unwrap();
-    let mut onward = Request::builder()
-        .method(parts.method.clone())
-        .uri(parts.uri.path_and_query().unwrap().as_str());
-    for name in ["content-type", "accept"] {
-        if let Some(value) = parts.headers.get(name) {
-            onward = onward.header(name, value);
-        }
-    }
-    let onward = onward
-        .body(kube::client::Body::from(body.to_vec()))
-        .unwrap();
-    let answer = client.send(onward).await.unwrap().map(Body::new);
+    let answer = pass_on(&client, &parts, &body).await;
     if !answer.status().is_success() {
         return answer;
     }

@@ -3,10 +3,10 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use stowage_memory_driver::{Mishap, Room};
+use stowage_stage::eventually;
 use tonic::Code;
 
 use crate::newer::Newer;
-use crate::rig::eventually;
 
 const EXPAND: &str = "ControllerExpandVolume";
 const GIB: i64 = 1 << 30;

@@ -13,10 +13,11 @@ use stowage_service::Health;
 use stowage_sidecar::driver::{
     Change, Driver, DriverError, DriverOptions, DriverWatch, Interest, InvalidName,
 };
+use stowage_stage::{SOON, until};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::{Answer, RunningDriver, SOON, TestDriver, eventually, log, place};
+use crate::driver::{Answer, RunningDriver, TestDriver, log, place};
 
 fn options(endpoint: &Endpoint, health: &Health) -> DriverOptions {
     DriverOptions {
@@ -47,20 +48,20 @@ async fn a_driver_that_comes_late_is_waited_for_and_the_reason_is_shown() {
     let connecting = tokio::spawn(async move { Driver::connect(options, &shutdown).await });
 
     let shown = |words: &str| health.report().verbose().contains(words);
-    eventually("the missing socket is named", || shown("No such file")).await;
+    until("the missing socket is named", || shown("No such file")).await;
     let driver = TestDriver::named("late.csi").answering(Answer::NotReady);
     let running = driver.start(&endpoint);
-    eventually("the driver's own words", || {
+    until("the driver's own words", || {
         shown("it says that it is not ready")
     })
     .await;
     driver.answer(Answer::Error);
-    eventually("the failed call", || {
+    until("the failed call", || {
         shown("FailedPrecondition: the array is on fire")
     })
     .await;
     driver.answer(Answer::Never);
-    eventually("the hanging call", || shown("DeadlineExceeded")).await;
+    until("the hanging call", || shown("DeadlineExceeded")).await;
     assert!(!connecting.is_finished());
 
     driver.answer(Answer::Nothing);
@@ -107,7 +108,7 @@ async fn a_process_that_speaks_something_else_is_waited_out() {
     let health = Health::default();
     let (options, shutdown) = (options(&endpoint, &health), CancellationToken::new());
     let connecting = tokio::spawn(async move { Driver::connect(options, &shutdown).await });
-    eventually("the failed call is named", || {
+    until("the failed call is named", || {
         health.report().verbose().contains("Probe ended with")
     })
     .await;

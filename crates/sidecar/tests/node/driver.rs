@@ -20,18 +20,16 @@ use stowage_csi::proto::csi::{
     GetPluginInfoRequest, GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
 };
 use stowage_csi::server::{Shutdown, Socket, serve};
+use stowage_stage::SOON;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use tracing_subscriber::fmt::MakeWriter;
-
-/// No test should wait longer than this for anything.
-pub const SOON: Duration = Duration::from_secs(20);
 
 /// How the driver answers Probe.
 #[derive(Clone, Copy, Debug)]
@@ -220,15 +218,6 @@ pub fn place() -> (TempDir, Endpoint) {
     let path = folder.path().join("csi.sock");
     let endpoint = Endpoint::try_from(path.as_path()).unwrap();
     (folder, endpoint)
-}
-
-/// Waits until `what` holds.
-pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let give_up = Instant::now() + SOON;
-    while !holds() {
-        assert!(Instant::now() < give_up, "not within {SOON:?}: {what}");
-        sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// What all tests of this program log. One for all: what a log point does is remembered for the whole process.

@@ -12,12 +12,13 @@ use stowage_csi::proto::registration::{InfoRequest, PluginInfo, RegistrationStat
 use stowage_service::Process;
 use stowage_service::{Health, Metrics, Tasks};
 use stowage_sidecar::node::{self, NodeArgs, NodeError};
+use stowage_stage::{SOON, until};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::{SOON, eventually, place};
+use crate::driver::place;
 
 /// The driver's socket in the words of the kubelet.
 pub const HOST_SOCKET: &str = "/var/lib/kubelet/plugins/x/csi.sock";
@@ -87,7 +88,7 @@ impl Node {
     /// The kubelet notices the socket of `driver`, as soon as it is there, and connects.
     pub async fn kubelet(&self, driver: &str) -> Kubelet {
         let socket = self.registration_socket(driver);
-        eventually("a registration socket", || socket.exists()).await;
+        until("a registration socket", || socket.exists()).await;
         Kubelet::connect(&Endpoint::try_from(socket.as_path()).unwrap())
     }
 }

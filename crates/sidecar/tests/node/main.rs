@@ -6,6 +6,7 @@
 //! - `registration`: what the kubelet sees through restarts, removals and refusals
 //! - `liveness`: what the driver's liveness probe sees
 
+#![allow(clippy::disallowed_methods, reason = "a test may wait")]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"

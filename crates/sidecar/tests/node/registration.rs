@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::server::Socket;
+use stowage_stage::until;
 
-use crate::driver::{TestDriver, eventually, log};
+use crate::driver::{TestDriver, log};
 use crate::kubelet::{HOST_SOCKET, Kubelet, Node};
 
 fn inode(path: &Path) -> Option<u64> {
@@ -31,14 +32,14 @@ async fn the_kubelet_gets_to_know_the_driver_and_its_verdict_is_shown() {
     assert_eq!(info.supported_versions, ["1.0.0"]);
 
     kubelet.refuses("topology label conflict").await;
-    eventually("the refusal is shown", || {
+    until("the refusal is shown", || {
         sidecar.shows("the kubelet refused the driver: topology label conflict")
     })
     .await;
     // It tries again, at the same socket and with success.
     assert_eq!(kubelet.asks().await.name, "x.csi");
     kubelet.registers().await;
-    eventually("the process is ready", || {
+    until("the process is ready", || {
         sidecar.health.report().is_ready()
     })
     .await;
@@ -107,9 +108,9 @@ async fn a_driver_that_restarts_stays_registered() {
     let before = inode(&socket);
 
     driver.kill();
-    eventually("the loss is shown", || sidecar.shows("driver: its ")).await;
+    until("the loss is shown", || sidecar.shows("driver: its ")).await;
     let _driver = TestDriver::named("x.csi").start(&node.driver);
-    eventually("the driver is back", || sidecar.health.report().is_ready()).await;
+    until("the driver is back", || sidecar.health.report().is_ready()).await;
     assert_eq!(inode(&socket), before, "the kubelet has nothing to notice");
     assert_eq!(kubelet.asks().await.name, "x.csi");
     sidecar.stop().await;
@@ -139,13 +140,13 @@ async fn a_removed_socket_comes_back() {
     let socket = node.registration_socket("x.csi");
     for _ in 0..2 {
         node.kubelet("x.csi").await.registers().await;
-        eventually("ready", || sidecar.health.report().is_ready()).await;
+        until("ready", || sidecar.health.report().is_ready()).await;
         fs::remove_file(&socket).unwrap();
-        eventually("the socket is back", || socket.exists()).await;
+        until("the socket is back", || socket.exists()).await;
     }
     let mut kubelet = node.kubelet("x.csi").await;
     assert_eq!(kubelet.asks().await.name, "x.csi");
-    eventually("a new question is awaited", || {
+    until("a new question is awaited", || {
         sidecar.shows("has not asked yet")
     })
     .await;
@@ -164,7 +165,7 @@ async fn a_dead_socket_in_its_place_is_replaced() {
     drop(UnixListener::bind(&socket).unwrap());
     let dead = fs::symlink_metadata(&socket).unwrap().ctime_nsec();
 
-    eventually("another file is there", || {
+    until("another file is there", || {
         fs::symlink_metadata(&socket).is_ok_and(|found| found.ctime_nsec() != dead)
     })
     .await;
@@ -182,10 +183,10 @@ async fn a_live_socket_of_another_process_is_left_alone_until_it_goes() {
     node.kubelet("x.csi").await;
     let first = inode(&socket);
     let new = node.start(&[]);
-    eventually("the new one took over", || inode(&socket) != first).await;
+    until("the new one took over", || inode(&socket) != first).await;
     let second = inode(&socket);
 
-    eventually("the old one says so", || {
+    until("the old one says so", || {
         old.shows("another process serves `")
     })
     .await;
@@ -221,13 +222,13 @@ async fn a_file_that_is_no_socket_is_not_destroyed() {
     node.kubelet("x.csi").await;
     fs::remove_file(&socket).unwrap();
     fs::write(&socket, "precious").unwrap();
-    eventually("the file is named", || {
+    until("the file is named", || {
         sidecar.shows("exists and is not a socket")
     })
     .await;
     assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
     fs::remove_file(&socket).unwrap();
-    eventually("the socket is back", || {
+    until("the socket is back", || {
         fs::symlink_metadata(&socket).is_ok_and(|found| found.file_type().is_socket())
     })
     .await;
@@ -242,7 +243,7 @@ async fn a_stale_socket_of_a_killed_sidecar_is_replaced_at_the_start() {
     std::mem::forget(Socket::bind(&Endpoint::try_from(socket.as_path()).unwrap()).unwrap());
     let stale = inode(&socket);
     let sidecar = node.start(&[]);
-    eventually("a fresh socket", || inode(&socket) != stale).await;
+    until("a fresh socket", || inode(&socket) != stale).await;
     let mut kubelet = Kubelet::connect(&Endpoint::try_from(socket.as_path()).unwrap());
     assert_eq!(kubelet.asks().await.name, "x.csi");
     sidecar.stop().await;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use devcluster::testing::Rule;
 use kube::api::ListParams;
 use serde_json::json;
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, eventually};
 use tokio::time::sleep;
 
 use crate::gate::Gate;
-use crate::rig::{Rig, eventually};
 use crate::scene::{Scene, VOLUME};
 
 const READ: &[&str] = &["get", "list", "watch"];
@@ -59,7 +60,7 @@ async fn the_rights_of_upstreams_sidecars_suffice() {
     let rig = Rig::plain().await;
     rig.class(json!({"allowVolumeExpansion": true})).await;
     let user = rig.user(upstream()).await;
-    let sidecar = rig.sidecar_as(&user, &[]);
+    let sidecar = rig.sidecar_as(run, &user, &[]);
     let gate = Gate::open(&user, rig.directory.path()).await;
     rig.claim("data", json!({})).await;
     let volume = rig.bound("data").await.metadata.name.unwrap();
@@ -85,7 +86,7 @@ async fn a_restart_among_many_quiet_claims_writes_nothing_and_calls_nobody() {
     const COUNT: usize = 200;
     let rig = Rig::plain().await;
     rig.class(json!({"allowVolumeExpansion": true})).await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     for index in 0..COUNT {
         rig.claim(&format!("c{index}"), json!({})).await;
     }
@@ -101,8 +102,8 @@ async fn a_restart_among_many_quiet_claims_writes_nothing_and_calls_nobody() {
     sidecar.stop().await.unwrap();
 
     let before = rig.driver.all_calls();
-    let gate = Gate::open(rig.plane.kubeconfig(), rig.directory.path()).await;
-    let sidecar = rig.sidecar_as(&gate.kubeconfig, &[]);
+    let gate = Gate::open(rig.plane().kubeconfig(), rig.directory.path()).await;
+    let sidecar = rig.sidecar_as(run, gate.kubeconfig(), &[]);
     eventually("the sidecar is ready", async || {
         sidecar.health.report().is_ready().then_some(())
     })

@@ -3,6 +3,7 @@
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
+use stowage_sidecar::controller::run;
 
 use crate::scene::{CLAIM, PRE_RESIZE, Scene, VOLUME};
 
@@ -61,7 +62,7 @@ async fn what_the_node_finished_while_nobody_looked_is_tidied() {
     let sidecar = scene.sidecar.take().unwrap();
     sidecar.stop().await.unwrap();
     scene.node_follows("2Gi").await;
-    scene.sidecar = Some(scene.rig.sidecar_as(&scene.gate.kubeconfig, &[]));
+    scene.sidecar = Some(scene.rig.sidecar_as(run, scene.gate.kubeconfig(), &[]));
     scene.tidied().await;
     assert_eq!(scene.sizes(), [2]);
 }
@@ -97,7 +98,7 @@ async fn what_the_go_resizer_left_in_the_middle_is_finished() {
     let grown = Patch::Merge(&grown);
     volumes.patch(&scene.volume, &params, &grown).await.unwrap();
 
-    scene.sidecar = Some(scene.rig.sidecar_as(&scene.gate.kubeconfig, &[]));
+    scene.sidecar = Some(scene.rig.sidecar_as(run, scene.gate.kubeconfig(), &[]));
     scene.says(&["FileSystemResizePending", "Foreign"]).await;
     assert_eq!(scene.pv().await.annotations()[PRE_RESIZE], "1Gi");
     assert_eq!(scene.sizes(), [2]);

@@ -8,10 +8,10 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
 use stowage_memory_driver::{Expansion, Mishap, Moment, Room, Trouble};
+use stowage_stage::{Rig, create, eventually};
 use tokio::time::sleep;
 use tonic::Code;
 
-use crate::rig::{Rig, create, eventually};
 use crate::scene::{CLAIM, GIB, Scene, VOLUME};
 
 const EXPAND: &str = "ControllerExpandVolume";

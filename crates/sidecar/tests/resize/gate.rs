@@ -1,28 +1,23 @@
 //! A proxy between a sidecar and the API server: it writes down what is written, and can hold a request up for ever.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use axum::response::Response;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use parking_lot::Mutex;
-use serde_json::json;
-use stowage_service::client;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-
-use crate::rig::eventually;
+use stowage_stage::objects::connect;
+use stowage_stage::proxy::pass_on;
+use stowage_stage::{Proxy, eventually};
 
 /// The proxy. It ends when dropped.
 pub struct Gate {
-    pub kubeconfig: PathBuf,
+    proxy: Proxy,
     shared: Arc<Shared>,
-    serving: JoinHandle<()>,
 }
 
 struct Shared {
@@ -36,36 +31,23 @@ struct Shared {
 impl Gate {
     /// Passes everything on in the name of whoever `kubeconfig` is.
     pub async fn open(kubeconfig: &Path, directory: &Path) -> Self {
-        let config = Kubeconfig::read_from(kubeconfig).unwrap();
-        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
         let shared = Arc::new(Shared {
-            client: client::connect(config.unwrap()).unwrap(),
+            client: connect(kubeconfig).await,
             writes: Mutex::default(),
             hold: Mutex::default(),
             held: Mutex::default(),
             lists: Mutex::default(),
         });
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(pass).with_state(Arc::clone(&shared));
-        let serving = tokio::spawn(async move {
-            axum::serve(listener, router).await.unwrap();
-        });
-        let path = directory.join("gate.kubeconfig");
-        let config = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "gate", "cluster": {"server": url}}],
-            "users": [{"name": "gate", "user": {}}],
-            "contexts": [{"name": "gate", "context": {"cluster": "gate", "user": "gate"}}],
-            "current-context": "gate",
-        });
-        std::fs::write(&path, config.to_string()).unwrap();
         Self {
-            kubeconfig: path,
+            proxy: Proxy::serve(router, directory).await,
             shared,
-            serving,
         }
+    }
+
+    /// Leads to the proxy.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.proxy.kubeconfig
     }
 
     /// Writes of claims and volumes since the last look, such as `PATCH persistentvolumeclaims/status`.
@@ -89,12 +71,6 @@ impl Gate {
             self.shared.held.lock().then_some(())
         })
         .await;
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        self.serving.abort();
     }
 }
 
@@ -147,23 +123,5 @@ async fn pass(State(shared): State<Arc<Shared>>, request: Request) -> Response {
         return std::future::pending().await;
     }
     let body = to_bytes(body, usize::MAX).await.unwrap();
-    let mut onward = Request::builder()
-        .method(parts.method)
-        .uri(parts.uri.path_and_query().unwrap().as_str());
-    for name in ["content-type", "accept"] {
-        if let Some(value) = parts.headers.get(name) {
-            onward = onward.header(name, value);
-        }
-    }
-    let onward = onward
-        .body(kube::client::Body::from(body.to_vec()))
-        .unwrap();
-    match shared.client.send(onward).await {
-        Ok(answer) => answer.map(Body::new),
-        Err(error) => {
-            let mut answer = Response::new(Body::from(error.to_string()));
-            *answer.status_mut() = StatusCode::BAD_GATEWAY;
-            answer
-        }
-    }
+    pass_on(&shared.client, &parts, &body).await
 }

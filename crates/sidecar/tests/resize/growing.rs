@@ -5,8 +5,8 @@ use serde_json::json;
 use stowage_csi::proto::csi::ControllerExpandVolumeRequest;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
 use stowage_csi::proto::csi::volume_capability::AccessType;
+use stowage_stage::{Rig, eventually};
 
-use crate::rig::Rig;
 use crate::scene::{CLAIM, GIB, NOT_REQUIRED, PRE_RESIZE, Scene, VOLUME};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +114,7 @@ async fn more_that_is_asked_for_meanwhile_comes_after() {
     scene.says(&["FileSystemResizePending"]).await;
     // No kubelet has come by yet.
     scene.request("3Gi").await;
-    crate::rig::eventually("the volume has 3Gi", async || {
+    eventually("the volume has 3Gi", async || {
         (scene.pv_size().await == "3Gi").then_some(())
     })
     .await;

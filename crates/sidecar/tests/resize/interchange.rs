@@ -3,6 +3,7 @@
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+use stowage_sidecar::controller::run;
 
 use crate::scene::{CLAIM, PRE_RESIZE, Scene, VOLUME};
 
@@ -41,7 +42,7 @@ async fn patch_volume(scene: &Scene, patch: Value) {
 }
 
 fn start(scene: &mut Scene) {
-    scene.sidecar = Some(scene.rig.sidecar_as(&scene.gate.kubeconfig, &[]));
+    scene.sidecar = Some(scene.rig.sidecar_as(run, scene.gate.kubeconfig(), &[]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,10 +6,10 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use stowage_csi::proto::csi::ControllerExpandVolumeRequest;
 use stowage_memory_driver::Profile;
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, Running, eventually};
 
 use crate::gate::Gate;
-use crate::rig::{Rig, eventually};
-use crate::sidecar::Sidecar;
 
 pub const GIB: i64 = 1 << 30;
 pub const PRE_RESIZE: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
@@ -21,7 +21,7 @@ pub const VOLUME: &str = "PATCH persistentvolumes";
 pub struct Scene {
     pub rig: Rig,
     pub gate: Gate,
-    pub sidecar: Option<Sidecar>,
+    pub sidecar: Option<Running>,
     pub volume: String,
 }
 
@@ -31,21 +31,16 @@ impl Scene {
     }
 
     pub async fn with(change: impl FnOnce(&mut Profile), flags: &[&str]) -> Self {
-        let rig = Rig::new(|mut profile| {
-            profile.topology = false;
-            change(&mut profile);
-            profile
-        })
-        .await;
+        let rig = Rig::plain_with(change).await;
         rig.class(json!({"allowVolumeExpansion": true})).await;
         Self::of(rig, flags).await
     }
 
     /// The same with a rig that has its class.
     pub async fn of(rig: Rig, flags: &[&str]) -> Self {
-        let kubeconfig = rig.plane.kubeconfig();
+        let kubeconfig = rig.plane().kubeconfig();
         let gate = Gate::open(kubeconfig, rig.directory.path()).await;
-        let sidecar = rig.sidecar_as(&gate.kubeconfig, flags);
+        let sidecar = rig.sidecar_as(run, gate.kubeconfig(), flags);
         rig.claim("data", json!({})).await;
         let volume = rig.bound("data").await.name_any();
         gate.writes();
@@ -60,9 +55,9 @@ impl Scene {
     /// Ends the sidecar like a `kill -9`, and starts another one that nothing holds up.
     pub async fn restart(&mut self) {
         self.sidecar.take().unwrap().kill().await;
-        let kubeconfig = self.rig.plane.kubeconfig();
+        let kubeconfig = self.rig.plane().kubeconfig();
         self.gate = Gate::open(kubeconfig, self.rig.directory.path()).await;
-        self.sidecar = Some(self.rig.sidecar_as(&self.gate.kubeconfig, &[]));
+        self.sidecar = Some(self.rig.sidecar_as(run, self.gate.kubeconfig(), &[]));
     }
 
     /// Asks for so much.

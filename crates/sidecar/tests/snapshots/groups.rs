@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeGroupSnapshotContent, names};
 use stowage_csi::proto::csi::{CreateVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotRequest};
 use stowage_memory_driver::{Fault, Mishap, Moment, Trouble};
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, create, eventually};
 use tonic::Code;
-
-use crate::rig::{Rig, create, eventually};
 
 pub async fn group(rig: &Rig, source: Value) -> String {
     let uid = format!("g-{}", rig.namespace);
@@ -41,8 +41,8 @@ pub async fn ready(rig: &Rig, name: &str) -> VolumeGroupSnapshotContent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_is_made_at_once_and_deleted_at_once() {
-    let rig = Rig::new(|profile| profile).await;
-    rig.group_class().await;
+    let rig = Rig::with_snapshots(|profile| profile).await;
+    rig.group_snapshot_class().await;
     let volumes = [rig.volume("data").await, rig.volume("logs").await];
     // The answer of the first call is lost: the second finds the same group.
     let lost = Mishap::new(
@@ -51,7 +51,7 @@ async fn a_group_is_made_at_once_and_deleted_at_once() {
     );
     rig.driver.upset("CreateVolumeGroupSnapshot", lost.once());
     rig.driver.set(Fault::NeverReadyToUse);
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     let name = group(&rig, json!({"volumeHandles": volumes})).await;
     eventually("it is asked again", async || {
         (rig.driver.calls("GetVolumeGroupSnapshot") >= 2).then_some(())
@@ -99,18 +99,18 @@ async fn a_group_is_made_at_once_and_deleted_at_once() {
         .driver
         .last_request::<DeleteVolumeGroupSnapshotRequest>();
     assert_eq!(request.unwrap().snapshot_ids.len(), 2);
-    sidecar.stop().await;
+    sidecar.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_with_a_missing_volume_is_not_made_at_all() {
-    let rig = Rig::new(|profile| profile).await;
-    rig.group_class().await;
-    let sidecar = rig.sidecar(&[]);
+    let rig = Rig::with_snapshots(|profile| profile).await;
+    rig.group_snapshot_class().await;
+    let sidecar = rig.sidecar(run, &[]);
     let volume = rig.volume("data").await;
     let name = group(&rig, json!({"volumeHandles": [volume, "no such volume"]})).await;
-    let event = rig.event(&name, "GroupSnapshotCreationFailed").await;
+    let event = rig.event(&name, "GroupSnapshotCreationFailed", "").await;
     assert!(event.contains("no such volume"), "{event}");
     assert!(rig.driver.snapshots().is_empty());
-    sidecar.stop().await;
+    sidecar.stop().await.unwrap();
 }

@@ -9,5 +9,4 @@ mod faults;
 mod groups;
 mod interchange;
 mod making;
-mod rig;
 mod standing;

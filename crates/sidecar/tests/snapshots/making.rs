@@ -6,15 +6,15 @@ use serde_json::json;
 use stowage_api::snapshot::names;
 use stowage_csi::proto::csi::{CreateSnapshotRequest, ListSnapshotsRequest};
 use stowage_memory_driver::Fault;
-
-use crate::rig::{Rig, eventually};
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_is_taken_with_what_class_and_annotations_say() {
-    let rig = Rig::new(|profile| profile).await;
-    let sidecar = rig.sidecar(&["--extra-create-metadata"]);
-    rig.secret("key").await;
-    rig.class(json!({
+    let rig = Rig::with_snapshots(|profile| profile).await;
+    let sidecar = rig.sidecar(run, &["--extra-create-metadata"]);
+    rig.secret("key", "user", "key").await;
+    rig.snapshot_class(json!({
         "tier": "gold",
         "csi.storage.k8s.io/snapshotter-secret-name": "for the controller",
         "csi.storage.k8s.io/snapshotter-secret-namespace": "for the controller",
@@ -34,7 +34,7 @@ async fn a_snapshot_is_taken_with_what_class_and_annotations_say() {
         )
         .await;
 
-    let ready = rig.ready(&content).await;
+    let ready = rig.content_is_ready(&content).await;
     let snapshots = rig.driver.snapshots();
     let made = &snapshots[0].snapshot;
     let created = made.creation_time.unwrap();
@@ -65,7 +65,7 @@ async fn a_snapshot_is_taken_with_what_class_and_annotations_say() {
         ])
     );
     assert_eq!(rig.driver.calls("CreateSnapshot"), 1);
-    sidecar.stop().await;
+    sidecar.stop().await.unwrap();
 }
 
 fn strings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -75,9 +75,9 @@ fn strings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_needs_time_is_asked_for_until_it_is_ready() {
-    let rig = Rig::new(|profile| profile).await;
-    let sidecar = rig.sidecar(&[]);
-    rig.class(json!({})).await;
+    let rig = Rig::with_snapshots(|profile| profile).await;
+    let sidecar = rig.sidecar(run, &[]);
+    rig.snapshot_class(json!({})).await;
     rig.driver.set(Fault::NeverReadyToUse);
     let volume = rig.volume("data").await;
     let source = json!({"spec": {"source": {"volumeHandle": volume}}});
@@ -94,17 +94,17 @@ async fn a_snapshot_that_needs_time_is_asked_for_until_it_is_ready() {
     })
     .await;
     rig.driver.mend();
-    rig.ready(&content).await;
+    rig.content_is_ready(&content).await;
     assert_eq!(rig.driver.snapshots().len(), 1);
-    sidecar.stop().await;
+    sidecar.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_exists_is_looked_up() {
-    let rig = Rig::new(|profile| profile).await;
-    let sidecar = rig.sidecar(&[]);
-    rig.secret("reader").await;
-    rig.class(json!({
+    let rig = Rig::with_snapshots(|profile| profile).await;
+    let sidecar = rig.sidecar(run, &[]);
+    rig.secret("reader", "user", "reader").await;
+    rig.snapshot_class(json!({
         "csi.storage.k8s.io/snapshotter-list-secret-name": "reader",
         "csi.storage.k8s.io/snapshotter-list-secret-namespace": rig.namespace,
     }))
@@ -112,14 +112,19 @@ async fn a_snapshot_that_exists_is_looked_up() {
     let volume = rig.volume("data").await;
     let source = json!({"spec": {"source": {"volumeHandle": volume}}});
     let first = rig.content("u1", source).await;
-    let handle = rig.ready(&first).await.status.unwrap().snapshot_handle;
+    let handle = rig
+        .content_is_ready(&first)
+        .await
+        .status
+        .unwrap()
+        .snapshot_handle;
 
     let source = json!({"spec": {
         "source": {"snapshotHandle": handle},
         "volumeSnapshotRef": {"uid": null},
     }});
     let second = rig.content("u2", source).await;
-    let status = rig.ready(&second).await.status.unwrap();
+    let status = rig.content_is_ready(&second).await.status.unwrap();
     assert_eq!(status.snapshot_handle, handle);
     let request = rig.driver.last_request::<ListSnapshotsRequest>().unwrap();
     assert_eq!(Some(request.snapshot_id), handle);
@@ -128,34 +133,34 @@ async fn a_snapshot_that_exists_is_looked_up() {
 
     let source = json!({"spec": {"source": {"snapshotHandle": "nowhere"}}});
     let third = rig.content("u3", source).await;
-    let error = rig.error(&third).await;
+    let error = rig.content_error(&third).await;
     assert!(
         error.contains("does not know snapshot `nowhere`"),
         "{error}"
     );
     let event = rig
-        .event(&third, "SnapshotContentCheckandUpdateFailed")
+        .event(&third, "SnapshotContentCheckandUpdateFailed", "")
         .await;
     assert_eq!(event, error);
-    sidecar.stop().await;
+    sidecar.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_cannot_be_asked_has_what_exists_ready() {
     use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
     let cannot = [Can::ListSnapshots, Can::GetSnapshot];
-    let rig = Rig::new(|mut profile| {
+    let rig = Rig::with_snapshots(|mut profile| {
         profile.controller.retain(|can| !cannot.contains(can));
         profile
     })
     .await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     let source = json!({"spec": {
         "source": {"snapshotHandle": "somewhere"},
         "volumeSnapshotClassName": null,
     }});
     let content = rig.content("u1", source).await;
-    let status = rig.ready(&content).await.status.unwrap();
+    let status = rig.content_is_ready(&content).await.status.unwrap();
     assert_eq!(status.snapshot_handle.as_deref(), Some("somewhere"));
-    sidecar.stop().await;
+    sidecar.stop().await.unwrap();
 }

@@ -2,16 +2,16 @@
 
 use serde_json::json;
 use stowage_api::snapshot::VolumeSnapshotContent;
-
-use crate::rig::Rig;
+use stowage_sidecar::controller::run;
+use stowage_stage::Rig;
 
 /// Enough to show that nothing is done per content.
 const MANY: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn contents_that_are_ready_cost_neither_calls_nor_writes() {
-    let rig = Rig::new(|profile| profile).await;
-    rig.class(json!({})).await;
+    let rig = Rig::with_snapshots(|profile| profile).await;
+    rig.snapshot_class(json!({})).await;
     let mut expected = Vec::new();
     for number in 0..MANY {
         let source = json!({"spec": {"source": {"volumeHandle": "v"}}});
@@ -27,11 +27,11 @@ async fn contents_that_are_ready_cost_neither_calls_nor_writes() {
         expected.push(version(&written.unwrap()));
     }
     let volume = rig.volume("data").await;
-    let sidecar = rig.sidecar(&[]);
+    let sidecar = rig.sidecar(run, &[]);
     // When this one is ready, all others have been looked at.
     let source = json!({"spec": {"source": {"volumeHandle": volume}}});
     let last = rig.content("last", source).await;
-    rig.ready(&last).await;
+    rig.content_is_ready(&last).await;
     let all = rig
         .contents()
         .list(&kube::api::ListParams::default())
@@ -46,7 +46,7 @@ async fn contents_that_are_ready_cost_neither_calls_nor_writes() {
     assert_eq!(found, expected);
     assert_eq!(rig.driver.calls("CreateSnapshot"), 1);
     assert_eq!(rig.driver.calls("ListSnapshots"), 0);
-    sidecar.stop().await;
+    sidecar.stop().await.unwrap();
 }
 
 fn version(content: &VolumeSnapshotContent) -> (Option<String>, Option<String>) {
@@ -56,17 +56,17 @@ fn version(content: &VolumeSnapshotContent) -> (Option<String>, Option<String>) 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn contents_of_other_drivers_are_left_alone() {
-    let rig = Rig::new(|profile| profile).await;
-    rig.class(json!({})).await;
-    let sidecar = rig.sidecar(&[]);
+    let rig = Rig::with_snapshots(|profile| profile).await;
+    rig.snapshot_class(json!({})).await;
+    let sidecar = rig.sidecar(run, &[]);
     let volume = rig.volume("data").await;
     let source = json!({"spec": {"source": {"volumeHandle": volume}, "driver": "other.test"}});
     let other = rig.content("other", source).await;
     let source = json!({"spec": {"source": {"volumeHandle": volume}}});
     let own = rig.content("own", source).await;
-    rig.ready(&own).await;
+    rig.content_is_ready(&own).await;
     let other = rig.contents().get(&other).await.unwrap();
     assert_eq!(other.status, None);
     assert_eq!(rig.driver.snapshots().len(), 1);
-    sidecar.stop().await;
+    sidecar.stop().await.unwrap();
 }

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Complaint, Restart, SeenRequest};
+use super::{ErrorBody, Restart, SeenRequest};
 use crate::faults::Fault;
 use crate::moment::millis;
 
@@ -132,7 +132,7 @@ impl Client {
         let status = response.status();
         let text = response.text().await?;
         let message = serde_json::from_str(&text)
-            .map_or(format!("{status}: {text}"), |c: Complaint| c.message);
+            .map_or(format!("{status}: {text}"), |c: ErrorBody| c.message);
         Err(ControlError::Refused(message))
     }
 }

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{Complaint, Controls, Restart, SeenRequest};
+use super::{Controls, ErrorBody, Restart, SeenRequest};
 use crate::endpoints::{self, EndpointError, Endpoints};
 use crate::faults::{ActiveFault, Fault};
 use crate::store::StoreError;
@@ -38,7 +38,7 @@ pub trait Controlled: Send + Sync + 'static {
 }
 
 type Shared<C> = State<Arc<C>>;
-type Done = Result<StatusCode, Unable>;
+type Done = Result<StatusCode, ControlFailure>;
 
 /// The paths that all simulators have.
 pub fn router<C: Controlled>(array: Arc<C>) -> Router {
@@ -133,24 +133,24 @@ async fn restart<C: Controlled>(State(array): Shared<C>, Json(restart): Json<Res
 }
 
 /// Why something cannot be done.
-enum Unable {
+enum ControlFailure {
     Endpoint(EndpointError),
     Store(StoreError),
 }
 
-impl From<EndpointError> for Unable {
+impl From<EndpointError> for ControlFailure {
     fn from(error: EndpointError) -> Self {
         Self::Endpoint(error)
     }
 }
 
-impl From<StoreError> for Unable {
+impl From<StoreError> for ControlFailure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl IntoResponse for Unable {
+impl IntoResponse for ControlFailure {
     fn into_response(self) -> Response {
         let (status, message) = match self {
             Self::Endpoint(error @ EndpointError::Unknown(_)) => {
@@ -159,6 +159,6 @@ impl IntoResponse for Unable {
             Self::Endpoint(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             Self::Store(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         };
-        (status, Json(Complaint { message })).into_response()
+        (status, Json(ErrorBody { message })).into_response()
     }
 }

@@ -97,7 +97,7 @@ impl Nodes {
         })
     }
 
-    /// One that the kernel was told of.
+    /// One that the kernel knows.
     pub fn get(&self, id: u64) -> io::Result<Arc<Node>> {
         self.known
             .lock()
@@ -106,8 +106,14 @@ impl Nodes {
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ESTALE))
     }
 
-    /// The kernel is told of a file in `parent`.
-    pub fn tell(&self, inode: u64, descriptor: OwnedFd, parent: u64, view: View) -> Arc<Node> {
+    /// Counts one more lookup of a file in `parent` by the kernel.
+    pub fn add_lookup(
+        &self,
+        inode: u64,
+        descriptor: OwnedFd,
+        parent: u64,
+        view: View,
+    ) -> Arc<Node> {
         let mut known = self.known.lock();
         let node = known.entry(inode).or_insert_with(|| {
             Arc::new(Node {
@@ -124,7 +130,7 @@ impl Nodes {
         Arc::clone(node)
     }
 
-    /// The kernel forgets a file, as often as it was told of it.
+    /// The kernel forgets this many lookups of a file.
     pub fn forget(&self, id: u64, times: u64) {
         let mut known = self.known.lock();
         let Some(node) = known.get(&id) else {

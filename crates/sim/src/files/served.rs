@@ -10,19 +10,16 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-use self::answers::{NO_TIME, attr, bytes, empty, entry, extended, opened, owner, time};
+use self::answers::{
+    attr, bytes, created, empty, entry, extended, listed, opened, owner, sizes, time, written,
+};
 pub use self::gate::{Gate, Served};
 use super::tree::{Attributes, Tree};
-use crate::files::ledger::BLOCK;
-
-/// More files than anybody makes.
-const FILES: u64 = 1 << 32;
 
 impl Filesystem for Served {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -156,16 +153,9 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        match self.with(|tree| tree.create_file(parent, name, mode, flags, owner(request))) {
-            Ok((attributes, file)) => reply.created(
-                &NO_TIME,
-                &attributes,
-                Generation(0),
-                self.files.add(file),
-                FopenFlags::empty(),
-            ),
-            Err(error) => reply.error(Errno::from(error)),
-        }
+        let file = self.with(|tree| tree.create_file(parent, name, mode, flags, owner(request)));
+        let file = file.map(|(attributes, file)| (attributes, self.files.add(file)));
+        created(reply, file);
     }
 
     fn read(
@@ -196,14 +186,11 @@ impl Filesystem for Served {
         reply: ReplyWrite,
     ) {
         let append = flags.0 & libc::O_APPEND != 0;
-        let written = self
+        let done = self
             .files
             .get(handle)
             .and_then(|file| self.with(|tree| tree.write(node, &file, offset, data, append)));
-        match written {
-            Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
-            Err(error) => reply.error(Errno::from(error)),
-        }
+        written(reply, done.map(|()| data.len()));
     }
 
     fn fallocate(
@@ -257,21 +244,9 @@ impl Filesystem for Served {
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectory,
+        reply: ReplyDirectory,
     ) {
-        let entries = match self.with(|_| self.directories.get(handle)) {
-            Ok(entries) => entries,
-            Err(error) => return reply.error(Errno::from(error)),
-        };
-        let first = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (index, entry) in entries.iter().enumerate().skip(first) {
-            use std::os::unix::ffi::OsStrExt;
-            let name = OsStr::from_bytes(&entry.name);
-            if reply.add(INodeNo(entry.inode), index as u64 + 1, entry.kind, name) {
-                break;
-            }
-        }
-        reply.ok();
+        listed(reply, offset, self.with(|_| self.directories.get(handle)));
     }
 
     fn releasedir(
@@ -291,14 +266,7 @@ impl Filesystem for Served {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.with(|tree| tree.accounts.total()) {
-            Ok((total, used)) => {
-                let free = total.saturating_sub(used) / BLOCK;
-                let block = u32::try_from(BLOCK).unwrap_or(u32::MAX);
-                reply.statfs(total / BLOCK, free, free, FILES, FILES, block, 255, block);
-            }
-            Err(error) => reply.error(Errno::from(error)),
-        }
+        sizes(reply, self.with(|tree| tree.accounts.total()));
     }
 
     fn setxattr(

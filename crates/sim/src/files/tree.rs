@@ -1,6 +1,6 @@
 //! What operations do to the files behind a mounted filesystem.
 //!
-//! Everything is reached through descriptors of what the kernel was told of, never through a path from the root: what
+//! Everything is reached through descriptors of what the kernel knows, never through a path from the root: what
 //! somebody renames or links meanwhile leads nowhere else.
 
 mod change;
@@ -67,7 +67,7 @@ impl Tree {
         })
     }
 
-    /// Finds a name in a directory, and tells the kernel of it.
+    /// Finds a name in a directory for the kernel.
     pub fn lookup(&self, parent: INodeNo, name: &OsStr) -> io::Result<FileAttr> {
         let parent = self.nodes.get(parent.0)?;
         let descriptor = match self.snapshots_at(&parent, name) {
@@ -78,7 +78,7 @@ impl Tree {
             None => behind(&parent, name)?,
         };
         let view = self.view_of(&parent, name, shown_inode(fstat(&descriptor)?.st_ino));
-        self.tell(&parent, descriptor, view)
+        self.add_lookup(&parent, descriptor, view)
     }
 
     /// What `stat` shows.
@@ -117,10 +117,10 @@ impl Tree {
     }
 
     /// Tells the kernel of a file that was opened or made in `parent`.
-    fn tell(&self, parent: &Node, descriptor: OwnedFd, view: View) -> io::Result<FileAttr> {
+    fn add_lookup(&self, parent: &Node, descriptor: OwnedFd, view: View) -> io::Result<FileAttr> {
         let attributes = shown(&fstat(&descriptor)?);
         self.nodes
-            .tell(attributes.ino.0, descriptor, parent.id, view);
+            .add_lookup(attributes.ino.0, descriptor, parent.id, view);
         Ok(attributes)
     }
 

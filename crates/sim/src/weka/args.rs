@@ -13,7 +13,7 @@ use super::release::{Feature, Release};
 /// A simulated Weka cluster: which ports, which version, how slow.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// Where the cluster keeps what it knows and the files of its filesystems; made if missing
+    /// Data directory of the cluster: its state and the files of its filesystems; created if missing
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
 
@@ -25,15 +25,15 @@ pub struct Options {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:14100")]
     pub control: SocketAddr,
 
-    /// Serve HTTPS, as versions from 4.3 on always do; the certificate that clients must trust is DIR/ca.pem
+    /// Serve HTTPS, as releases from 4.3 on always do; the certificate that clients must trust is DIR/ca.pem
     #[arg(long)]
     pub tls: bool,
 
-    /// Serve HTTP, also where the version would not
+    /// Serve HTTP, even if the release would serve HTTPS only
     #[arg(long, conflicts_with = "tls")]
     pub plain_http: bool,
 
-    /// Version to play, from 3.8 to 5.1; on an existing cluster this is an upgrade [default of a new cluster: 5.1.0]
+    /// Release to simulate, from 3.8 to 5.1; on an existing cluster this is an upgrade [default of a new cluster: 5.1.0]
     #[arg(long, value_name = "VERSION")]
     pub release: Option<Release>,
 
@@ -41,7 +41,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME", default_value = "sim")]
     pub cluster_name: String,
 
-    /// Bytes that a new cluster has
+    /// Capacity of a new cluster
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 40)]
     pub capacity: u64,
 

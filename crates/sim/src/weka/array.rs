@@ -149,7 +149,7 @@ async fn sweep(core: Arc<Core>, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => return,
             _ = ticks.tick() => if let Err(error) = core.sweep().await {
-                tracing::warn!(%error, "What was removed stays for now.");
+                tracing::warn!(%error, "Cannot remove deleted files for now.");
             },
         }
     }

@@ -26,10 +26,10 @@ use super::control::{Control, ControlError};
 use super::mount_helper::Mount;
 use super::state::mounts::MountRequest;
 use crate::files::served::Served;
-use crate::handover::{Verdict, hear, say, take_over};
+use crate::handover::{Verdict, receive, send, take_over};
 use crate::mounting;
 
-/// How often the cluster is told that the frontend is there.
+/// How often the frontend reports to the cluster.
 const HEARTBEAT: Duration = Duration::from_millis(250);
 
 /// Why a frontend does not start.
@@ -155,10 +155,12 @@ async fn report_on(
         match heard {
             Ok(stage) if shown != stage => match files.show(&report.container, stage) {
                 Ok(()) => shown = stage,
-                Err(error) => tracing::warn!(%error, "The kernel's stand-ins stay as they are."),
+                Err(error) => {
+                    tracing::warn!(%error, "Cannot update the stand-ins of the kernel's files.");
+                }
             },
             Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "The cluster does not hear this frontend."),
+            Err(error) => tracing::debug!(%error, "Cannot report this frontend to the cluster."),
         }
         tokio::select! {
             () = stop.cancelled() => break,
@@ -178,7 +180,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, stop: &CancellationToke
         let shared = Arc::clone(shared);
         thread::spawn(move || {
             if let Err(error) = shared.mount(stream) {
-                tracing::warn!(%error, "A mount was given up.");
+                tracing::warn!(%error, "A mount failed.");
             }
         });
     }
@@ -187,7 +189,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, stop: &CancellationToke
 impl Shared {
     /// One mount, from the question to the end of serving it.
     fn mount(&self, mut stream: UnixStream) -> io::Result<()> {
-        let mount: Mount = hear(&mut stream)?;
+        let mount: Mount = receive(&mut stream)?;
         let name = mount.filesystem.clone();
         let granted = self.runtime.block_on(self.control.mount(&MountRequest {
             filesystem: mount.filesystem,
@@ -197,15 +199,15 @@ impl Shared {
         }));
         let grant = match granted {
             Ok(grant) => grant,
-            Err(error) => return say(&mut stream, &Verdict::Refused(error.to_string())),
+            Err(error) => return send(&mut stream, &Verdict::Refused(error.to_string())),
         };
         let tree = match self.backing.open(&grant.filesystem) {
             Ok(tree) => tree,
-            Err(error) => return say(&mut stream, &Verdict::Refused(error.to_string())),
+            Err(error) => return send(&mut stream, &Verdict::Refused(error.to_string())),
         };
-        say(&mut stream, &Verdict::Granted)?;
+        send(&mut stream, &Verdict::Granted)?;
         let session = mounting::session(Served::new(tree), take_over(&stream)?)?;
-        say(&mut stream, &Verdict::Granted)?;
+        send(&mut stream, &Verdict::Granted)?;
         drop(stream);
         tracing::info!(filesystem = %name, "Mounted.");
         // Ends with an error when it is unmounted by force: that is an end, too.

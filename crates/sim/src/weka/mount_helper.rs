@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde::{Deserialize, Serialize};
 
-use crate::handover::{Verdict, hand_over, hear, say};
+use crate::handover::{Verdict, hand_over, receive, send};
 use crate::mounting::{NotMount, mount_served};
 
 pub use crate::mounting::Request;
@@ -33,10 +33,10 @@ pub enum MountError {
     #[error("usage: mount.wekafs FILESYSTEM DIRECTORY [-sfnv] [-o OPTION,...]")]
     Usage,
     /// No frontend, or not the one that is asked for.
-    #[error("{0}: no Weka client is there")]
+    #[error("{0}: no Weka client is running")]
     NoClient(String),
     /// Several frontends, and none is named.
-    #[error("several Weka clients are there, choose with container_name: {}", .0.join(", "))]
+    #[error("several Weka clients are running, choose one with container_name: {}", .0.join(", "))]
     SeveralClients(Vec<String>),
     /// The cluster says no.
     #[error("mount refused: {0}")]
@@ -87,8 +87,8 @@ pub fn run(request: &Request, sockets: &Path) -> Result<(), MountError> {
     };
     let mut stream = UnixStream::connect(&socket)
         .map_err(|_| MountError::NoClient(socket.display().to_string()))?;
-    say(&mut stream, &question(request)).map_err(failed)?;
-    if let Verdict::Refused(why) = hear(&mut stream).map_err(failed)? {
+    send(&mut stream, &question(request)).map_err(failed)?;
+    if let Verdict::Refused(why) = receive(&mut stream).map_err(failed)? {
         return Err(MountError::Refused(why));
     }
     if request.fake {
@@ -102,7 +102,7 @@ pub fn run(request: &Request, sockets: &Path) -> Result<(), MountError> {
     )
     .map_err(failed)?;
     hand_over(&stream, &device)
-        .and_then(|()| hear::<Verdict>(&mut stream))
+        .and_then(|()| receive::<Verdict>(&mut stream))
         .map(drop)
         .map_err(|error| {
             // Nobody serves it: better none than one that hangs.

@@ -17,14 +17,14 @@ pub struct Release {
 const FIRST: [u32; 2] = [3, 8];
 const LAST: [u32; 2] = [5, 1];
 
-/// A text that is no version that can be played.
+/// A text that is not a release that can be simulated.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ReleaseError {
     /// No Weka version looks like this.
     #[error("`{0}` is not a Weka release: write numbers with dots, such as `4.4.7`")]
     Unreadable(String),
     /// Nobody knows what it can do.
-    #[error("Weka {0} cannot be played: only 3.8 to 5.1 are known")]
+    #[error("Weka {0} cannot be simulated: use a release from 3.8 to 5.1")]
     Unknown(String),
 }
 
@@ -59,7 +59,7 @@ pub enum Feature {
     ResolvePathForCsiRole,
     /// `has_permissions` of a new filesystem.
     FilesystemOwner,
-    /// A directory without quota is told with 404; before, with 500 and a sentence.
+    /// A directory without quota is answered with 404; before, with 500 and a sentence.
     QuotaNotFoundStatus,
 }
 
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_refused_by_name() {
+    fn a_text_that_is_not_a_release_is_refused_by_name() {
         for text in ["", "4", "v4.2", "4.x", "4..2", "4.2-beta"] {
             let error = text.parse::<Release>().unwrap_err();
             assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
@@ -171,13 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_not_played() {
+    fn an_unknown_release_is_not_simulated() {
         for text in ["3.8", "3.8.0.1", "5.1.0", "5.1.22.7"] {
             text.parse::<Release>().unwrap();
         }
         for text in ["0.0", "2.9", "3.7.9", "5.2", "5.10", "9.9", "10.0"] {
             let error = text.parse::<Release>().unwrap_err();
-            let sentence = format!("Weka {text} cannot be played: only 3.8 to 5.1 are known");
+            let sentence =
+                format!("Weka {text} cannot be simulated: use a release from 3.8 to 5.1");
             assert_eq!(error.to_string(), sentence);
         }
     }

@@ -58,6 +58,20 @@ pub fn router(core: Arc<Core>, endpoints: Arc<Endpoints>) -> Router {
         .route("/containers", get(cluster::containers))
         .route("/kms", get(cluster::kms))
         .route("/alerts", get(cluster::alerts))
+        .merge(filesystem_routes())
+        .merge(nfs_routes())
+        .fallback(async || answer::refusal(&Refusal::NoSuchPath))
+        .method_not_allowed_fallback(async || answer::fault(405))
+        .layer(from_fn_with_state(
+            Arc::clone(&shared.core),
+            middleware::trouble,
+        ))
+        .with_state(shared);
+    Router::new().nest("/api/v2", api)
+}
+
+fn filesystem_routes() -> Router<Shared> {
+    Router::new()
         .route(
             "/fileSystems",
             get(filesystems::list).post(filesystems::create),
@@ -86,6 +100,10 @@ pub fn router(core: Arc<Core>, endpoints: Arc<Endpoints>) -> Router {
             "/snapshots/{uid}",
             get(snapshots::get).delete(snapshots::delete),
         )
+}
+
+fn nfs_routes() -> Router<Shared> {
+    Router::new()
         .route("/interfaceGroups", get(nfs::interface_groups))
         .route(
             "/nfs/clientGroups",
@@ -98,12 +116,4 @@ pub fn router(core: Arc<Core>, endpoints: Arc<Endpoints>) -> Router {
             get(nfs::permissions).post(nfs::create_permission),
         )
         .route("/nfs/permissions/{uid}", delete(nfs::delete_permission))
-        .fallback(async || answer::refusal(&Refusal::NoSuchPath))
-        .method_not_allowed_fallback(async || answer::fault(405))
-        .layer(from_fn_with_state(
-            Arc::clone(&shared.core),
-            middleware::trouble,
-        ))
-        .with_state(shared);
-    Router::new().nest("/api/v2", api)
 }

@@ -218,15 +218,15 @@ async fn a_field_that_the_version_does_not_know_is_named() {
 }
 
 #[tokio::test]
-async fn only_known_versions_are_played_and_odd_ones_are_asked_for() {
+async fn only_known_releases_are_simulated_and_odd_ones_are_asked_for() {
     let rig = Rig::release("4.4.7").await;
     let control = rig.array.control();
     for (release, sentence) in [
         (
             "9.9",
-            "Weka 9.9 cannot be played: only 3.8 to 5.1 are known",
+            "Weka 9.9 cannot be simulated: use a release from 3.8 to 5.1",
         ),
-        ("3.7", "Weka 3.7 cannot be played"),
+        ("3.7", "Weka 3.7 cannot be simulated"),
         ("new", "`new` is not a Weka release"),
     ] {
         let refused = control.upgrade(release).await.unwrap_err().to_string();
@@ -242,7 +242,7 @@ async fn only_known_versions_are_played_and_odd_ones_are_asked_for() {
 }
 
 #[tokio::test]
-async fn from_4_3_on_it_speaks_https_only() {
+async fn from_4_3_on_it_serves_https_only() {
     let start = |release: &str, tls: bool| {
         let data = tempfile::tempdir().unwrap();
         let mut options = Options::new(data.path());
@@ -260,7 +260,7 @@ async fn from_4_3_on_it_speaks_https_only() {
     let old = old.unwrap();
     assert_eq!(old.scheme(), "http");
     let refused = old.control().upgrade("4.3").await.unwrap_err().to_string();
-    assert!(refused.contains("speaks HTTPS only"), "{refused}");
+    assert!(refused.contains("serves HTTPS only"), "{refused}");
     old.control().upgrade("4.2.10").await.unwrap();
 }
 

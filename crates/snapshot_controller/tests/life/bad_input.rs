@@ -1,6 +1,7 @@
 //! What cannot be done is told with cause and remedy, and disturbs nothing else.
 
 use serde_json::{Value, json};
+use stowage_sidecar::controller::run;
 
 use crate::scene::{Scene, controller};
 use crate::taking::released;
@@ -9,7 +10,7 @@ use crate::taking::released;
 async fn each_mistake_is_told_and_can_be_mended() {
     let scene = Scene::new().await;
     let rig = &scene.rig;
-    rig.class(json!({})).await;
+    rig.snapshot_class(json!({})).await;
     scene.claim("data", Value::Null).await;
     scene
         .claim_of("foreign", "other.test", "v", Value::Null)
@@ -56,7 +57,7 @@ async fn each_mistake_is_told_and_can_be_mended() {
     ] {
         let error = scene.error(name).await;
         assert!(error.contains(text), "{name}: {error}");
-        assert_eq!(rig.event(name, reason).await, error);
+        assert_eq!(rig.event(name, reason, "").await, error);
         let snapshot = scene.snapshots().get(name).await.unwrap();
         assert_eq!(snapshot.status.unwrap().ready_to_use, Some(false));
     }
@@ -99,7 +100,7 @@ async fn a_content_of_somebody_else_is_not_taken_over() {
         error.contains("is bound to a different snapshot"),
         "{error}"
     );
-    rig.event("greedy", "SnapshotContentMisbound").await;
+    rig.event("greedy", "SnapshotContentMisbound", "").await;
     scene.delete("greedy").await;
     scene.gone("greedy").await;
     let left = rig.contents().get(&content).await.unwrap();
@@ -112,7 +113,7 @@ async fn a_content_of_somebody_else_is_not_taken_over() {
 async fn a_ready_snapshot_whose_content_was_taken_away_says_so() {
     let scene = Scene::new().await;
     let rig = &scene.rig;
-    rig.class(json!({})).await;
+    rig.snapshot_class(json!({})).await;
     scene.claim("data", Value::Null).await;
     scene.snapshot("monday", "data", json!({})).await;
     let ready = scene.ready("monday").await;
@@ -141,14 +142,14 @@ async fn a_ready_snapshot_whose_content_was_taken_away_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_no_sidecar_begins_with_says_what_to_look_for() {
     let mut scene = Scene::quiet().await;
-    scene.rig.class(json!({})).await;
+    scene.rig.snapshot_class(json!({})).await;
     scene.claim("data", Value::Null).await;
     scene.controller = Some(controller(&scene.rig, &["--begin-patience=1s"]));
     scene.snapshot("monday", "data", json!({})).await;
-    let told = scene.rig.event("monday", "SnapshotNotBegun").await;
+    let told = scene.rig.event("monday", "SnapshotNotBegun", "").await;
     assert!(told.contains(&scene.rig.name), "{told}");
     assert!(told.contains("CREATE_DELETE_SNAPSHOT"), "{told}");
-    scene.sidecar = Some(scene.rig.sidecar(&[]));
+    scene.sidecar = Some(scene.rig.sidecar(run, &[]));
     scene.ready("monday").await;
     scene.end().await;
 }

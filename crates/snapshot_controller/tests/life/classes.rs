@@ -4,8 +4,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeSnapshotClass, names};
+use stowage_stage::create;
 
-use crate::rig::create;
 use crate::scene::Scene;
 
 async fn default_class(scene: &Scene, name: &str, driver: &str) {
@@ -28,7 +28,9 @@ async fn the_default_class_of_the_driver_is_written_down_and_two_are_one_too_man
     let error = scene.error("monday").await;
     let expected = format!("no default class for driver `{}`", rig.name);
     assert!(error.contains(&expected), "{error}");
-    let event = rig.event("monday", "SetDefaultSnapshotClassFailed").await;
+    let event = rig
+        .event("monday", "SetDefaultSnapshotClassFailed", "")
+        .await;
     assert_eq!(event, error);
 
     let (first, second) = (format!("a-{}", rig.name), format!("b-{}", rig.name));
@@ -42,7 +44,9 @@ async fn the_default_class_of_the_driver_is_written_down_and_two_are_one_too_man
     let error = scene.error("tuesday").await;
     let expected = format!("leave the mark to one of `{first}`, `{second}`");
     assert!(error.contains(&expected), "{error}");
-    let event = rig.event("tuesday", "SetDefaultSnapshotClassFailed").await;
+    let event = rig
+        .event("tuesday", "SetDefaultSnapshotClassFailed", "")
+        .await;
     assert_eq!(event, error);
     assert_eq!(rig.driver.snapshots().len(), 1, "monday's is not disturbed");
 

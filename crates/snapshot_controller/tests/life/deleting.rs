@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
+use stowage_stage::eventually;
 
-use crate::rig::eventually;
 use crate::scene::Scene;
 use crate::taking::released;
 
@@ -13,7 +13,7 @@ use crate::taking::released;
 async fn class_first_then_claim_then_content_then_snapshot() {
     let scene = Scene::new().await;
     let rig = &scene.rig;
-    rig.class(json!({})).await;
+    rig.snapshot_class(json!({})).await;
     scene.claim("data", Value::Null).await;
     scene.snapshot("monday", "data", json!({})).await;
     scene.snapshot("tuesday", "data", json!({})).await;
@@ -22,7 +22,7 @@ async fn class_first_then_claim_then_content_then_snapshot() {
     released(&scene, "data").await;
     let params = DeleteParams::default();
 
-    rig.delete_class().await;
+    rig.delete_snapshot_class().await;
     scene.claims().delete("data", &params).await.unwrap();
     let content = scene.content_of(&monday).await.metadata.name.unwrap();
     rig.contents().delete(&content, &params).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_snapshot_deleted_while_it_is_taken_leaves_nothing() {
     use stowage_memory_driver::{Mishap, Moment, Trouble};
     let scene = Scene::new().await;
     let rig = &scene.rig;
-    rig.class(json!({})).await;
+    rig.snapshot_class(json!({})).await;
     let timeout = Trouble::Refuse(tonic::Code::DeadlineExceeded, "slow".to_owned());
     rig.driver
         .upset("CreateSnapshot", Mishap::new(Moment::After, timeout));
@@ -50,7 +50,7 @@ async fn a_snapshot_deleted_while_it_is_taken_leaves_nothing() {
     scene.snapshot("monday", "data", json!({})).await;
     scene.error("monday").await;
     scene.delete("monday").await;
-    rig.delete_class().await;
+    rig.delete_snapshot_class().await;
     let params = DeleteParams::default();
     scene.claims().delete("data", &params).await.unwrap();
     assert_eq!(rig.driver.snapshots().len(), 1);
@@ -65,7 +65,7 @@ async fn a_snapshot_deleted_while_it_is_taken_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_deleted_right_after_they_were_asked_for_leave_nothing() {
     let scene = Scene::new().await;
-    scene.rig.class(json!({})).await;
+    scene.rig.snapshot_class(json!({})).await;
     scene.claim("data", Value::Null).await;
     let lives = (0..60_u64).map(|number| {
         let scene = &scene;
@@ -88,7 +88,7 @@ async fn snapshots_deleted_right_after_they_were_asked_for_leave_nothing() {
 async fn a_snapshot_that_is_being_restored_waits() {
     let scene = Scene::new().await;
     let rig = &scene.rig;
-    rig.class(json!({})).await;
+    rig.snapshot_class(json!({})).await;
     scene.claim("data", Value::Null).await;
     scene.snapshot("monday", "data", json!({})).await;
     scene.ready("monday").await;
@@ -98,7 +98,7 @@ async fn a_snapshot_that_is_being_restored_waits() {
     scene.unbound("restored", Value::Null, source).await;
     scene.set_phase("restored", "Pending").await;
     scene.delete("monday").await;
-    rig.event("monday", "SnapshotDeletePending").await;
+    rig.event("monday", "SnapshotDeletePending", "").await;
     assert_eq!(rig.driver.snapshots().len(), 1);
     scene.set_phase("restored", "Bound").await;
     scene.gone("monday").await;

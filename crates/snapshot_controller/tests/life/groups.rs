@@ -3,8 +3,8 @@
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeGroupSnapshot, VolumeSnapshot, names};
+use stowage_stage::{create, eventually};
 
-use crate::rig::{create, eventually};
 use crate::scene::Scene;
 
 pub async fn group(scene: &Scene, name: &str) {
@@ -49,7 +49,7 @@ pub async fn members(scene: &Scene) -> Vec<VolumeSnapshot> {
 async fn a_group_of_two_volumes_comes_and_goes_as_one() {
     let scene = Scene::new().await;
     let rig = &scene.rig;
-    rig.group_class().await;
+    rig.group_snapshot_class().await;
     let shop = json!({"app": "shop"});
     scene.claim("data", shop.clone()).await;
     scene.claim("logs", shop).await;
@@ -65,7 +65,7 @@ async fn a_group_of_two_volumes_comes_and_goes_as_one() {
         "GroupSnapshotCreated",
         "GroupSnapshotReady",
     ] {
-        rig.event("nightly", reason).await;
+        rig.event("nightly", reason, "").await;
     }
     let members = members(&scene).await;
     let mut claims: Vec<_> = members
@@ -112,23 +112,14 @@ async fn a_group_of_two_volumes_comes_and_goes_as_one() {
     // A member alone does not go.
     let first = members[0].metadata.name.clone().unwrap();
     scene.delete(&first).await;
-    let text = rig.event(&first, "SnapshotDeletePending").await;
+    let text = rig.event(&first, "SnapshotDeletePending", "").await;
     assert!(text.contains("`nightly`"), "{text}");
     assert_eq!(rig.driver.snapshots().len(), 2);
 
     let params = DeleteParams::default();
     scene.groups().delete("nightly", &params).await.unwrap();
     scene.nothing_left().await;
-    let groups = scene.groups();
-    eventually("the group is gone", async || {
-        groups
-            .get_opt("nightly")
-            .await
-            .unwrap()
-            .is_none()
-            .then_some(())
-    })
-    .await;
+    scene.group_is_gone("nightly").await;
     assert_eq!(rig.driver.calls("DeleteVolumeGroupSnapshot"), 1);
     assert_eq!(rig.driver.calls("DeleteSnapshot"), 0);
     scene.end().await;
@@ -137,12 +128,12 @@ async fn a_group_of_two_volumes_comes_and_goes_as_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_without_claims_says_so() {
     let scene = Scene::new().await;
-    scene.rig.group_class().await;
+    scene.rig.group_snapshot_class().await;
     scene.claim("other", Value::Null).await;
     group(&scene, "empty").await;
     let text = scene
         .rig
-        .event("empty", "GroupSnapshotContentCreationFailed")
+        .event("empty", "GroupSnapshotContentCreationFailed", "")
         .await;
     assert!(text.contains("matches no claim"), "{text}");
     scene.end().await;

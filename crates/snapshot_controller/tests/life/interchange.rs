@@ -3,6 +3,7 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_api::snapshot::names;
+use stowage_stage::create;
 
 use crate::scene::Scene;
 use crate::taking::released;
@@ -11,7 +12,7 @@ use crate::taking::released;
 /// content. Returns the content's name.
 async fn left(scene: &Scene, annotations: Value) -> String {
     let rig = &scene.rig;
-    rig.class(json!({})).await;
+    rig.snapshot_class(json!({})).await;
     let handle = scene.claim("data", Value::Null).await;
     let params = PatchParams::default();
     let kept = json!({"metadata": {"finalizers": [
@@ -47,7 +48,7 @@ async fn left(scene: &Scene, annotations: Value) -> String {
             },
         },
     });
-    crate::rig::create(&rig.contents(), object).await;
+    create(&rig.contents(), object).await;
     content
 }
 

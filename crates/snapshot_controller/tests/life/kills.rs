@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use stowage_sidecar::controller::run;
 
 use crate::scene::{Scene, controller};
 
@@ -11,17 +11,11 @@ const MANY: usize = 20;
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_survive_kills_of_both_processes_and_none_is_taken_twice() {
     let mut scene = Scene::quiet().await;
-    scene.rig.class(json!({})).await;
-    scene.claim("data", Value::Null).await;
-    for number in 0..MANY {
-        scene
-            .snapshot(&format!("s{number}"), "data", json!({}))
-            .await;
-    }
+    scene.many_snapshots(MANY).await;
     // Moments from before the first write until after the last.
     for round in 0..6 {
         let controller = controller(&scene.rig, &[]);
-        let sidecar = scene.rig.sidecar(&[]);
+        let sidecar = scene.rig.sidecar(run, &[]);
         tokio::time::sleep(Duration::from_millis(100 + 60 * round)).await;
         controller.kill().await;
         sidecar.kill().await;

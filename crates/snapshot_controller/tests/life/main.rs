@@ -10,9 +10,6 @@ mod groups;
 mod interchange;
 mod kills;
 mod permissions;
-#[path = "../../../sidecar/tests/snapshots/rig.rs"]
-#[allow(dead_code, reason = "the sidecar's own tests use the rest")]
-mod rig;
 mod rivals;
 mod scene;
 mod standing;

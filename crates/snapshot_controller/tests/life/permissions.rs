@@ -6,9 +6,10 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 use stowage_api::snapshot::names::CONTROLLER_LEASE;
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, eventually};
 
 use crate::groups::{group, members, ready};
-use crate::rig::{Rig, eventually};
 use crate::scene::{Scene, controller};
 
 const CONTROLLER: &str = include_str!("../../../../deploy/snapshot-controller.yaml");
@@ -101,13 +102,13 @@ async fn in_force(server: &'static ApiServer, account: &str) {
 /// Takes, reads and deletes a snapshot and a group.
 async fn whole_life(scene: &Scene) {
     let rig = &scene.rig;
-    rig.class(json!({})).await;
-    rig.group_class().await;
+    rig.snapshot_class(json!({})).await;
+    rig.group_snapshot_class().await;
     scene.claim("data", json!({"app": "shop"})).await;
     scene.claim("logs", json!({"app": "shop"})).await;
     scene.snapshot("monday", "data", json!({})).await;
     scene.ready("monday").await;
-    rig.event("monday", "SnapshotReady").await;
+    rig.event("monday", "SnapshotReady", "").await;
     scene.delete("monday").await;
     scene.gone("monday").await;
     group(scene, "nightly").await;
@@ -116,15 +117,7 @@ async fn whole_life(scene: &Scene) {
     let groups = scene.groups();
     let deleted = groups.delete("nightly", &DeleteParams::default()).await;
     deleted.unwrap();
-    eventually("the group is gone", async || {
-        groups
-            .get_opt("nightly")
-            .await
-            .unwrap()
-            .is_none()
-            .then_some(())
-    })
-    .await;
+    scene.group_is_gone("nightly").await;
     scene.nothing_left().await;
 }
 
@@ -144,7 +137,7 @@ async fn the_manifests_rules_are_enough_for_a_whole_life() {
     let flags = [flags[0], flags[1], own_lease, &user];
     let started = controller(rig, &flags);
     let account = format!("system:serviceaccount:{}:hostpath", rig.namespace);
-    let sidecar = rig.sidecar(&["--leader-election", &kubeconfig(rig, &account)]);
+    let sidecar = rig.sidecar(run, &["--leader-election", &kubeconfig(rig, &account)]);
     (scene.controller, scene.sidecar) = (Some(started), Some(sidecar));
     whole_life(&scene).await;
 
@@ -182,7 +175,7 @@ async fn upstreams_rules_are_enough_for_the_sidecar() {
     apply_rules(scene.rig.server, UPSTREAM, &scene.rig.namespace);
     scene.controller = Some(controller(&scene.rig, &[]));
     let user = kubeconfig(&scene.rig, "upstream");
-    scene.sidecar = Some(scene.rig.sidecar(&["--leader-election", &user]));
+    scene.sidecar = Some(scene.rig.sidecar(run, &["--leader-election", &user]));
     whole_life(&scene).await;
     scene.end().await;
 }

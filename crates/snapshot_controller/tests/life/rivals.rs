@@ -1,5 +1,7 @@
 //! Another snapshot controller in the same cluster.
 
+use std::error::Error;
+
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -7,10 +9,11 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 use stowage_api::snapshot::names::CONTROLLER_LEASE;
+use stowage_sidecar::controller::run;
 use stowage_snapshot_controller::ControllerError;
 use stowage_snapshot_controller::rival::Rival;
+use stowage_stage::{create, eventually};
 
-use crate::rig::{create, eventually};
 use crate::scene::{Scene, controller};
 
 async fn lease(scene: &Scene, namespace: &str, renewed: Timestamp) -> Api<Lease> {
@@ -47,7 +50,7 @@ async fn a_controller_does_not_start_beside_another() {
         let Some(Rival::AtWork {
             holder,
             namespace: found,
-        }) = rival(&error)
+        }) = rival(&*error)
         else {
             panic!("{error}");
         };
@@ -63,9 +66,9 @@ async fn a_controller_does_not_start_beside_another() {
     scene.end().await;
 }
 
-fn rival(error: &ControllerError) -> Option<&Rival> {
-    match error {
-        ControllerError::Rival(rival) => Some(rival),
+fn rival<'a>(error: &'a (dyn Error + Send + Sync + 'static)) -> Option<&'a Rival> {
+    match error.downcast_ref() {
+        Some(ControllerError::Rival(rival)) => Some(rival),
         _ => None,
     }
 }
@@ -83,8 +86,8 @@ async fn a_lease_that_nobody_renews_and_replicas_of_our_own_are_no_rivals() {
     .await;
     // The second waits, and takes over when the first ends.
     scene.controller = Some(controller(&scene.rig, &["--leader-election"]));
-    scene.sidecar = Some(scene.rig.sidecar(&[]));
-    scene.rig.class(json!({})).await;
+    scene.sidecar = Some(scene.rig.sidecar(run, &[]));
+    scene.rig.snapshot_class(json!({})).await;
     scene.claim("data", serde_json::Value::Null).await;
     scene.snapshot("monday", "data", json!({})).await;
     scene.ready("monday").await;

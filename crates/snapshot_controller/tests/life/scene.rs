@@ -1,19 +1,13 @@
 //! A cluster with claims, and a snapshot controller for it.
 
-use clap::Parser;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_api::snapshot::{VolumeGroupSnapshot, VolumeSnapshot, VolumeSnapshotContent};
-use stowage_service::Process;
-use stowage_service::{Health, Metrics, Tasks};
-use stowage_snapshot_controller::{ControllerError, SnapshotControllerArgs, run};
+use stowage_sidecar::controller::run;
+use stowage_stage::{Rig, Running, create, eventually, merge, running};
 use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-
-use crate::rig::{Rig, SOON, Sidecar, create, eventually, merge};
 
 /// All controllers here work for the whole API server: one at a time.
 static ONE: Mutex<()> = Mutex::const_new(());
@@ -21,23 +15,9 @@ static ONE: Mutex<()> = Mutex::const_new(());
 /// A rig with a sidecar and a snapshot controller.
 pub struct Scene {
     pub rig: Rig,
-    pub controller: Option<Controller>,
-    pub sidecar: Option<Sidecar>,
+    pub controller: Option<Running>,
+    pub sidecar: Option<Running>,
     _alone: tokio::sync::MutexGuard<'static, ()>,
-}
-
-/// A snapshot controller that runs in this process.
-pub struct Controller {
-    pub metrics: Metrics,
-    shutdown: CancellationToken,
-    running: JoinHandle<Result<(), ControllerError>>,
-}
-
-#[derive(Parser)]
-#[command(args_override_self = true)]
-struct Command {
-    #[command(flatten)]
-    args: SnapshotControllerArgs,
 }
 
 impl Scene {
@@ -52,7 +32,7 @@ impl Scene {
     pub async fn quiet() -> Self {
         let alone = ONE.lock().await;
         Self {
-            rig: Rig::new(|profile| profile).await,
+            rig: Rig::with_snapshots(|profile| profile).await,
             controller: None,
             sidecar: None,
             _alone: alone,
@@ -61,7 +41,7 @@ impl Scene {
 
     pub fn start(&mut self) {
         self.controller = Some(controller(&self.rig, &[]));
-        self.sidecar = Some(self.rig.sidecar(&[]));
+        self.sidecar = Some(self.rig.sidecar(run, &[]));
     }
 
     /// Ends both in order.
@@ -70,7 +50,7 @@ impl Scene {
             controller.stop().await.unwrap();
         }
         if let Some(sidecar) = self.sidecar {
-            sidecar.stop().await;
+            sidecar.stop().await.unwrap();
         }
     }
 
@@ -142,6 +122,25 @@ impl Scene {
         merge(&mut spec, more);
         let object = json!({"metadata": {"name": name}, "spec": spec});
         create(&self.snapshots(), object).await
+    }
+
+    /// A claim `data`, and snapshots of it: `s0`, `s1` and so on.
+    pub async fn many_snapshots(&self, how_many: usize) {
+        self.rig.snapshot_class(json!({})).await;
+        self.claim("data", Value::Null).await;
+        for number in 0..how_many {
+            self.snapshot(&format!("s{number}"), "data", json!({}))
+                .await;
+        }
+    }
+
+    pub async fn group_is_gone(&self, name: &str) {
+        let groups = self.groups();
+        eventually(&format!("group {name} is gone"), async || {
+            let group = groups.get_opt(name).await.unwrap();
+            group.is_none().then_some(())
+        })
+        .await;
     }
 
     pub async fn snapshot_that(
@@ -225,47 +224,9 @@ impl Scene {
     }
 }
 
-/// Starts a controller with these flags. It tries again soon after failures.
-pub fn controller(rig: &Rig, flags: &[&str]) -> Controller {
-    let mut words = vec![
-        "snapshot-controller".to_owned(),
-        format!("--kubeconfig={}", rig.server.kubeconfig().display()),
-        format!("--leader-election-namespace={}", rig.namespace),
-        "--retry-interval-start=100ms".to_owned(),
-    ];
-    words.extend(flags.iter().map(ToString::to_string));
-    let args = Command::parse_from(words).args;
-    let shutdown = CancellationToken::new();
-    let process = Process {
-        health: Health::default(),
-        metrics: Metrics::new(),
-        tasks: Tasks::new(shutdown.clone()),
-        shutdown: shutdown.clone(),
-    };
-    Controller {
-        metrics: process.metrics.clone(),
-        shutdown,
-        running: tokio::spawn(run(args, process)),
-    }
-}
-
-impl Controller {
-    /// Asks it to stop, and waits.
-    pub async fn stop(self) -> Result<(), ControllerError> {
-        self.shutdown.cancel();
-        self.ended().await
-    }
-
-    /// Waits until it ends by itself.
-    pub async fn ended(self) -> Result<(), ControllerError> {
-        let ended = tokio::time::timeout(SOON, self.running).await;
-        ended.expect("the controller does not end").unwrap()
-    }
-
-    /// Ends it like a `kill -9`.
-    pub async fn kill(self) {
-        self.running.abort();
-        let _ = self.running.await;
-        self.shutdown.cancel();
-    }
+/// Starts a controller with these flags.
+pub fn controller(rig: &Rig, flags: &[&str]) -> Running {
+    let mut all = running::flags(rig.server.kubeconfig(), &rig.namespace);
+    all.extend(flags.iter().map(ToString::to_string));
+    Running::start(stowage_snapshot_controller::run, all)
 }

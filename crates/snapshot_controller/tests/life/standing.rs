@@ -12,20 +12,14 @@ const MANY: usize = 200;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_with_many_snapshots_writes_nothing() {
     let mut scene = Scene::new().await;
-    scene.rig.class(json!({})).await;
-    scene.claim("data", Value::Null).await;
-    for number in 0..MANY {
-        scene
-            .snapshot(&format!("s{number}"), "data", json!({}))
-            .await;
-    }
+    scene.many_snapshots(MANY).await;
     for number in 0..MANY {
         scene.ready(&format!("s{number}")).await;
     }
     crate::taking::released(&scene, "data").await;
     if let (Some(controller), Some(sidecar)) = (scene.controller.take(), scene.sidecar.take()) {
         controller.stop().await.unwrap();
-        sidecar.stop().await;
+        sidecar.stop().await.unwrap();
     }
     let calls = scene.rig.driver.all_calls();
     let before = versions(&scene).await;

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 use stowage_api::snapshot::names;
+use stowage_stage::eventually;
 
-use crate::rig::eventually;
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_is_bound_ready_and_releases_its_claim() {
     let scene = Scene::new().await;
     let rig = &scene.rig;
-    rig.secret("key-monday").await;
-    rig.class(json!({
+    rig.secret("key-monday", "user", "key-monday").await;
+    rig.snapshot_class(json!({
         "csi.storage.k8s.io/snapshotter-secret-name": "key-${volumesnapshot.name}",
         "csi.storage.k8s.io/snapshotter-secret-namespace": "${volumesnapshot.namespace}",
     }))
@@ -57,7 +57,7 @@ async fn a_snapshot_is_bound_ready_and_releases_its_claim() {
     assert!(status.restore_size.is_some());
     assert!(status.error.is_none());
     for reason in ["CreatingSnapshot", "SnapshotCreated", "SnapshotReady"] {
-        let text = rig.event("monday", reason).await;
+        let text = rig.event("monday", reason, "").await;
         assert!(
             text.contains(&format!("{}/monday", rig.namespace)),
             "{text}"
@@ -86,7 +86,7 @@ pub async fn released(scene: &Scene, claim: &str) {
 async fn what_exists_is_bound_by_hand() {
     let scene = Scene::new().await;
     let rig = &scene.rig;
-    rig.class(json!({})).await;
+    rig.snapshot_class(json!({})).await;
     scene.claim("data", Value::Null).await;
     scene.snapshot("monday", "data", json!({})).await;
     let snapshot = scene.ready("monday").await;
@@ -135,7 +135,7 @@ async fn a_claim_is_kept_while_its_snapshot_is_taken() {
     use stowage_memory_driver::Mishap;
     let scene = Scene::new().await;
     let rig = &scene.rig;
-    rig.class(json!({})).await;
+    rig.snapshot_class(json!({})).await;
     rig.driver.upset(
         "CreateSnapshot",
         Mishap::refuse(tonic::Code::Unavailable, "later"),

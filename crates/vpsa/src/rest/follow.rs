@@ -5,15 +5,18 @@
 
 use std::time::Duration;
 
+use stowage_api::backoff::Backoff;
 use stowage_csi::waiting::on_machine;
 use stowage_rest::Deadline;
 use tokio::time::sleep;
 
 use super::error::ApiError;
 
-/// How long apart one looks.
-const FIRST_LOOK: Duration = Duration::from_millis(100);
-const LATER_LOOK: Duration = Duration::from_secs(2);
+/// The pauses between looks.
+const LOOKS: Backoff = Backoff {
+    first: Duration::from_millis(100),
+    longest: Duration::from_secs(2),
+};
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,17 +52,18 @@ pub async fn follow<T>(
     deadline: Deadline,
     mut look: impl AsyncFnMut() -> Result<Option<T>, ApiError>,
 ) -> Result<T, ApiError> {
-    let mut pause = FIRST_LOOK;
+    let mut looks = 0;
     loop {
         if let Some(found) = look().await? {
             return Ok(found);
         }
+        looks += 1;
+        let pause = LOOKS.after(looks);
         if deadline.remaining() <= pause {
             let reason = "the request has been submitted and is not finished".to_owned();
             return Err(ApiError::Deadline { doing, reason });
         }
         on_machine(sleep(pause)).await;
-        pause = (pause * 2).min(LATER_LOOK);
     }
 }
 

@@ -1,19 +1,20 @@
-//! Flags of WEKA's own plugin for what this driver does not do. All are taken, so that its manifests work as they are; what
-//! one means when it is switched on is in a table.
+//! Flags of WEKA's own plugin for what this driver does not do. All are accepted, so that its manifests work as they are;
+//! what one means when it is switched on is in a table.
 //!
 //! Nothing is pretended: a flag that asks for other data, other isolation or a promise that would not be kept stops the
-//! driver with a sentence. One that only allows something is named in the log.
+//! driver with an error. One that only allows something is named in the log.
 
-use Meaning::{AlwaysSo, NoEffect, Refused};
-use clap::builder::{BoolishValueParser, ValueParser};
+use Meaning::{AlwaysOn, NoEffect, Refused};
+use clap::builder::ValueParser;
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use stowage_csi::flags::switch;
 
 use table::FLAGS;
 
 mod table;
 
-const HEADING: &str = "Taken from manifests of WEKA's plugin";
+const HEADING: &str = "Accepted for manifests of WEKA's plugin";
 
 /// One of the flags.
 #[derive(Debug)]
@@ -26,17 +27,17 @@ struct Flag {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// `--flag`, `--flag=true`, `--flag=false`, with the value that says nothing.
-    Switch { off: bool },
-    /// `--flag=TEXT`, with the value that says nothing.
-    Text { off: &'static str },
+    /// `--flag`, `--flag=true`, `--flag=false`, with its default.
+    Switch { default: bool },
+    /// `--flag=TEXT`, with its default.
+    Text { default: &'static str },
 }
 
-/// What it means when a flag says something.
+/// What it means when a flag is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// Directory volumes are so anyway.
-    AlwaysSo,
+    /// The driver works like this in any case.
+    AlwaysOn,
     /// There is nothing here that it could change.
     NoEffect,
     /// The driver does not start: why, and what to do.
@@ -49,35 +50,30 @@ impl Flag {
             .long(self.name)
             .help(self.help)
             .help_heading(HEADING)
-            .hide_short_help(true)
-            .action(ArgAction::Set);
+            .hide_short_help(true);
         match self.kind {
-            Kind::Switch { .. } => argument
-                .value_name("BOOL")
-                .value_parser(BoolishValueParser::new())
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value("true"),
+            Kind::Switch { .. } => switch(argument),
             Kind::Text { .. } => argument
+                .action(ArgAction::Set)
                 .value_name("TEXT")
                 .value_parser(ValueParser::string()),
         }
     }
 
-    /// Whether the flag was given and says something.
-    fn speaks(&self, matches: &ArgMatches) -> bool {
+    /// Whether the flag was given with a value other than its default.
+    fn is_set(&self, matches: &ArgMatches) -> bool {
         match self.kind {
-            Kind::Switch { off } => matches
+            Kind::Switch { default } => matches
                 .get_one::<bool>(self.name)
-                .is_some_and(|value| *value != off),
-            Kind::Text { off } => matches
+                .is_some_and(|value| *value != default),
+            Kind::Text { default } => matches
                 .get_one::<String>(self.name)
-                .is_some_and(|value| value != off),
+                .is_some_and(|value| value != default),
         }
     }
 }
 
-/// The flags that were given and say something.
+/// The flags that were given with a value other than their default.
 #[derive(Clone, Debug, Default)]
 pub struct ForeignFlags(Vec<&'static Flag>);
 
@@ -90,12 +86,12 @@ pub struct Refusal {
 }
 
 impl ForeignFlags {
-    /// The names of flags that are taken and do nothing, unless one must stop the driver.
+    /// The names of flags that are accepted and do nothing, unless one must stop the driver.
     pub(crate) fn without_effect(&self) -> Result<Vec<&'static str>, Refusal> {
         let mut names = Vec::new();
         for flag in &self.0 {
             match flag.meaning {
-                AlwaysSo => {}
+                AlwaysOn => {}
                 NoEffect => names.push(flag.name),
                 Refused(reason) => {
                     return Err(Refusal {
@@ -123,7 +119,7 @@ impl clap::Args for ForeignFlags {
 
 impl FromArgMatches for ForeignFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let given = FLAGS.iter().filter(|flag| flag.speaks(matches));
+        let given = FLAGS.iter().filter(|flag| flag.is_set(matches));
         Ok(Self(given.collect()))
     }
 
@@ -149,30 +145,30 @@ mod tests {
         Typed::try_parse_from(["weka", word]).unwrap().flags
     }
 
-    /// Every way to give a flag a value that says nothing, and one that says something.
+    /// Every way to give a flag its default, and another value.
     fn spellings(flag: &Flag) -> (Vec<String>, Vec<String>) {
         let name = flag.name;
         match flag.kind {
-            Kind::Switch { off } => {
+            Kind::Switch { default } => {
                 let quiet = vec![
-                    format!("--{name}={off}"),
-                    format!("--{name}={}", u8::from(off)),
+                    format!("--{name}={default}"),
+                    format!("--{name}={}", u8::from(default)),
                 ];
-                let mut loud = vec![format!("--{name}={}", !off)];
-                if !off {
+                let mut loud = vec![format!("--{name}={}", !default)];
+                if !default {
                     loud.push(format!("--{name}"));
                 }
                 (quiet, loud)
             }
-            Kind::Text { off } => (
-                vec![format!("--{name}={off}")],
+            Kind::Text { default } => (
+                vec![format!("--{name}={default}")],
                 vec![format!("--{name}=7.7")],
             ),
         }
     }
 
     #[test]
-    fn a_value_that_says_nothing_is_taken_without_a_word() {
+    fn a_default_value_is_accepted_silently() {
         for flag in FLAGS {
             for word in spellings(flag).0 {
                 let names = parse(&word).without_effect().unwrap();
@@ -182,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn each_flag_that_is_switched_on_has_its_sentence() {
+    fn each_flag_that_is_switched_on_has_its_message() {
         let (mut refused, mut warned) = (Vec::new(), 0);
         for flag in FLAGS {
             for word in spellings(flag).1 {
                 match (flag.meaning, parse(&word).without_effect()) {
-                    (AlwaysSo, Ok(names)) => assert_eq!(names, Vec::<&str>::new(), "{word}"),
+                    (AlwaysOn, Ok(names)) => assert_eq!(names, Vec::<&str>::new(), "{word}"),
                     (NoEffect, Ok(names)) => {
                         assert_eq!(names, [flag.name], "{word}");
                         warned += 1;

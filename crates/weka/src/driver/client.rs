@@ -7,17 +7,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use stowage_host::PathError;
+use stowage_host::workers::Workers;
 
-use super::home::{Home, Managed};
-use super::threads::Threads;
+use super::filesystem::{Managed, WekaFilesystem};
 use crate::error::Error;
 use crate::procfs::{ClientError, Containers, Frontends};
 use crate::rest::wire::Container;
 use crate::rest::{ApiError, Deadline};
 use crate::version::Capability;
 
-/// What threads that read the client's report are counted under.
-const REPORT: &str = "the Weka client's report";
+/// What threads wait for that read the client's report.
+const REPORT: &str = "the Weka client's report (`/proc/wekafs`)";
 
 /// How long a container is known to be of a cluster without asking it again.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -31,28 +32,28 @@ pub(crate) struct LocalClient {
     pub(crate) configured: Option<String>,
     /// This node, as the cluster may know it.
     pub(crate) node: String,
-    pub(crate) threads: Threads,
-    pub(crate) chosen: Chosen,
+    pub(crate) workers: Workers,
+    pub(crate) chosen: ChosenContainers,
 }
 
 /// The containers that were chosen lately.
 #[derive(Clone, Default)]
-pub(crate) struct Chosen(Arc<Mutex<HashMap<Choice, (Through, Instant)>>>);
+pub(crate) struct ChosenContainers(Arc<Mutex<HashMap<Choice, (LocalContainer, Instant)>>>);
 
 /// A container to mount through.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Through {
+pub(crate) struct LocalContainer {
     pub(crate) name: String,
-    /// The cluster has containers of this name, but knows of none on this machine: it may call the machine something
-    /// else, or the container may be of another cluster.
-    pub(crate) is_doubtful: bool,
+    /// The cluster has containers of this name, but knows of none on this machine: it may know the machine by another
+    /// name, or the container may belong to another cluster.
+    pub(crate) is_unconfirmed: bool,
 }
 
-impl From<String> for Through {
+impl From<String> for LocalContainer {
     fn from(name: String) -> Self {
         Self {
             name,
-            is_doubtful: false,
+            is_unconfirmed: false,
         }
     }
 }
@@ -65,16 +66,16 @@ struct Choice {
     frontends: Frontends,
 }
 
-impl Chosen {
-    fn find(&self, choice: &Choice) -> Option<Through> {
+impl ChosenContainers {
+    fn find(&self, choice: &Choice) -> Option<LocalContainer> {
         let mut chosen = self.0.lock();
         chosen.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
-        chosen.get(choice).map(|(through, _)| through.clone())
+        chosen.get(choice).map(|(container, _)| container.clone())
     }
 
-    fn remember(&self, choice: Choice, through: Through) {
+    fn remember(&self, choice: Choice, container: LocalContainer) {
         let mut chosen = self.0.lock();
-        chosen.insert(choice, (through, Instant::now()));
+        chosen.insert(choice, (container, Instant::now()));
     }
 }
 
@@ -84,14 +85,14 @@ impl LocalClient {
         let (modules, interface) = (self.modules.clone(), self.interface.clone());
         let read = move || {
             let modules =
-                std::fs::read_to_string(&modules).map_err(Error::io("reading", modules))?;
-            // Absent where no client ever ran; the list of modules tells.
+                std::fs::read_to_string(&modules).map_err(PathError::at("read", modules))?;
+            // Absent where no client ever ran; that shows in the list of modules.
             let interface = std::fs::read_to_string(&interface).unwrap_or_default();
             Ok(Frontends::parse(&modules, &interface))
         };
-        let report = self.threads.run(REPORT, None, deadline, read).await;
+        let report = self.workers.run(REPORT, deadline.remaining(), read).await;
         report.map_err(|source| Error::Hung {
-            filesystem: REPORT.to_owned(),
+            what: REPORT.to_owned(),
             source,
         })?
     }
@@ -99,17 +100,17 @@ impl LocalClient {
     /// The container to mount through; none where one need not be named.
     pub(crate) async fn container(
         &self,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         deadline: Deadline,
-    ) -> Result<Option<Through>, Error> {
+    ) -> Result<Option<LocalContainer>, Error> {
         let frontends = self.frontends(deadline).await?;
         frontends.check()?;
-        let of_secret = home
+        let of_secret = filesystem
             .managed
             .as_ref()
             .and_then(|managed| managed.api.client().credentials.local_container.clone());
         let configured = self.configured.clone().or(of_secret);
-        let named = home
+        let named = filesystem
             .managed
             .as_ref()
             .filter(|managed| managed.facts.has(Capability::ClientOfManyClusters));
@@ -128,20 +129,20 @@ impl LocalClient {
             configured,
             frontends,
         };
-        if let Some(through) = self.chosen.find(&choice) {
-            return Ok(Some(through));
+        if let Some(container) = self.chosen.find(&choice) {
+            return Ok(Some(container));
         }
-        let through = self.choose(&choice, managed).await?;
-        self.chosen.remember(choice, through.clone());
-        Ok(Some(through))
+        let container = self.choose(&choice, managed).await?;
+        self.chosen.remember(choice, container.clone());
+        Ok(Some(container))
     }
 
     /// Asks the cluster which containers are its own, also where there is only one: it may be of another cluster, which may
     /// have a filesystem of the same name.
-    async fn choose(&self, choice: &Choice, managed: &Managed) -> Result<Through, Error> {
+    async fn choose(&self, choice: &Choice, managed: &Managed) -> Result<LocalContainer, Error> {
         let (frontends, configured) = (&choice.frontends, choice.configured.as_deref());
         let known = match managed.api.containers().await {
-            Ok(all) => self.understand(&managed.facts.name, &all),
+            Ok(all) => self.containers_of(&managed.facts.name, &all),
             // It need not be asked where there is no choice.
             Err(
                 error @ (ApiError::Forbidden { .. }
@@ -153,16 +154,16 @@ impl LocalClient {
             },
             Err(error) => return Err(error.into()),
         };
-        // A cluster that names none tells nothing.
+        // An empty list says nothing about this node.
         let known = Some(&known).filter(|known| !known.anywhere.is_empty());
         let name = frontends.choose(configured, known)?;
-        Ok(Through {
-            is_doubtful: known.is_some_and(|known| !known.here.contains(&name)),
+        Ok(LocalContainer {
+            is_unconfirmed: known.is_some_and(|known| !known.here.contains(&name)),
             name,
         })
     }
 
-    fn understand(&self, cluster: &str, all: &[Container]) -> Containers {
+    fn containers_of(&self, cluster: &str, all: &[Container]) -> Containers {
         let names = |wanted: &dyn Fn(&Container) -> bool| {
             let found = all.iter().filter(|container| wanted(container));
             let names = found.map(|container| container.name.clone());

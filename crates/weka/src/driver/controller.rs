@@ -18,7 +18,7 @@ use stowage_csi::proto::csi::{
 };
 use tonic::{Request, Response, Status};
 
-use super::turns::cluster_of;
+use super::concurrency::cluster_of;
 use super::{Driver, answer};
 use crate::handle;
 use crate::metrics::Operation;
@@ -30,15 +30,7 @@ mod inspect;
 mod modify;
 mod volume;
 
-/// Without credentials of its own the driver knows no volumes but those it is asked about.
-const OF_REQUESTS: &[Rpc] = &[
-    Rpc::CreateDeleteVolume,
-    Rpc::ExpandVolume,
-    Rpc::ModifyVolume,
-    Rpc::SingleNodeMultiWriter,
-];
-
-/// With the legacy secret it can look by itself.
+/// With the legacy secret the driver can look for volumes by itself; what needs that comes last.
 const OF_LEGACY_SECRET: &[Rpc] = &[
     Rpc::CreateDeleteVolume,
     Rpc::ExpandVolume,
@@ -49,6 +41,9 @@ const OF_LEGACY_SECRET: &[Rpc] = &[
     Rpc::GetCapacity,
     Rpc::VolumeCondition,
 ];
+
+/// Without credentials of its own it knows no volumes but those it is asked about.
+const OF_REQUESTS: &[Rpc] = OF_LEGACY_SECRET.split_at(4).0;
 
 pub(crate) struct ControllerService(pub(crate) Arc<Driver>);
 
@@ -63,12 +58,11 @@ impl ControllerService {
 
     /// The request, if it is complete.
     fn checked<R: Check>(&self, request: Request<R>) -> Result<R, Status> {
-        let request = request.into_inner();
-        request.check(&Rules {
+        let rules = Rules {
             id_bytes: handle::LONGEST,
             ..Rules::new(self.capabilities(), &[])
-        })?;
-        Ok(request)
+        };
+        rules.checked(request)
     }
 
     /// What is not advertised is not there.
@@ -77,7 +71,7 @@ impl ControllerService {
             return Ok(());
         }
         Err(Status::unimplemented(
-            "without the legacy secret no cluster is known to this call",
+            "this call needs the legacy secret: mount it, and name it with --legacyvolumesecretname",
         ))
     }
 }
@@ -89,14 +83,7 @@ impl Controller for ControllerService {
         &self,
         _: Request<ControllerGetCapabilitiesRequest>,
     ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
-        Ok(Response::new(ControllerGetCapabilitiesResponse {
-            capabilities: self
-                .capabilities()
-                .iter()
-                .copied()
-                .map(Into::into)
-                .collect(),
-        }))
+        Ok(Response::new(self.capabilities().into()))
     }
 
     /// Called twice: the volume that the first call made, if it is what the second asks for, else `ALREADY_EXISTS`; a
@@ -115,8 +102,8 @@ impl Controller for ControllerService {
         // Boxed: it is large, and most calls are small.
         let work = Box::pin(create::create(driver, request, deadline));
         let work = driver
-            .turns
-            .take(Operation::CreateVolume, &cluster, deadline, bytes, work);
+            .concurrency
+            .run(Operation::CreateVolume, &cluster, deadline, bytes, work);
         answer(deadline, work).await
     }
 
@@ -130,9 +117,10 @@ impl Controller for ControllerService {
         let cluster = cluster_of(&request.secrets).to_owned();
         // Boxed: it is large, and most calls are small.
         let work = Box::pin(delete::delete(driver, request, deadline));
-        let work = driver
-            .turns
-            .take(Operation::DeleteVolume, &cluster, deadline, |_| None, work);
+        let work =
+            driver
+                .concurrency
+                .run(Operation::DeleteVolume, &cluster, deadline, |_| None, work);
         answer(deadline, work).await
     }
 
@@ -148,8 +136,8 @@ impl Controller for ControllerService {
         // Boxed: it is large, and most calls are small.
         let work = Box::pin(expand::expand(driver, request, deadline));
         let work = driver
-            .turns
-            .take(Operation::ExpandVolume, &cluster, deadline, bytes, work);
+            .concurrency
+            .run(Operation::ExpandVolume, &cluster, deadline, bytes, work);
         answer(deadline, work).await
     }
 

@@ -10,6 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use stowage_host::Outcome;
+use stowage_host::PathError;
 use stowage_host::beneath::{BeneathError, Links, Root};
 
 use crate::error::Error;
@@ -75,7 +76,7 @@ pub(crate) fn to_bind(root: &Root, place: &Place) -> Result<Option<OwnedFd>, Err
         Err(error) if error.is_missing() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let stat = fstat(&found).map_err(Error::io("examining", &place.path))?;
+    let stat = fstat(&found).map_err(PathError::at("examine", &place.path))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return Err(BeneathError::Kind {
             path: place.path.clone(),
@@ -86,12 +87,12 @@ pub(crate) fn to_bind(root: &Root, place: &Place) -> Result<Option<OwnedFd>, Err
     Ok(Some(found))
 }
 
-/// Makes the directory of a volume and gives it to its owner. Tells whether it was new.
+/// Makes the directory of a volume and gives it to its owner. Returns whether it was new.
 ///
 /// Called twice: the second call finds what the first one made and sets the owner again.
 pub(crate) fn make(root: &Root, path: &Path, owner: Owner) -> Result<(Directory, bool), Error> {
     let (directory, outcome) = root.create_directories(path, PARENT_MODE)?;
-    let set = |errno: Errno| Error::io("setting owner and permissions of", path)(errno);
+    let set = |errno: Errno| PathError::at("set owner and permissions of", path)(errno);
     if owner.uid.is_some() || owner.gid.is_some() {
         fchown(
             &directory,
@@ -111,7 +112,7 @@ pub(crate) fn discard(root: &Root, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Moves the directory of a volume into the trash. Tells whether there was one.
+/// Moves the directory of a volume into the trash. Returns whether there was one.
 ///
 /// Called twice: the second call finds nothing to move.
 pub(crate) fn move_to_trash(root: &Root, path: &Path) -> Result<bool, Error> {
@@ -121,7 +122,7 @@ pub(crate) fn move_to_trash(root: &Root, path: &Path) -> Result<bool, Error> {
         }
         .into());
     };
-    // What is no directory is no volume.
+    // Only a directory can be a volume.
     match root.open_directory(path, Links::Refused) {
         Ok(_) => {}
         Err(error) if error.is_missing() => return Ok(false),
@@ -146,12 +147,13 @@ pub(crate) fn move_to_trash(root: &Root, path: &Path) -> Result<bool, Error> {
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Error::io("moving to the trash", path)(Errno::EXIST))
+    let full = PathError::at("find a free name in the trash for", path);
+    Err(full(Errno::EXIST).into())
 }
 
 impl Directory {
     fn new(root: Root, path: &Path) -> Result<Self, Error> {
-        let stat = fstat(&root).map_err(Error::io("examining", path))?;
+        let stat = fstat(&root).map_err(PathError::at("examine", path))?;
         Ok(Self {
             root,
             path: path.to_owned(),
@@ -168,7 +170,7 @@ impl Directory {
                 Ok(text.trim().parse().ok())
             }
             Err(Errno::NODATA | Errno::NOTSUP | Errno::RANGE) => Ok(None),
-            Err(errno) => Err(Error::io("reading the capacity of", &self.path)(errno)),
+            Err(errno) => Err(PathError::at("read the capacity of", &self.path)(errno).into()),
         }
     }
 
@@ -181,10 +183,11 @@ impl Directory {
                 value.as_bytes(),
                 XattrFlags::empty(),
             );
-            written.map_err(Error::io("writing the capacity of", &self.path))
+            written.map_err(PathError::at("write the capacity of", &self.path))
         };
         write(VOLUME_NAME, handle.inner())?;
-        write(CAPACITY, &bytes.to_string())
+        write(CAPACITY, &bytes.to_string())?;
+        Ok(())
     }
 }
 

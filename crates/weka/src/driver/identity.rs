@@ -44,7 +44,7 @@ impl Identity for IdentityService {
     }
 
     /// Answers for the process: a node whose Weka client is down is not helped by a restart of this pod. Whether the
-    /// client is there is told by `/readyz`, by the node's labels and by every call that needs it.
+    /// client is there is reported by `/readyz`, by the node's labels and by every call that needs it.
     ///
     /// Called twice: the same answer.
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {

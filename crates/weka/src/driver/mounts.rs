@@ -5,7 +5,6 @@
 //! a mount does not need it: a bind keeps its filesystem.
 
 use std::collections::HashMap;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +14,14 @@ use rustix::fs::fstat;
 use secrecy::ExposeSecret;
 use stowage_csi::waiting::on_machine;
 use stowage_host::beneath::Root;
-use stowage_host::blocking;
 use stowage_host::mount::{FsMount, Mounter, Unmount, ensure_unmounted};
 use stowage_host::mountinfo::{Device, Mount};
 use stowage_host::stat::Health;
+use stowage_host::{PathError, blocking, create_directories};
 use tokio::time::timeout;
 
-use super::client::{LocalClient, Through};
-use super::home::Home;
+use super::client::{LocalClient, LocalContainer};
+use super::filesystem::WekaFilesystem;
 use crate::error::Error;
 use crate::name;
 use crate::options::{Options, Vocabulary};
@@ -34,6 +33,9 @@ mod slots;
 
 /// What `mount(8)` calls the filesystem.
 const KIND: &str = "wekafs";
+
+/// Directories to mount on.
+const POINT_MODE: u32 = 0o750;
 
 /// How long a mount may take; it goes on when its first caller has given up.
 const MOUNT_TIME: Duration = Duration::from_secs(60);
@@ -70,7 +72,7 @@ impl Mounted {
     /// Somebody may have unmounted it: then the directory below would be taken for the filesystem.
     pub(crate) fn root(&self) -> Result<Root, Error> {
         let root = Root::open(&self.point)?;
-        let stat = fstat(&root).map_err(Error::io("examining", &self.point))?;
+        let stat = fstat(&root).map_err(PathError::at("examine", &self.point))?;
         let device = Device {
             major: rustix::fs::major(stat.st_dev),
             minor: rustix::fs::minor(stat.st_dev),
@@ -105,42 +107,42 @@ impl Mounts {
     /// Called twice: both get the same mount.
     pub(crate) async fn ensure(
         self: &Arc<Self>,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         options: &Options,
         deadline: Deadline,
     ) -> Result<Mounted, Error> {
-        let through = self.client.container(home, deadline).await?;
+        let container = self.client.container(filesystem, deadline).await?;
         let mut options = options.clone();
-        let mut directory = name::mount_point(&home.filesystem, &options.to_string());
-        if let Some(Through { name, .. }) = &through {
+        let mut directory = name::mount_point(&filesystem.name, &options.to_string());
+        if let Some(LocalContainer { name, .. }) = &container {
             options.add(&format!("container_name={name}"), &self.vocabulary);
             directory = format!("{directory}-{}", name::plain(name));
         }
         // By its uid: organizations of one cluster may have filesystems of the same name.
-        let of_filesystem = [home.cluster(), home.uid()].map(name::plain);
+        let of_filesystem = [filesystem.cluster(), filesystem.uid()].map(name::plain);
         let point = self.base.join(of_filesystem.join("-")).join(directory);
         let user = self.enter(&point);
         let shared = within(deadline, &point, user.gate.read()).await?;
         let seen = match self.unchanged(&user).await {
             Some(device) => Some(device),
-            None => self.look(&point, &home.filesystem).await?,
+            None => self.look(&point, &filesystem.name).await?,
         };
         drop(shared);
         let device = match seen {
             Some(device) => {
-                home.check_may_mount().await?;
+                filesystem.check_may_mount().await?;
                 device
             }
             None => self
-                .mount_unless_there(home, &options, &point, &user, deadline)
+                .mount_unless_there(filesystem, &options, &point, &user, deadline)
                 .await
-                .map_err(|error| explain(error, home, through.as_ref()))?,
+                .map_err(|error| explain(error, filesystem, container.as_ref()))?,
         };
         user.remember(Some(device));
         Ok(Mounted {
             point,
             device,
-            filesystem: home.filesystem.clone(),
+            filesystem: filesystem.name.clone(),
             user,
         })
     }
@@ -157,20 +159,20 @@ impl Mounts {
     /// Mounts it, if nobody else has since it was looked at.
     async fn mount_unless_there(
         self: &Arc<Self>,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         options: &Options,
         point: &Path,
         user: &User,
         deadline: Deadline,
     ) -> Result<Device, Error> {
         let gate = within(deadline, point, user.gate.clone().write_owned()).await?;
-        if let Some(device) = self.look(point, &home.filesystem).await? {
+        if let Some(device) = self.look(point, &filesystem.name).await? {
             return Ok(device);
         }
-        self.mount(home, options, point, user, gate, deadline)
+        self.mount_in_task(filesystem, options, point, user, gate, deadline)
             .await?;
-        let found = self.look(point, &home.filesystem).await?;
-        found.ok_or_else(|| Error::MountLost(home.filesystem.clone()))
+        let found = self.look(point, &filesystem.name).await?;
+        found.ok_or_else(|| Error::MountLost(filesystem.name.clone()))
     }
 
     /// What is mounted there already. A mount whose client is gone for good is taken away.
@@ -187,7 +189,7 @@ impl Mounts {
         }
         match self.mounter.health(&view.point).await {
             Health::Alive => Ok(Some(mount.device())),
-            Health::Hung => Err(Error::DeadTarget(point.to_owned())),
+            Health::Hung => Err(Error::MountHung(point.to_owned())),
             Health::Corrupted(_) | Health::Missing => {
                 ensure_unmounted(&*self.mounter, point, Unmount::Lazy).await?;
                 Ok(None)
@@ -196,22 +198,22 @@ impl Mounts {
     }
 
     /// Mounts in a task of its own: a caller's deadline must not kill a mount half-way, and the next one joins it.
-    async fn mount(
+    async fn mount_in_task(
         self: &Arc<Self>,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         options: &Options,
         point: &Path,
         user: &User,
         gate: tokio::sync::OwnedRwLockWriteGuard<()>,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let token = match &home.managed {
+        let token = match &filesystem.managed {
             None => None,
             Some(managed) => managed.api.mount_token(&managed.filesystem).await?,
         };
         let mount = FsMount {
             kind: KIND.to_owned(),
-            source: home.filesystem.clone().into(),
+            source: filesystem.name.clone().into(),
             target: point.to_owned(),
             options: options.to_words(),
             timeout: MOUNT_TIME,
@@ -219,14 +221,7 @@ impl Mounts {
         let (mounter, user) = (self.mounter.clone(), user.clone());
         let task = tokio::spawn(async move {
             let place = mount.target.clone();
-            blocking(move || {
-                std::fs::DirBuilder::new()
-                    .recursive(true)
-                    .mode(0o750)
-                    .create(&place)
-            })
-            .await
-            .map_err(Error::io("making", mount.target.clone()))?;
+            blocking(move || create_directories(&place, POINT_MODE)).await?;
             match token {
                 Some(token) => {
                     let secret = format!("token={}", token.expose_secret());
@@ -239,19 +234,19 @@ impl Mounts {
         });
         match on_machine(timeout(deadline.remaining(), task)).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(Error::MountLost(home.filesystem.clone())),
-            Err(_) => Err(Error::Late),
+            Ok(Err(_)) => Err(Error::MountLost(filesystem.name.clone())),
+            Err(_) => Err(Error::DeadlineExceeded),
         }
     }
 }
 
-/// A mount that is refused where nobody is sure whose client this node is.
-fn explain(error: Error, home: &Home, through: Option<&Through>) -> Error {
-    match (error, through, &home.managed) {
-        (error @ Error::Mount(_), Some(through), Some(managed)) if through.is_doubtful => {
-            Error::Doubtful {
+/// A mount that is refused where it is not certain that this node is a client of the cluster.
+fn explain(error: Error, filesystem: &WekaFilesystem, container: Option<&LocalContainer>) -> Error {
+    match (error, container, &filesystem.managed) {
+        (error @ Error::Mount(_), Some(container), Some(managed)) if container.is_unconfirmed => {
+            Error::UnconfirmedContainer {
                 cluster: managed.facts.name.clone(),
-                container: through.name.clone(),
+                container: container.name.clone(),
                 source: Box::new(error),
             }
         }
@@ -266,5 +261,5 @@ async fn within<T>(
     gate: impl Future<Output = T>,
 ) -> Result<T, Error> {
     let gate = on_machine(timeout(deadline.remaining(), gate)).await;
-    gate.map_err(|_| Error::DeadTarget(point.to_owned()))
+    gate.map_err(|_| Error::MountHung(point.to_owned()))
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use stowage_csi::check::{Check, Rules};
+use stowage_csi::check::Rules;
 use stowage_csi::proto::csi::node_server::Node;
 use stowage_csi::proto::csi::node_service_capability::rpc::Type as Rpc;
 use stowage_csi::proto::csi::{
@@ -15,7 +15,7 @@ use stowage_csi::proto::csi::{
 };
 use tonic::{Request, Response, Status};
 
-use super::turns::cluster_of;
+use super::concurrency::cluster_of;
 use super::{Driver, answer};
 use crate::handle;
 use crate::metrics::Operation;
@@ -42,12 +42,6 @@ const RULES: Rules = Rules {
 
 pub(crate) struct NodeService(pub(crate) Arc<Driver>);
 
-fn checked<R: Check>(request: Request<R>) -> Result<R, Status> {
-    let request = request.into_inner();
-    request.check(&RULES)?;
-    Ok(request)
-}
-
 #[tonic::async_trait]
 impl Node for NodeService {
     /// Called twice: the same answer.
@@ -55,9 +49,7 @@ impl Node for NodeService {
         &self,
         _: Request<NodeGetCapabilitiesRequest>,
     ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
-        Ok(Response::new(NodeGetCapabilitiesResponse {
-            capabilities: CAPABILITIES.iter().copied().map(Into::into).collect(),
-        }))
+        Ok(Response::new(CAPABILITIES.into()))
     }
 
     /// Called twice: the same answer.
@@ -83,17 +75,18 @@ impl Node for NodeService {
         request: Request<NodePublishVolumeRequest>,
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         let (driver, deadline) = (&self.0, self.0.deadline(&request));
-        let request = checked(request)?;
+        let request = RULES.checked(request)?;
         let filesystem = handle::Handle::parse(&request.volume_id);
         let filesystem = filesystem
             .map(|handle| handle.filesystem().to_owned())
             .unwrap_or_default();
-        let turn = format!("{}/{filesystem}", cluster_of(&request.secrets));
+        let limited = format!("{}/{filesystem}", cluster_of(&request.secrets));
         // Boxed: it is large, and most calls are small.
         let work = Box::pin(publish::publish(driver, request, deadline));
-        let work = driver
-            .turns
-            .take(Operation::PublishVolume, &turn, deadline, |_| None, work);
+        let work =
+            driver
+                .concurrency
+                .run(Operation::PublishVolume, &limited, deadline, |_| None, work);
         answer(deadline, work).await
     }
 
@@ -103,11 +96,11 @@ impl Node for NodeService {
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
         let (driver, deadline) = (&self.0, self.0.deadline(&request));
-        let request = checked(request)?;
+        let request = RULES.checked(request)?;
         let work = unpublish::unpublish(driver, request);
         let work = driver
-            .turns
-            .take(Operation::UnpublishVolume, "", deadline, |_| None, work);
+            .concurrency
+            .run(Operation::UnpublishVolume, "", deadline, |_| None, work);
         answer(deadline, work).await
     }
 
@@ -117,11 +110,11 @@ impl Node for NodeService {
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
         let (driver, deadline) = (&self.0, self.0.deadline(&request));
-        let request = checked(request)?;
+        let request = RULES.checked(request)?;
         let work = stats::stats(driver, request);
         let work = driver
-            .turns
-            .take(Operation::GetVolumeStats, "", deadline, |_| None, work);
+            .concurrency
+            .run(Operation::GetVolumeStats, "", deadline, |_| None, work);
         answer(deadline, work).await
     }
 }

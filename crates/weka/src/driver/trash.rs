@@ -6,30 +6,27 @@
 //! are not known before) or by the legacy secret.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use parking_lot::Mutex;
-use rustix::fs::Dir;
-use stowage_host::beneath::{Links, Root};
+use stowage_host::beneath::Root;
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
-use super::Driver;
 use super::directory::TRASH;
-use super::home::Home;
+use super::filesystem::WekaFilesystem;
+use super::mounts::Mounted;
+use super::{Driver, Guard};
 use crate::error::{Error, chain};
 use crate::options::Options;
 use crate::rest::Deadline;
+use remove::{Remover, entries};
 
-/// How many threads remove at a time, for one filesystem.
-const WORKERS: usize = 8;
+mod remove;
 
 /// How long one filesystem may take to be mounted and listed.
 const PREPARATION: Duration = Duration::from_secs(60);
@@ -65,22 +62,32 @@ struct State {
     swept: HashSet<Key>,
 }
 
+/// The trash of a mounted filesystem, and the right to work on it.
+#[derive(Clone)]
+struct OpenTrash {
+    filesystem: String,
+    /// What its threads are counted under.
+    place: String,
+    mounted: Arc<Mounted>,
+    guard: Guard,
+}
+
 impl Driver {
     /// Looks into the trash of a filesystem that this process has not seen before.
-    pub(crate) fn sweep_once(self: &Arc<Self>, home: &Home) {
-        let key = key(home);
+    pub(crate) fn sweep_once(self: &Arc<Self>, filesystem: &WekaFilesystem) {
+        let key = key(filesystem);
         let fresh = self.trash.state.lock().swept.insert(key);
         if fresh {
-            self.empty_trash(home);
+            self.empty_trash(filesystem);
         }
     }
 
     /// Empties the trash of a filesystem, once more if that is under way.
-    pub(crate) fn empty_trash(self: &Arc<Self>, home: &Home) {
+    pub(crate) fn empty_trash(self: &Arc<Self>, filesystem: &WekaFilesystem) {
         if self.config.keep_trash || self.stop.is_cancelled() {
             return;
         }
-        let key = key(home);
+        let key = key(filesystem);
         let again = Arc::new(Notify::new());
         {
             let mut state = self.trash.state.lock();
@@ -91,30 +98,30 @@ impl Driver {
             }
             state.under_way.insert(key.clone(), again.clone());
         }
-        let (driver, home) = (self.clone(), home.clone());
+        let (driver, filesystem) = (self.clone(), filesystem.clone());
         self.tasks.spawn(async move {
             tokio::select! {
                 () = driver.stop.cancelled() => {}
-                () = driver.keep_emptying(&key, &home, &again) => {}
+                () = driver.keep_emptying(&key, &filesystem, &again) => {}
             }
         });
     }
 
-    async fn keep_emptying(&self, key: &Key, home: &Home, again: &Notify) {
+    async fn keep_emptying(&self, key: &Key, filesystem: &WekaFilesystem, again: &Notify) {
         loop {
             sleep(GATHERING).await;
-            let pause = match self.empty(home).await {
+            let pause = match self.empty(filesystem).await {
                 Ok(Round::Emptied) => Duration::ZERO,
                 // A large trash takes many rounds.
                 Ok(Round::Progress) => continue,
                 Ok(Round::Stuck) => PAUSE,
                 Err(error) => {
-                    self.metrics.trash_failure(&home.filesystem);
+                    self.metrics.trash_failure(&filesystem.name);
                     let error = chain(&error);
                     tracing::warn!(
-                        filesystem = home.filesystem,
+                        filesystem = filesystem.name,
                         error,
-                        "The trash cannot be emptied; it is tried again."
+                        "Cannot empty the trash; trying again later."
                     );
                     PAUSE
                 }
@@ -134,63 +141,33 @@ impl Driver {
     }
 
     /// Removes what is in the trash now, as much as one round allows.
-    async fn empty(&self, home: &Home) -> Result<Round, Error> {
+    async fn empty(&self, filesystem: &WekaFilesystem) -> Result<Round, Error> {
         let deadline = Deadline::after(PREPARATION);
-        let home = home.until(deadline);
-        // Not with the options of other mounts: what happens here must not be waited for by them.
-        let mounted = self
-            .mounts
-            .ensure(&home, &Options::default(), deadline)
-            .await?;
-        let mounted = Arc::new(mounted);
-        let list = {
-            let mounted = mounted.clone();
-            move || entries(&mounted.root()?, Path::new(TRASH))
-        };
-        let thread_key = format!("trash of {}/{}", home.cluster(), home.filesystem);
-        // A thread that hangs keeps it: no second one begins beside it.
-        let guard = Arc::new(self.locks.lock(&thread_key)?);
-        let hung = |source| Error::Hung {
-            filesystem: home.filesystem.clone(),
-            source,
-        };
-        let found = self
-            .threads
-            .run(&thread_key, Some(guard.clone()), deadline, list)
-            .await
-            .map_err(hung)??;
-        self.metrics.trash(&home.filesystem, found.len());
+        let trash = self.open_trash(filesystem, deadline).await?;
+        let list = |root: &Root| entries(root, Path::new(TRASH));
+        let found = self.work_on(&trash, deadline.remaining(), list).await?;
+        let count = found.len();
+        self.metrics.trash(&filesystem.name, count);
         if found.is_empty() {
             return Ok(Round::Emptied);
         }
-        let count = found.len();
         let removed = Arc::new(AtomicU64::new(0));
-        let work = {
-            let worker = Remover {
-                stop: self.stop.clone(),
-                until: Instant::now() + ROUND,
-                removed: removed.clone(),
-            };
-            move || worker.remove_all(&mounted.root()?, found)
+        let worker = Remover {
+            stop: self.stop.clone(),
+            until: Instant::now() + ROUND,
+            removed: removed.clone(),
         };
-        let outcome = self
-            .threads
-            .run(
-                &thread_key,
-                Some(guard),
-                Deadline::after(ROUND + GRACE),
-                work,
-            )
-            .await;
+        let remove = move |root: &Root| worker.remove_all(root, found);
+        let left = self.work_on(&trash, ROUND + GRACE, remove).await;
         let removed = removed.load(Ordering::Relaxed);
-        self.metrics.trash_removed(&home.filesystem, removed);
-        let left = outcome.map_err(hung)??;
-        self.metrics.trash(&home.filesystem, left);
+        self.metrics.trash_removed(&filesystem.name, removed);
+        let left = left?;
+        self.metrics.trash(&filesystem.name, left);
         tracing::info!(
-            filesystem = home.filesystem,
+            filesystem = filesystem.name,
             volumes = count - left,
             left,
-            "Data of deleted volumes was removed."
+            "Removed the data of deleted volumes."
         );
         Ok(match (left, removed) {
             (0, _) => Round::Emptied,
@@ -199,155 +176,76 @@ impl Driver {
         })
     }
 
+    async fn open_trash(
+        &self,
+        filesystem: &WekaFilesystem,
+        deadline: Deadline,
+    ) -> Result<OpenTrash, Error> {
+        let filesystem = filesystem.until(deadline);
+        // Not with the options of other mounts: what happens here must not be waited for by them.
+        let options = Options::default();
+        let mounted = self.mounts.ensure(&filesystem, &options, deadline).await?;
+        let place = format!("trash of {}/{}", filesystem.cluster(), filesystem.name);
+        Ok(OpenTrash {
+            guard: Arc::new(self.locks.lock(&place)?),
+            filesystem: filesystem.name,
+            place,
+            mounted: Arc::new(mounted),
+        })
+    }
+
+    /// Does something in a trash, on a thread that can be left. One that hangs keeps the trash: no second one starts
+    /// beside it.
+    async fn work_on<T, W>(
+        &self,
+        trash: &OpenTrash,
+        patience: Duration,
+        work: W,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Root) -> Result<T, Error> + Send + 'static,
+    {
+        let OpenTrash { mounted, guard, .. } = trash.clone();
+        let work = move || {
+            let _guard = guard;
+            work(&mounted.root()?)
+        };
+        let done = self.workers.run(&trash.place, patience, work).await;
+        done.map_err(Error::hung(&trash.filesystem))?
+    }
+
     /// Looks into all trashes that the legacy secret leads to.
     pub(crate) async fn sweep_by_legacy_secret(self: Arc<Self>) {
         let deadline = Deadline::after(PREPARATION);
-        let homes = async {
+        let filesystems = async {
             let Some(api) = self.clusters.of_legacy_secret(deadline)? else {
                 return Ok(Vec::new());
             };
-            let mut homes = Vec::new();
+            let mut filesystems = Vec::new();
             for filesystem in api.filesystems().await? {
-                homes.push(self.home_by(Some(api.clone()), &filesystem.name).await?);
+                filesystems.push(
+                    self.filesystem_of(Some(api.clone()), &filesystem.name)
+                        .await?,
+                );
             }
-            Ok::<_, Error>(homes)
+            Ok::<_, Error>(filesystems)
         };
-        match homes.await {
-            Ok(homes) => homes.iter().for_each(|home| self.sweep_once(home)),
+        match filesystems.await {
+            Ok(filesystems) => filesystems
+                .iter()
+                .for_each(|filesystem| self.sweep_once(filesystem)),
             Err(error) => {
                 let error = chain(&error);
                 tracing::warn!(
                     error,
-                    "Trashes are looked into when volumes are made or deleted, not now."
+                    "Cannot empty trashes now; it is done when volumes are created or deleted."
                 );
             }
         }
     }
 }
 
-impl Trash {}
-
-fn key(home: &Home) -> Key {
-    (home.cluster().to_owned(), home.uid().to_owned())
-}
-
-/// The names in a directory; none if there is no directory.
-fn entries(root: &Root, path: &Path) -> Result<Vec<PathBuf>, Error> {
-    let directory = match root.open_directory(path, Links::Refused) {
-        Ok(directory) => directory,
-        Err(error) if error.is_missing() => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let mut found = Vec::new();
-    for entry in Dir::read_from(&directory).map_err(Error::io("reading", path))? {
-        let entry = entry.map_err(Error::io("reading", path))?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            found.push(path.join(std::ffi::OsStr::from_bytes(name)));
-        }
-    }
-    Ok(found)
-}
-
-/// Removes trees until it is told to stop or its time is over; what is left is for the next one.
-struct Remover {
-    stop: CancellationToken,
-    until: Instant,
-    removed: Arc<AtomicU64>,
-}
-
-impl Remover {
-    /// Removes all of these and tells how many are left. Volumes are taken apart by their first level, so that a large one
-    /// occupies all threads.
-    fn remove_all(&self, root: &Root, found: Vec<PathBuf>) -> Result<usize, Error> {
-        let mut parts = Vec::new();
-        for path in &found {
-            // What is no directory has no parts.
-            parts.extend(entries(root, path).unwrap_or_default());
-        }
-        self.remove_in_parallel(root, parts);
-        self.remove_in_parallel(root, found);
-        Ok(entries(root, Path::new(TRASH))?.len())
-    }
-
-    fn remove_in_parallel(&self, root: &Root, paths: Vec<PathBuf>) {
-        let queue = Mutex::new(paths);
-        let next = || queue.lock().pop();
-        let work = || {
-            while !self.is_over()
-                && let Some(path) = next()
-            {
-                self.remove(root, &path);
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..WORKERS {
-                scope.spawn(work);
-            }
-        });
-    }
-
-    fn remove(&self, root: &Root, path: &Path) {
-        let mut counted = 0;
-        let proceed = |count: u64| {
-            self.removed.fetch_add(count - counted, Ordering::Relaxed);
-            counted = count;
-            if self.is_over() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
-        if let Err(error) = root.remove_tree(path, proceed) {
-            let error = chain(&error);
-            tracing::debug!(path = %path.display(), error, "Something stays in the trash for now.");
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.stop.is_cancelled() || Instant::now() >= self.until
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everything_in_the_trash_goes_and_nothing_else() {
-        let temp = tempfile::tempdir().unwrap();
-        let trash = temp.path().join(TRASH);
-        for volume in ["a", "b"] {
-            for directory in ["x/y", "z"] {
-                std::fs::create_dir_all(trash.join(volume).join(directory)).unwrap();
-                for file in 0..20 {
-                    std::fs::write(
-                        trash.join(volume).join(directory).join(file.to_string()),
-                        "data",
-                    )
-                    .unwrap();
-                }
-            }
-        }
-        std::fs::create_dir(temp.path().join("csi-volumes")).unwrap();
-        std::os::unix::fs::symlink(temp.path().join("csi-volumes"), trash.join("a/link")).unwrap();
-        std::fs::write(trash.join("stray"), "file").unwrap();
-        let root = Root::open(temp.path()).unwrap();
-        let found = entries(&root, Path::new(TRASH)).unwrap();
-        assert_eq!(found.len(), 3);
-        let remover = |time: Duration| Remover {
-            stop: CancellationToken::new(),
-            until: Instant::now() + time,
-            removed: Arc::default(),
-        };
-        let stopped = remover(ROUND);
-        stopped.stop.cancel();
-        for over in [stopped, remover(Duration::ZERO)] {
-            assert_eq!(over.remove_all(&root, found.clone()).unwrap(), 3);
-        }
-        let whole = remover(ROUND);
-        assert_eq!(whole.remove_all(&root, found).unwrap(), 0);
-        assert!(whole.removed.load(Ordering::Relaxed) > 60);
-        assert!(temp.path().join("csi-volumes").exists());
-    }
+fn key(filesystem: &WekaFilesystem) -> Key {
+    (filesystem.cluster().to_owned(), filesystem.uid().to_owned())
 }

@@ -2,10 +2,9 @@
 
 use stowage_host::beneath::Root;
 
-use super::Driver;
 use super::directory::{self, Place};
-use super::home::Home;
-use super::threads::Guard;
+use super::filesystem::WekaFilesystem;
+use super::{Driver, Guard};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::options::Options;
@@ -62,7 +61,7 @@ impl Driver {
     /// Does something in a filesystem, on a thread that can be left.
     pub(crate) async fn within<T, W>(
         &self,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         guard: Option<&Guard>,
         deadline: Deadline,
         work: W,
@@ -72,7 +71,7 @@ impl Driver {
         W: FnOnce(&Root) -> Result<T, Error> + Send + 'static,
     {
         self.within_as(
-            home,
+            filesystem,
             &Options::parse(CONTROLLER_OPTIONS),
             guard,
             deadline,
@@ -84,7 +83,7 @@ impl Driver {
     /// The same with other mount options.
     pub(crate) async fn within_as<T, W>(
         &self,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         options: &Options,
         guard: Option<&Guard>,
         deadline: Deadline,
@@ -94,30 +93,30 @@ impl Driver {
         T: Send + 'static,
         W: FnOnce(&Root) -> Result<T, Error> + Send + 'static,
     {
-        let mounted = self.mounts.ensure(home, options, deadline).await?;
-        let key = format!("{}/{}", home.cluster(), home.uid());
+        let mounted = self.mounts.ensure(filesystem, options, deadline).await?;
+        let key = format!("{}/{}", filesystem.cluster(), filesystem.uid());
+        let guard = guard.cloned();
         let work = move || {
+            // Until the work has ended: the caller may give up before.
+            let _guard = guard;
             let root = mounted.root()?;
             work(&root)
         };
-        let done = self.threads.run(&key, guard.cloned(), deadline, work).await;
-        done.map_err(|source| Error::Hung {
-            filesystem: home.filesystem.clone(),
-            source,
-        })?
+        let done = self.workers.run(&key, deadline.remaining(), work).await;
+        done.map_err(Error::hung(&filesystem.name))?
     }
 
-    /// The volume with this handle, if it exists. The filesystem is mounted only where the cluster cannot tell.
+    /// The volume with this handle, if it exists. The filesystem is mounted only where the cluster cannot answer that.
     pub(crate) async fn existing(
         &self,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         handle: &Handle,
         guard: Option<&Guard>,
         deadline: Deadline,
     ) -> Result<Option<Existing>, Error> {
         let place = Place::of(handle, &self.config.dynamic_path);
         let path = place.path.clone();
-        if let Some(managed) = home.quotas()
+        if let Some(managed) = filesystem.quotas()
             && managed.facts.resolves_paths()
         {
             let Some(inode) = managed.api.inode(&managed.filesystem, &place.path).await? else {
@@ -132,11 +131,11 @@ impl Driver {
             Some(directory) => Ok(Some((directory.inode, directory.recorded_bytes()?))),
             None => Ok(None),
         };
-        let Some((inode, bytes)) = self.within(home, guard, deadline, look).await? else {
-            home.confirm_missing(&path).await?;
+        let Some((inode, bytes)) = self.within(filesystem, guard, deadline, look).await? else {
+            filesystem.confirm_missing(&path).await?;
             return Ok(None);
         };
-        let quota = match home.quotas() {
+        let quota = match filesystem.quotas() {
             Some(managed) => managed.api.quota(&managed.filesystem, inode).await?,
             None => None,
         };
@@ -151,19 +150,19 @@ impl Driver {
     /// The volume with this handle.
     pub(crate) async fn required(
         &self,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         handle: &Handle,
         guard: Option<&Guard>,
         deadline: Deadline,
     ) -> Result<Existing, Error> {
-        let existing = self.existing(home, handle, guard, deadline).await?;
+        let existing = self.existing(filesystem, handle, guard, deadline).await?;
         existing.ok_or_else(|| Error::VolumeMissing(handle.to_string()))
     }
 
     /// Writes the size at the directory of a volume.
     pub(crate) async fn record(
         &self,
-        home: &Home,
+        filesystem: &WekaFilesystem,
         handle: &Handle,
         bytes: u64,
         guard: Option<&Guard>,
@@ -176,6 +175,6 @@ impl Driver {
             let found = found.ok_or_else(|| Error::VolumeMissing(handle.to_string()))?;
             found.record(&handle, bytes)
         };
-        self.within(home, guard, deadline, write).await
+        self.within(filesystem, guard, deadline, write).await
     }
 }

@@ -111,8 +111,8 @@ impl OfOperation {
         );
     }
 
-    /// A call has waited for its turn and begins.
-    pub(super) fn begin(&self, waited: Duration) -> UnderWay {
+    /// A call has waited for its turn and starts.
+    pub(super) fn start(&self, waited: Duration) -> UnderWay {
         self.under_way.inc();
         self.waited.observe(waited.as_secs_f64());
         UnderWay {

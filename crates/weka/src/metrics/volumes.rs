@@ -93,7 +93,7 @@ impl Volumes {
             return;
         }
         if known != Some(labels) {
-            // Kubernetes may have told more by now.
+            // More may be known from Kubernetes by now.
             let earlier = shown.by_target.insert(target.to_owned(), labels.clone());
             self.drop_unused(&shown, earlier.as_ref());
         }

@@ -8,6 +8,7 @@ use reqwest::Method;
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use stowage_api::backoff::Backoff;
 use stowage_csi::waiting::on_machine;
 use tokio::time::sleep;
 
@@ -20,8 +21,10 @@ use crate::quota::{Limits, Size};
 use crate::version::Capability;
 
 /// How long apart a quota is asked about that is not active yet.
-const FIRST_LOOK: Duration = Duration::from_millis(50);
-const LATER_LOOK: Duration = Duration::from_secs(1);
+const LOOKS: Backoff = Backoff {
+    first: Duration::from_millis(50),
+    longest: Duration::from_secs(1),
+};
 
 /// A cluster, within the time that one caller has.
 #[derive(Clone)]
@@ -87,7 +90,7 @@ impl Api {
         Ok(all.into_iter().filter(|one| !one.is_removing).collect())
     }
 
-    /// What opens a filesystem to a mount; none where the cluster knows no such thing.
+    /// The token that a mount of the filesystem needs; none where the cluster is too old for tokens.
     pub(crate) async fn mount_token(
         &self,
         filesystem: &Filesystem,
@@ -109,10 +112,10 @@ impl Api {
             reason: reason.to_owned(),
         };
         let token: MountToken =
-            serde_json::from_value(data).map_err(|_| malformed("it holds no token"))?;
+            serde_json::from_value(data).map_err(|_| malformed("it contains no token"))?;
         match token.filesystem_name {
             Some(name) if name != filesystem.name => {
-                Err(malformed("the token is of another filesystem"))
+                Err(malformed("the token belongs to another filesystem"))
             }
             _ => Ok(Some(token.mount_token.into())),
         }
@@ -219,7 +222,7 @@ impl Api {
         inode: u64,
     ) -> Result<(), ApiError> {
         let doing = "wait for the quota of a directory";
-        let mut pause = FIRST_LOOK;
+        let mut looks = 0;
         loop {
             let status = self
                 .quota(filesystem, inode)
@@ -238,12 +241,13 @@ impl Api {
                     });
                 }
             };
+            looks += 1;
+            let pause = LOOKS.after(looks);
             if self.deadline.remaining() <= pause {
                 let reason = reason.to_owned();
                 return Err(ApiError::Deadline { doing, reason });
             }
             on_machine(sleep(pause)).await;
-            pause = (pause * 2).min(LATER_LOOK);
         }
     }
 

@@ -47,7 +47,7 @@ impl Call {
     }
 }
 
-/// An answer of the array that is no success.
+/// An answer of the array that is not a success.
 pub(super) enum Failure {
     /// The token is not valid any more.
     Unauthorized(String),
@@ -105,12 +105,12 @@ pub(super) enum Attempt {
     Final(Failure),
 }
 
-/// What is said by those who understand the other end as little as it understands them: rustls to HTTP, hyper to TLS.
+/// Parts of the errors where one end uses TLS and the other does not: of rustls meeting HTTP, of hyper meeting TLS.
 const NOT_TLS: &str = "corrupt message";
 const NOT_HTTP: &str = "invalid HTTP version";
 
-/// A request that was not answered. Neither a certificate that is not trusted nor a port that speaks otherwise is a matter of
-/// time.
+/// A request that was not answered. Waiting helps neither against a certificate that is not trusted nor against the wrong
+/// scheme.
 pub(super) fn transport(error: &reqwest::Error) -> Attempt {
     let reason = chain(error);
     let error = if reason.contains("certificate") {

@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 use reqwest::Certificate;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+use stowage_api::backoff::Backoff;
 use stowage_api::causes::chain;
 use stowage_csi::waiting::on_machine;
 use tokio::time::{sleep, timeout};
@@ -18,15 +19,21 @@ use super::facts::Facts;
 use super::recent::Recent;
 use super::session::Sessions;
 use super::wire::Envelope;
-use super::{ApiError, Deadline, chance};
+use super::{ApiError, Deadline};
 use crate::metrics::{ApiLabels, Metrics};
 use crate::secret::{Credentials, Scheme};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often all endpoints are tried before a call fails, and how long the first pause between is.
-const ROUNDS: usize = 5;
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// How often all endpoints are tried before a call fails, and the pauses between.
+const ROUNDS: u32 = 5;
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_millis(200),
+    longest: Duration::from_secs(2),
+};
+
+/// Pauses differ by this much, so that many callers do not come back all at once.
+const JITTER_MILLISECONDS: u64 = 100;
 
 /// No endpoint gets less than this, however many there are.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(2);
@@ -75,7 +82,7 @@ impl Client {
             let certificates =
                 certificates.map_err(|error| ApiError::CaCertificate(chain(&error)))?;
             if certificates.is_empty() {
-                return Err(ApiError::CaCertificate("it is empty".to_owned()));
+                return Err(ApiError::CaCertificate("the value is empty".to_owned()));
             }
             builder = builder.tls_certs_merge(certificates);
         } else if credentials.scheme == Scheme::Http {
@@ -119,7 +126,7 @@ impl Client {
         if let Some(old) = self.known()
             && old.release != facts.release
         {
-            tracing::info!(cluster = facts.name, from = %old.release, to = %facts.release, "The Weka cluster has another release now.");
+            tracing::info!(cluster = facts.name, from = %old.release, to = %facts.release, "The release of the Weka cluster has changed.");
         }
         *self.facts.write() = Some(Arc::new(facts));
     }
@@ -129,7 +136,7 @@ impl Client {
         self.sessions.token(self, deadline).await?;
         self.known().ok_or(ApiError::Malformed {
             doing: "learn about the cluster",
-            reason: "the login told nothing".to_owned(),
+            reason: "the login returned nothing".to_owned(),
         })
     }
 
@@ -186,11 +193,11 @@ impl Client {
             }
             match envelope.next_token.filter(|token| !token.is_empty()) {
                 None => return Ok(all),
-                token if token == next => return Err(malformed("its pages have no end")),
+                token if token == next => return Err(malformed("the list has no end")),
                 token => next = token,
             }
         }
-        Err(malformed("its pages have no end"))
+        Err(malformed("the list has no end"))
     }
 
     /// Sends a call to one endpoint after the other until one answers.
@@ -201,9 +208,8 @@ impl Client {
         token: Option<&SecretString>,
         deadline: Deadline,
     ) -> Result<Envelope, Failure> {
-        let mut pause = FIRST_PAUSE;
-        let mut reason = "the time was over before the first attempt".to_owned();
-        for round in 0..ROUNDS {
+        let mut reason = "there was no time for an attempt".to_owned();
+        for round in 1..=ROUNDS {
             let endpoints = self.endpoints.len();
             for attempt in 0..endpoints {
                 let Some(endpoint) = self.endpoints.current() else {
@@ -226,13 +232,13 @@ impl Client {
                         reason = format!("{endpoint} has not answered for {} ms", time.as_millis());
                     }
                 }
-                tracing::debug!(%endpoint, reason, "An endpoint is left for the next one.");
+                tracing::debug!(%endpoint, reason, "An endpoint failed; trying the next one.");
                 self.endpoints.leave(&endpoint);
             }
-            if round + 1 < ROUNDS {
-                let jitter = Duration::from_millis(u64::try_from(chance(100)).unwrap_or(0));
-                on_machine(sleep((pause + jitter).min(deadline.remaining()))).await;
-                pause *= 2;
+            if round < ROUNDS {
+                let jitter = Duration::from_millis(fastrand::u64(..JITTER_MILLISECONDS));
+                let pause = PAUSES.after(round) + jitter;
+                on_machine(sleep(pause.min(deadline.remaining()))).await;
             }
         }
         let endpoints = self.endpoints.len();

@@ -116,8 +116,8 @@ impl Clusters {
         Ok(Api::new(client, deadline))
     }
 
-    /// Forgets clients that nobody has used for so long.
-    pub(super) fn let_go(&self, idle: Duration) {
+    /// Forgets clients that have been idle for this long.
+    pub(super) fn drop_idle(&self, idle: Duration) {
         self.clients.lock().retain(|_, client| client.idle() < idle);
     }
 
@@ -131,7 +131,7 @@ impl Clusters {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            self.let_go(IDLE);
+            self.drop_idle(IDLE);
             let clients: Vec<_> = self.clients.lock().values().cloned().collect();
             let refresh = clients.iter().map(|client| refresh(client, every));
             tokio::select! {
@@ -156,6 +156,6 @@ async fn refresh(client: &Client, every: Duration) {
         facts::learn(client, &token, deadline).await
     };
     if let Err(error) = learned.await {
-        tracing::debug!(%error, "A cluster was not asked about its release.");
+        tracing::debug!(%error, "Cannot ask a cluster for its release.");
     }
 }

@@ -19,11 +19,11 @@ pub(crate) struct Endpoint {
 
 /// Not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no address: write `host`, `host:port`, an IPv4 or an IPv6 address", .0.chars().flat_map(char::escape_debug).take(80).collect::<String>())]
+#[error("`{}` is not a valid address: write `host`, `host:port`, an IPv4 or an IPv6 address", .0.chars().flat_map(char::escape_debug).take(80).collect::<String>())]
 pub(crate) struct EndpointError(String);
 
 impl Endpoint {
-    /// An address that the cluster told.
+    /// An address from the cluster's own list.
     pub(crate) fn of_address(address: IpAddr, port: u16) -> Self {
         let host = match address {
             IpAddr::V4(address) => address.to_string(),
@@ -111,7 +111,7 @@ struct State {
 impl Endpoints {
     /// Begins with one by chance, so that many nodes do not all ask the same one.
     pub(crate) fn new(all: Vec<Endpoint>) -> Self {
-        let current = crate::rest::chance(all.len());
+        let current = any_index(&all);
         Self {
             state: Mutex::new(State { all, current }),
         }
@@ -136,7 +136,7 @@ impl Endpoints {
         }
     }
 
-    /// Takes over what the cluster says its addresses are; nothing is no news.
+    /// Takes over what the cluster says its addresses are; an empty list changes nothing.
     pub(crate) fn replace(&self, all: Vec<Endpoint>) {
         let mut state = self.state.lock();
         if all.is_empty() || all == state.all {
@@ -144,9 +144,13 @@ impl Endpoints {
         }
         let used = state.all.get(state.current).cloned();
         let kept = all.iter().position(|one| Some(one) == used.as_ref());
-        state.current = kept.unwrap_or_else(|| crate::rest::chance(all.len()));
+        state.current = kept.unwrap_or_else(|| any_index(&all));
         state.all = all;
     }
+}
+
+fn any_index(all: &[Endpoint]) -> usize {
+    fastrand::usize(..all.len().max(1))
 }
 
 #[cfg(test)]

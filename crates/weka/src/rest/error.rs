@@ -2,27 +2,27 @@
 
 use crate::secret::SecretError;
 
-/// Why a call to the array fails. Cheap to clone: all who waited for one login hear the same.
+/// Why a call to the array fails. Cheap to clone: all who waited for one login get the same error.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum ApiError {
     #[error(
-        "no endpoint of the Weka cluster answers ({endpoints}): {reason}; check `endpoints` and `scheme` of the secret"
+        "no endpoint of the Weka cluster answers ({endpoints} tried): {reason}; check `endpoints` and `scheme` of the secret"
     )]
     Unreachable { endpoints: usize, reason: String },
-    #[error("the Weka cluster did not answer in time while the driver was to {doing}: {reason}")]
+    #[error("the driver could not {doing} in time: {reason}")]
     Deadline { doing: &'static str, reason: String },
     #[error(
-        "the certificate of the Weka cluster is not trusted ({reason}): put its CA's certificate into the secret's key `caCertificate`"
+        "the certificate of the Weka cluster is not trusted ({reason}): add the certificate of its CA to the secret as `caCertificate`"
     )]
     Untrusted { reason: String },
-    #[error("the Weka cluster does not speak {0}: correct the secret's key `scheme`")]
+    #[error("the Weka cluster does not serve {0}: correct the secret's key `scheme`")]
     Scheme(&'static str),
-    #[error("the secret's key `caCertificate` holds no certificate in PEM form: {0}")]
+    #[error("the secret's key `caCertificate` is not a valid PEM certificate: {0}")]
     CaCertificate(String),
-    #[error("no HTTP client can be made: {0}")]
+    #[error("cannot create an HTTP client: {0}")]
     Client(String),
     #[error(
-        "the Weka cluster refuses the login: check `username`, `password` and `organization` (`{organization}`) of the secret; it says: {message}"
+        "the Weka cluster rejected the login: check `username`, `password` and `organization` (`{organization}`) of the secret; the cluster says: {message}"
     )]
     Login {
         organization: String,
@@ -37,28 +37,28 @@ pub(crate) enum ApiError {
         role: Option<String>,
         message: String,
     },
-    #[error("the Weka cluster has release {release}; {what} needs {since} or later")]
+    #[error(
+        "the Weka cluster runs release {release}, but {what} needs {since} or later: upgrade it"
+    )]
     TooOld {
         what: &'static str,
         since: &'static str,
         release: String,
     },
-    #[error("nothing was found where the driver was to {doing}: {message}")]
+    #[error("the Weka cluster found nothing when the driver tried to {doing}: {message}")]
     Missing {
         doing: &'static str,
         message: String,
     },
-    #[error("the Weka cluster refuses to {doing} (status {status}): {message}")]
+    #[error("the Weka cluster refused to {doing} (status {status}): {message}")]
     Refused {
         doing: &'static str,
         status: u16,
         message: String,
     },
-    #[error(
-        "the Weka cluster's answer cannot be understood, where the driver was to {doing}: {reason}"
-    )]
+    #[error("the Weka cluster gave an invalid answer when the driver tried to {doing}: {reason}")]
     Malformed { doing: &'static str, reason: String },
-    #[error("several filesystems are called `{0}`")]
+    #[error("the Weka cluster has several filesystems named `{0}`")]
     Ambiguous(String),
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum AccessError {
     Secret(#[from] SecretError),
     #[error(transparent)]
     Api(#[from] ApiError),
-    #[error("the legacy secret{} cannot be used: {reason}; the call is repeated, and goes on when the secret is there", name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default())]
+    #[error("the legacy secret{} cannot be used: {reason}; correct the secret, and the call succeeds when it is retried", name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default())]
     Legacy {
         name: Option<String>,
         reason: String,

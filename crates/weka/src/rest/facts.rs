@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     pub(crate) guid: String,
     pub(crate) name: String,
     pub(crate) release: Release,
-    /// Old clusters do not tell.
+    /// Old clusters do not report it.
     pub(crate) role: Option<String>,
     pub(crate) learned: Instant,
 }
@@ -51,7 +51,7 @@ impl Facts {
             Some(role) if READERS.contains(&role) => Err(ApiError::Forbidden {
                 doing,
                 role: Some(role.to_owned()),
-                message: "this role only reads".to_owned(),
+                message: "this role is read-only".to_owned(),
             }),
             _ => Ok(()),
         }
@@ -104,7 +104,7 @@ pub(super) async fn learn(
         learned: Instant::now(),
     };
     if !facts.release.is_known() {
-        tracing::warn!(release = %facts.release, "The cluster's release cannot be read; only what every release can do is used.");
+        tracing::warn!(release = %facts.release, "Cannot parse the cluster's release; using only what every release supports.");
     }
     let organization = &client.credentials.organization;
     if !organization.eq_ignore_ascii_case(ROOT_ORGANIZATION)
@@ -139,7 +139,7 @@ async fn update_endpoints(
     let found = addresses(&processes);
     if found.is_empty() {
         tracing::warn!(
-            "The cluster tells no addresses of its backends; those of the secret are used."
+            "The cluster reports no addresses of its backends; using those of the secret."
         );
     }
     client.endpoints.replace(found);

@@ -39,7 +39,7 @@ struct State {
 #[derive(Default)]
 pub(super) struct Sessions {
     state: Mutex<State>,
-    /// Logins that have ended, well or not.
+    /// Logins that have ended, successfully or not.
     ended: AtomicU64,
 }
 
@@ -137,7 +137,7 @@ async fn log_in(
             serde_json::from_value(answer.data).map_err(|_| ApiError::Malformed {
                 doing: "log in",
                 // What is in it may be a token.
-                reason: "it holds no tokens".to_owned(),
+                reason: "it contains no tokens".to_owned(),
             })?,
         );
     facts::learn(client, &session.access, deadline).await?;

@@ -50,16 +50,16 @@ isolated! {
         rig.stop().await;
     }
 
-    async fn a_scheme_that_the_cluster_does_not_speak_is_named(directory: &Path) {
+    async fn a_scheme_that_the_cluster_does_not_serve_is_named(directory: &Path) {
         let cluster = Cluster::start(directory, |_| {}).await;
         let elsewhere = directory.join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();
         let secure = Cluster::start_array(&elsewhere, |options| options.tls = true).await;
         let rig = Rig::start(directory, &cluster, &[]);
         let plain = secret_of(&secure, &[("scheme", "http")]);
-        expect(create_with(&rig, plain).await, Code::FailedPrecondition, &["does not speak http:", "`scheme`"]);
+        expect(create_with(&rig, plain).await, Code::FailedPrecondition, &["does not serve http:", "`scheme`"]);
         let tls = cluster.secret_with(&[("scheme", "https")]);
-        expect(create_with(&rig, tls).await, Code::FailedPrecondition, &["does not speak https:", "`scheme`"]);
+        expect(create_with(&rig, tls).await, Code::FailedPrecondition, &["does not serve https:", "`scheme`"]);
         assert_eq!(cluster.volumes(), Vec::<String>::new());
         rig.stop().await;
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Parser;
 use devcluster::isolated;
-use stowage_conformance::{ConformanceArgs, Options, Outcome, conformance};
+use stowage_conformance::{ConformanceArgs, Options, conformance};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
@@ -64,15 +64,10 @@ async fn run(directory: &Path, rig: &Rig) -> (usize, usize) {
     let report = conformance(options, CancellationToken::new(), |_| {})
         .await
         .unwrap();
-    let (mut passed, mut skipped) = (0, 0);
-    for case in &report.cases {
-        match &case.outcome {
-            Outcome::Passed => passed += 1,
-            Outcome::Skipped { .. } => skipped += 1,
-            Outcome::Failed { failures } => panic!("{} {}: {failures:#?}", case.group, case.name),
-        }
-    }
-    (passed, skipped)
+    let failed: Vec<_> = report.failed().collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let counts = report.counts();
+    (counts.passed, counts.skipped)
 }
 
 isolated! {

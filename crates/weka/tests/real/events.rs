@@ -3,45 +3,27 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clap::Parser;
 use devcluster::isolated;
 use devcluster::testing::ApiServer;
 use serde_json::{Value, json};
-use stowage_service::Process;
-use stowage_service::{Health, Metrics, Tasks};
-use stowage_sidecar::controller::{self, ControllerArgs};
-use tokio_util::sync::CancellationToken;
+use stowage_csi::endpoint::Endpoint;
+use stowage_sidecar::controller;
+use stowage_stage::{Place, Running};
 
 use crate::cluster::Cluster;
 use crate::kubernetes::api_server;
 use crate::rig::Rig;
 
-#[derive(Parser)]
-struct Command {
-    #[command(flatten)]
-    args: ControllerArgs,
-}
-
-/// `stowage sidecar controller`, until it is asked to stop.
-fn sidecar(directory: &Path, server: &ApiServer, stop: &CancellationToken) {
-    let words = [
-        "sidecar".to_owned(),
-        format!("--csi-address={}", directory.join("csi.sock").display()),
-        format!("--kubeconfig={}", server.kubeconfig().display()),
-        "--leader-election-namespace=default".to_owned(),
-        "--health-port=0".to_owned(),
-        "--retry-interval-start=500ms".to_owned(),
-        "--retry-interval-max=1s".to_owned(),
-        "--extra-create-metadata".to_owned(),
-    ];
-    let process = Process {
-        health: Health::default(),
-        metrics: Metrics::new(),
-        tasks: Tasks::new(stop.clone()),
-        shutdown: stop.clone(),
+/// `stowage sidecar controller` beside the driver of a rig.
+fn sidecar(directory: &Path, server: &ApiServer) -> Running {
+    let socket = directory.join("csi.sock");
+    let place = Place {
+        endpoint: &Endpoint::try_from(socket.as_path()).unwrap(),
+        kubeconfig: server.kubeconfig(),
+        namespace: "default",
     };
-    let args = Command::parse_from(words).args;
-    tokio::spawn(async { controller::run(args, process).await.unwrap() });
+    let flags = ["--retry-interval-max=1s", "--extra-create-metadata"];
+    Running::sidecar(controller::run, place, flags)
 }
 
 fn apply(server: &ApiServer, object: &Value) {
@@ -110,10 +92,9 @@ isolated! {
         let server = api_server().await;
         let cluster = Cluster::start(directory, |_| {}).await;
         let rig = Rig::start(directory, &cluster, &["--legacyvolumesecretname=weka-legacy"]);
-        let stop = CancellationToken::new();
-        sidecar(directory, &server, &stop);
+        let sidecar = sidecar(directory, &server);
         class_and_claim(&server, "old", None);
-        says(&server, "events", &["ProvisioningFailed", "\"old\"", "legacy secret `weka-legacy`", "goes on when the secret is there"]).await;
+        says(&server, "events", &["ProvisioningFailed", "\"old\"", "legacy secret `weka-legacy`", "correct the secret"]).await;
         assert_eq!(cluster.volumes(), Vec::<String>::new());
 
         let place = directory.join("legacy");
@@ -125,7 +106,7 @@ isolated! {
         let owner = ["csi.storage.k8s.io/pvc/name\":\"old", "csi.storage.k8s.io/pvc/namespace\":\"default", "csi.storage.k8s.io/pv/name\":\"pvc-"];
         says(&server, "persistentvolumes", &owner).await;
         assert_eq!(cluster.volumes().len(), 1);
-        stop.cancel();
+        sidecar.stop().await.unwrap();
         rig.stop().await;
     }
 
@@ -133,8 +114,7 @@ isolated! {
         let server = api_server().await;
         let cluster = Cluster::start(directory, |_| {}).await;
         let rig = Rig::start(directory, &cluster, &[]);
-        let stop = CancellationToken::new();
-        sidecar(directory, &server, &stop);
+        let sidecar = sidecar(directory, &server);
         let mut secret = json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -151,7 +131,7 @@ isolated! {
         apply(&server, &secret);
         says(&server, "persistentvolumes", &["csi.storage.k8s.io/pvc/name\":\"new"]).await;
         assert_eq!(cluster.volumes().len(), 1);
-        stop.cancel();
+        sidecar.stop().await.unwrap();
         rig.stop().await;
     }
 }

@@ -281,7 +281,7 @@ isolated! {
             }
         }
         let reported = rig.metric("weka_csi_volume_pv_reported_capacity_bytes");
-        assert!(reported[0].ends_with(&format!(" {GIB}")), "{reported:?}");
+        assert!(reported[0].ends_with(&format!(" {}", 1536 * GIB)), "{reported:?}");
         // Nothing stays of a volume that goes.
         rig.unpublish(&volume, "pod").await.unwrap();
         for name in ["capacity", "used", "free", "pv_reported_capacity"] {
@@ -302,7 +302,7 @@ fn persistent_volume(handle: &str) -> String {
         "metadata": { "name": "pv-1" },
         "spec": {
             "accessModes": ["ReadWriteMany"],
-            "capacity": { "storage": "1Gi" },
+            "capacity": { "storage": "1.5Ti" },
             "storageClassName": "class-1",
             "claimRef": { "name": "claim", "namespace": "apps", "uid": "uid-1" },
             "csi": { "driver": "csi.weka.io", "volumeHandle": handle },

@@ -15,6 +15,7 @@
 //! - `other_cluster`: a node that is no client of the cluster that is asked for.
 //! - `client`: what the Weka client of a node may do: refuse, hang, go away, serve two clusters.
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod bad_input;

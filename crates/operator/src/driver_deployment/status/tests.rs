@@ -1,131 +1,163 @@
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
 use super::*;
+use crate::driver::Kind;
+use crate::driver_deployment::apply::Applied;
+use crate::writer::{Key, Objects};
 
-fn workload(name: &str, desired: i64, available: i64) -> Workload {
-    Workload {
-        name: name.to_owned(),
-        desired,
-        available,
-        updated: desired,
-        is_current: true,
-        failure: None,
-    }
+/// An instance of generation 2, of which generation 1 was put into effect.
+fn instance() -> CSIDriverDeployment {
+    let condition =
+        |about: &str| json!({"type": about, "status": "True", "reason": "Old", "message": "old"});
+    serde_json::from_value(json!({
+        "apiVersion": "csidriver.storage.openshift.io/v1alpha1",
+        "kind": "CSIDriverDeployment",
+        "metadata": {"name": "i", "namespace": "n", "uid": "1", "generation": 2},
+        "spec": {
+            "driverName": "new.example", "driverPerNodeTemplate": {}, "driverSocket": "/csi/s",
+            "nodeUpdateStrategy": "Rolling",
+        },
+        "status": {
+            "observedGeneration": 1, "state": "Managed", "nodes": "3/3", "message": "old",
+            "driverName": "old.example", "firstPort": 9812,
+            "conditions": [condition("Available"), condition("SyncSuccessful"), condition("Progressing")],
+        },
+    }))
+    .unwrap()
 }
 
-fn observed(nodes: (i64, i64), registered: i64, controller: Option<(i64, i64)>) -> Observation {
-    Observation {
-        daemon_sets: vec![workload("d-node", nodes.0, nodes.1)],
-        deployment: controller
-            .map(|(desired, available)| workload("d-controller", desired, available)),
-        registered,
-        ..Observation::default()
-    }
+fn daemon_set() -> Objects {
+    let object: DynamicObject = serde_json::from_value(json!({
+        "metadata": {"name": "i-node", "namespace": "n", "generation": 1, "uid": "2"},
+        "status": {"observedGeneration": 1, "desiredNumberScheduled": 2},
+    }))
+    .unwrap();
+    Objects::from([(Key::of(Kind::DaemonSet, &object), object)])
 }
 
-fn judged(observation: &Observation) -> (ConditionStatus, &'static str, String) {
-    let finding = observation.available("d");
-    (finding.status, finding.reason.as_str(), finding.message)
-}
-
-#[test]
-fn a_driver_without_a_controller_can_be_available() {
-    let (status, reason, message) = judged(&observed((3, 3), 3, None));
-    assert_eq!((status, reason), (ConditionStatus::True, "Ready"));
-    assert_eq!(message, "3 of 3 nodes ready.");
-}
-
-#[test]
-fn missing_pods_are_counted_and_the_controller_comes_first() {
-    let (status, reason, message) = judged(&observed((15, 12), 12, Some((2, 1))));
-    assert_eq!(
-        (status, reason),
-        (ConditionStatus::False, "ControllerNotReady")
-    );
-    assert_eq!(
-        message,
-        "12 of 15 nodes ready.\nDeployment \"d-controller\" with CSI driver has 1 not ready pod(s).\nDaemonSet \
-         \"d-node\" with CSI driver has 3 not ready pod(s)."
-    );
-}
-
-#[test]
-fn pods_alone_are_not_enough_kubelets_must_know_the_driver() {
-    let observation = observed((3, 3), 1, None);
-    assert_eq!(observation.nodes(), "1/3");
-    let (status, reason, message) = judged(&observation);
-    assert_eq!((status, reason), (ConditionStatus::False, "NotRegistered"));
-    assert!(message.starts_with("1 of 3 nodes ready.\n"), "{message}");
-}
-
-#[test]
-fn a_daemon_set_that_may_not_make_pods_says_why_though_it_has_counted_none() {
-    let mut observation = observed((0, 0), 0, None);
-    observation.daemon_sets[0].is_current = false;
-    assert_eq!(judged(&observation).1, "Starting");
-    observation.daemon_sets[0].failure = Some("exceeded quota: none".to_owned());
-    let (status, reason, message) = judged(&observation);
-    assert_eq!((status, reason), (ConditionStatus::False, "NodesNotReady"));
-    assert_eq!(message, "0 of 0 nodes ready.\nexceeded quota: none");
-}
-
-#[test]
-fn both_names_are_shown_when_the_driver_calls_itself_something_else() {
-    let mut observation = observed((1, 0), 0, None);
-    observation.trouble = Some(Trouble {
-        text: String::new(),
-        reported_name: Some("other".to_owned()),
-    });
-    let (_, reason, message) = judged(&observation);
-    assert_eq!(reason, "DriverNameMismatch");
-    assert!(
-        message.contains("`other`") && message.contains("`d`"),
-        "{message}"
-    );
-}
-
-#[test]
-fn counts_of_an_older_generation_make_no_driver_available() {
-    let mut observation = observed((0, 0), 0, None);
-    observation.daemon_sets[0].is_current = false;
-    assert_eq!(judged(&observation).1, "Starting");
-}
-
-#[test]
-fn progress_knows_who_has_to_act() {
-    let mut observation = observed((3, 3), 3, None);
-    assert_eq!(observation.progressing().reason, Reason::Complete);
-    observation.daemon_sets[0].updated = 1;
-    let finding = observation.progressing();
-    assert_eq!(finding.reason, Reason::RollingOut);
-    assert_eq!(finding.message, "d-node: 1 of 3 pods updated");
-    observation.waits_for_deletion = true;
-    assert_eq!(observation.progressing().reason, Reason::WaitingForDeletion);
-}
-
-#[test]
-fn a_condition_keeps_its_time_while_its_status_stays() {
-    let finding = |status, message: &str| Finding {
-        about: AVAILABLE,
-        status,
-        reason: Reason::Ready,
-        message: message.to_owned(),
+fn synced(problems: Vec<Problem>, is_seen: bool) -> Outcome {
+    let applied = Applied {
+        is_complete: true,
+        ..Applied::nothing(daemon_set(), problems)
     };
-    let first = conditions(
-        None,
-        vec![finding(ConditionStatus::True, "1 of 1")],
-        Some(1),
+    let observation = is_seen.then(|| Observation::of(&applied, 0));
+    Outcome::Synced(Box::new(Synced {
+        applied,
+        warnings: Vec::new(),
+        observation,
+        first_port: None,
+    }))
+}
+
+fn conflict() -> Problem {
+    Problem {
+        is_conflict: true,
+        ..Problem::unreadable("x")
+    }
+}
+
+/// The status after an outcome as JSON, conditions as `type status reason`.
+fn told(outcome: &Outcome) -> Value {
+    let Some(status) = status_after(&instance(), outcome) else {
+        return Value::Null;
+    };
+    let shown = status.conditions.iter().flatten().map(|it| {
+        let reason = it.reason.as_deref().unwrap_or_default();
+        format!("{} {:?} {reason}", it.type_, it.status)
+    });
+    let conditions: Vec<_> = shown.collect();
+    let children = status.children.iter().flatten().map(|it| &it.name);
+    json!({
+        "state": status.state, "generation": status.observed_generation, "nodes": status.nodes,
+        "driver": status.driver_name, "port": status.first_port, "conditions": conditions,
+        "children": children.collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn what_was_not_looked_at_stays_as_it_was() {
+    let before = json!({
+        "state": "Managed", "generation": 1, "nodes": "3/3", "driver": "old.example", "port": 9812, "children": [],
+        "conditions": ["Available True Old", "SyncSuccessful True Old", "Progressing True Old"],
+    });
+    let changed = |changes: Value| {
+        let mut expected = before.clone();
+        for (key, value) in changes.as_object().unwrap() {
+            expected[key] = value.clone();
+        }
+        expected
+    };
+    let unreadable = || vec![Problem::unreadable("x")];
+    let failed = json!([
+        "SyncSuccessful False Unreadable",
+        "Available True Old",
+        "Progressing True Old"
+    ]);
+    for (outcome, expected) in [
+        (Outcome::Unmanaged, changed(json!({"state": "Unmanaged"}))),
+        (
+            Outcome::Unseen(unreadable()),
+            changed(json!({"conditions": failed})),
+        ),
+        (
+            Outcome::Held(unreadable()),
+            changed(json!({"state": "Removed", "conditions": failed})),
+        ),
+        (
+            synced(unreadable(), false),
+            changed(json!({
+                "conditions": failed, "driver": "new.example", "port": null, "children": ["i-node"],
+            })),
+        ),
+        (synced(vec![conflict()], false), Value::Null),
+        (Outcome::Released, Value::Null),
+        (
+            Outcome::Failed(Error::LinesCodecMaxLineLengthExceeded),
+            Value::Null,
+        ),
+    ] {
+        assert_eq!(told(&outcome), expected);
+    }
+}
+
+#[test]
+fn a_generation_counts_as_observed_once_there_is_no_problem() {
+    let done = told(&synced(Vec::new(), true));
+    assert_eq!(
+        done,
+        json!({
+            "state": "Managed", "generation": 2, "nodes": "0/2", "driver": "new.example", "port": null,
+            "children": ["i-node"],
+            "conditions": [
+                "Available False NodesNotReady", "SyncSuccessful True Synced", "Progressing True RollingOut",
+            ],
+        })
     );
-    let mut old = first.clone();
-    old[0].last_transition_time = Some(Time(Timestamp::UNIX_EPOCH));
-    let same = conditions(
-        Some(&old),
-        vec![finding(ConditionStatus::True, "2 of 2")],
-        Some(2),
-    );
-    assert_eq!(same[0].last_transition_time, old[0].last_transition_time);
-    let other = conditions(
-        Some(&old),
-        vec![finding(ConditionStatus::False, "0 of 2")],
-        Some(2),
-    );
-    assert_ne!(other[0].last_transition_time, old[0].last_transition_time);
+    let failed = told(&synced(vec![Problem::unreadable("x"), conflict()], true));
+    assert_eq!(failed["generation"], 1);
+    assert_eq!(failed["conditions"][1], "SyncSuccessful False Unreadable");
+}
+
+#[test]
+fn only_what_time_may_heal_is_tried_again() {
+    let claimed = || Problem::claimed("d", "n/other");
+    for (outcome, is_final) in [
+        (Outcome::Unmanaged, true),
+        (Outcome::Released, true),
+        (Outcome::Held(vec![Problem::unreadable("x")]), false),
+        (
+            Outcome::Failed(Error::LinesCodecMaxLineLengthExceeded),
+            false,
+        ),
+        (Outcome::Unseen(vec![Problem::unreadable("x")]), true),
+        (Outcome::Unseen(vec![claimed()]), false),
+        (synced(Vec::new(), true), true),
+        (
+            synced(vec![Problem::unreadable("x"), claimed()], true),
+            false,
+        ),
+    ] {
+        assert_eq!(outcome.is_final(), is_final, "{:?}", outcome.problems());
+    }
 }

@@ -1,9 +1,11 @@
 //! Storage classes and snapshot classes.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 use stowage_api::driver_deployment::{
     CSIDriverDeploymentSpec, ClassMetadata, OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL,
-    OWNER_UID_LABEL,
+    OWNER_UID_LABEL, StorageClassTemplate, Unknown,
 };
 
 use super::field::Errors;
@@ -22,41 +24,25 @@ pub(super) fn storage_classes(
     let mut classes = Vec::new();
     for (index, template) in templates.iter().enumerate() {
         let path = format!("{STORAGE}[{index}]");
-        errors.unknown(&path, &template.unknown);
-        let policy = template.update_policy.as_deref();
-        let base = ClassBase {
-            default: template.default,
-            parameters: template.parameters.clone(),
-            update: update_policy(errors, &path, policy),
-            ..base(errors, &path, template.metadata.as_ref(), DEFAULT_CLASS)
-        };
+        let base = base(
+            errors,
+            &path,
+            &Common {
+                metadata: template.metadata.as_ref(),
+                mark: DEFAULT_CLASS,
+                default: template.default,
+                parameters: template.parameters.as_ref(),
+                update_policy: template.update_policy.as_deref(),
+                unknown: &template.unknown,
+            },
+        );
         let reclaim = template.reclaim_policy.as_deref();
         let words = [("Delete", ()), ("Retain", ())];
         errors.word(format!("{path}.reclaimPolicy"), reclaim, &words, ());
         let binding = template.volume_binding_mode.as_deref();
         let words = [("Immediate", ()), ("WaitForFirstConsumer", ())];
         errors.word(format!("{path}.volumeBindingMode"), binding, &words, ());
-
-        let mut fields = Map::new();
-        let mut set = |key: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                fields.insert(key.to_owned(), value);
-            }
-        };
-        set("reclaimPolicy", reclaim.map(Value::from));
-        set(
-            "mountOptions",
-            template.mount_options.as_ref().map(|it| json!(it)),
-        );
-        set(
-            "allowVolumeExpansion",
-            template.allow_volume_expansion.map(Value::from),
-        );
-        set("volumeBindingMode", binding.map(Value::from));
-        set(
-            "allowedTopologies",
-            template.allowed_topologies.as_ref().map(|it| json!(it)),
-        );
+        let fields = storage_fields(template);
         classes.push(StorageClass { base, fields });
     }
     together(
@@ -68,6 +54,31 @@ pub(super) fn storage_classes(
     classes
 }
 
+/// The fields that are handed on as they are.
+fn storage_fields(template: &StorageClassTemplate) -> Map<String, Value> {
+    let text = |value: &Option<String>| value.as_deref().map(Value::from);
+    let fields = [
+        ("reclaimPolicy", text(&template.reclaim_policy)),
+        (
+            "mountOptions",
+            template.mount_options.as_ref().map(|it| json!(it)),
+        ),
+        (
+            "allowVolumeExpansion",
+            template.allow_volume_expansion.map(Value::from),
+        ),
+        ("volumeBindingMode", text(&template.volume_binding_mode)),
+        (
+            "allowedTopologies",
+            template.allowed_topologies.as_ref().map(|it| json!(it)),
+        ),
+    ];
+    let given = fields.into_iter();
+    given
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect()
+}
+
 pub(super) fn snapshot_classes(
     errors: &mut Errors,
     spec: &CSIDriverDeploymentSpec,
@@ -76,19 +87,18 @@ pub(super) fn snapshot_classes(
     let mut classes = Vec::new();
     for (index, template) in templates.unwrap_or_default().iter().enumerate() {
         let path = format!("{SNAPSHOT}[{index}]");
-        errors.unknown(&path, &template.unknown);
-        let policy = template.update_policy.as_deref();
-        let base = ClassBase {
-            default: template.default,
-            parameters: template.parameters.clone(),
-            update: update_policy(errors, &path, policy),
-            ..base(
-                errors,
-                &path,
-                template.metadata.as_ref(),
-                DEFAULT_SNAPSHOT_CLASS,
-            )
-        };
+        let base = base(
+            errors,
+            &path,
+            &Common {
+                metadata: template.metadata.as_ref(),
+                mark: DEFAULT_SNAPSHOT_CLASS,
+                default: template.default,
+                parameters: template.parameters.as_ref(),
+                update_policy: template.update_policy.as_deref(),
+                unknown: &template.unknown,
+            },
+        );
         let deletion = template.deletion_policy.as_deref();
         let words = [("Delete", "Delete"), ("Retain", "Retain")];
         let deletion = errors.word(format!("{path}.deletionPolicy"), deletion, &words, "Delete");
@@ -120,13 +130,22 @@ pub(super) fn update_policy(errors: &mut Errors, path: &str, word: Option<&str>)
     )
 }
 
-fn base(
-    errors: &mut Errors,
-    path: &str,
-    metadata: Option<&ClassMetadata>,
-    mark: &str,
-) -> ClassBase {
-    let metadata = metadata.cloned().unwrap_or_default();
+/// What templates of both kinds say.
+struct Common<'a> {
+    metadata: Option<&'a ClassMetadata>,
+    /// The annotation that marks the default class.
+    mark: &'static str,
+    default: Option<bool>,
+    parameters: Option<&'a BTreeMap<String, String>>,
+    update_policy: Option<&'a str>,
+    unknown: &'a Unknown,
+}
+
+fn base(errors: &mut Errors, path: &str, written: &Common<'_>) -> ClassBase {
+    errors.unknown(path, written.unknown);
+    let update = update_policy(errors, path, written.update_policy);
+    let metadata = written.metadata.cloned().unwrap_or_default();
+    let mark = written.mark;
     let path = format!("{path}.metadata");
     errors.unknown(&path, &metadata.unknown);
     let name = metadata.name.unwrap_or_default();
@@ -154,9 +173,9 @@ fn base(
         name,
         labels,
         annotations,
-        default: None,
-        parameters: None,
-        update: UpdatePolicy::Report,
+        default: written.default,
+        parameters: written.parameters.cloned(),
+        update,
     }
 }
 

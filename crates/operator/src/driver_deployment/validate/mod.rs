@@ -16,6 +16,7 @@ use kube::ResourceExt;
 use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpec};
 
 use crate::config::OperatorConfig;
+use crate::driver::PodTemplate;
 use crate::driver::valid::{
     Controller, CsiDriver, Names, NodeWorkload, Owner, Ports, Probe, Sidecars, UpdateStrategy,
     ValidDriver,
@@ -70,67 +71,58 @@ pub fn validate(
     config: &OperatorConfig,
     ports: Ports,
 ) -> Result<ValidDriver, Vec<FieldError>> {
-    let spec = &instance.spec;
     let mut errors = Errors::default();
+    let driver = described(&mut errors, instance, config, ports);
+    match driver {
+        Some(driver) if errors.is_empty() => Ok(driver),
+        _ => Err(errors.into_vec()),
+    }
+}
 
-    name::driver(&mut errors, &spec.driver_name);
-    let names = names(&mut errors, instance);
-    let sidecars = sidecar::sidecars(&mut errors, spec, config);
-    let probe = probe(&mut errors, spec);
-    let paths = path::paths(&mut errors, spec, config);
+/// The driver as far as it can be told; all checks run, whatever they find.
+fn described(
+    errors: &mut Errors,
+    instance: &CSIDriverDeployment,
+    config: &OperatorConfig,
+    ports: Ports,
+) -> Option<ValidDriver> {
+    let spec = &instance.spec;
+    name::driver(errors, &spec.driver_name);
+    let names = names(errors, instance);
+    let sidecars = sidecar::sidecars(errors, spec, config);
+    let probe = probe(errors, spec);
+    let paths = path::paths(errors, spec, config);
     let pods = template::Pods {
         paths: paths.as_ref(),
         ports,
         probed: probe.is_some(),
         builtin: matches!(sidecars.sidecars, Sidecars::Builtin(_)),
     };
-    let node_template = template::node(&mut errors, &pods, &spec.driver_per_node_template);
-    let controller_template = spec
-        .driver_controller_template
-        .as_ref()
-        .map(|template| template::controller(&mut errors, &pods, template, config));
-    let storage_classes = class::storage_classes(&mut errors, spec);
-    let snapshot_classes = class::snapshot_classes(&mut errors, spec);
-    let update = errors.word(
-        "spec.nodeUpdateStrategy",
-        Some(&spec.node_update_strategy),
-        &[
-            ("OnDelete", UpdateStrategy::OnDelete),
-            ("Rolling", UpdateStrategy::Rolling),
-        ],
-        UpdateStrategy::Rolling,
-    );
-    let csi_driver = csi_driver(&mut errors, spec);
-    let replicas = replicas(&mut errors, spec, config);
-    management_word(&mut errors, spec);
+    let node_template = template::node(errors, &pods, &spec.driver_per_node_template);
+    let controller_template = spec.driver_controller_template.as_ref();
+    let controller_template = controller_template
+        .and_then(|template| template::controller(errors, &pods, template, config));
+    let storage_classes = class::storage_classes(errors, spec);
+    let snapshot_classes = class::snapshot_classes(errors, spec);
+    let update = update_strategy(errors, spec);
+    let csi_driver = csi_driver(errors, spec);
+    let replicas = replicas(errors, spec, config);
+    management_word(errors, spec);
     errors.unknown("spec", &spec.unknown);
 
-    let (Some(paths), Some(node_template)) = (paths, node_template) else {
-        return Err(errors.into_vec());
-    };
-    if !errors.is_empty() {
-        return Err(errors.into_vec());
-    }
     let name = instance.name_any();
-    Ok(ValidDriver {
+    Some(ValidDriver {
         owner: owner(instance),
         driver_name: spec.driver_name.clone(),
         names,
-        paths,
+        paths: paths?,
         node_workloads: vec![NodeWorkload {
             name: format!("{name}-node"),
-            template: node_template,
+            template: node_template?,
             update,
         }],
-        controller: controller_template.flatten().map(|template| Controller {
-            name: format!("{name}-controller"),
-            template,
-            replicas,
-            node_selector: config
-                .infrastructure_node_selector
-                .clone()
-                .unwrap_or_default(),
-        }),
+        controller: controller_template
+            .map(|template| controller(&name, template, replicas, config)),
         sidecars: sidecars.sidecars,
         secret_access: sidecars.secret_access,
         probe,
@@ -140,6 +132,35 @@ pub fn validate(
         storage_classes,
         snapshot_classes,
     })
+}
+
+fn controller(
+    instance: &str,
+    template: PodTemplate,
+    replicas: u16,
+    config: &OperatorConfig,
+) -> Controller {
+    let node_selector = config.infrastructure_node_selector.clone();
+    Controller {
+        name: format!("{instance}-controller"),
+        template,
+        replicas,
+        node_selector: node_selector.unwrap_or_default(),
+    }
+}
+
+fn update_strategy(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) -> UpdateStrategy {
+    let words = [
+        ("OnDelete", UpdateStrategy::OnDelete),
+        ("Rolling", UpdateStrategy::Rolling),
+    ];
+    let word = Some(spec.node_update_strategy.as_str());
+    errors.word(
+        "spec.nodeUpdateStrategy",
+        word,
+        &words,
+        UpdateStrategy::Rolling,
+    )
 }
 
 /// Names that are made of the instance's. One that would be too long is reported, never cut: cut names collide.

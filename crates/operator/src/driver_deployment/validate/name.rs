@@ -43,9 +43,9 @@ pub(super) fn csi_driver_object(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "no CSIDriver object can be called `{name}`: names of objects have lower-case letters, digits, `-` and `.` \
-         only. The driver runs without it: volumes are attached, pod information is not passed on, capacity is not \
-         tracked"
+        "`{name}` is not a valid name of a CSIDriver object: use lower-case letters, digits, '-' and '.' only. Without \
+         the object the driver runs, its volumes are attached, pod information is not passed to it and its storage \
+         capacity is not tracked"
     ))
 }
 

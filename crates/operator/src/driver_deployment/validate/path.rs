@@ -1,4 +1,4 @@
-//! Where the driver meets the kubelet and its sidecars.
+//! Paths that the driver shares with the kubelet and its sidecars.
 
 use stowage_api::driver_deployment::CSIDriverDeploymentSpec;
 
@@ -27,7 +27,7 @@ pub(super) fn paths(
     };
     lengths(errors, spec, &paths);
     if paths.socket_directory == paths.kubelet_root {
-        let detail = "its directory is the kubelet's, which the driver gets as well: use another, such as /run/csi";
+        let detail = "must not be in the kubelet's directory, which is mounted as well: use another directory, such as /run/csi";
         errors.invalid(SOCKET_FIELD, spec.driver_socket.as_str(), detail);
     }
     Some(paths)

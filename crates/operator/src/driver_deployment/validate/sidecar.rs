@@ -85,7 +85,7 @@ fn builtin(
     config: &OperatorConfig,
 ) -> Builtin {
     if written.run.is_some() {
-        let detail = "needs `sidecars.mode: Upstream`: the built-in sidecar finds out what the driver can do";
+        let detail = "needs `sidecars.mode: Upstream`: the built-in sidecar asks the driver what it supports";
         errors.forbidden(format!("{PATH}.run"), detail);
     }
     let node_deployment = written.node_deployment.unwrap_or_default();

@@ -55,8 +55,8 @@ pub(super) fn node(errors: &mut Errors, pods: &Pods, template: &Value) -> Option
     let privileged = &template.driver()["securityContext"]["privileged"];
     if *privileged != true {
         let path = format!("{NODE}.spec.containers[0].securityContext.privileged");
-        let detail = "must be true: mounts that the driver makes are passed on to the node, which only privileged \
-                      containers may do";
+        let detail = "must be true: mounts of the driver are propagated to the node, which only privileged containers are \
+                      allowed to do";
         errors.invalid(path, privileged.clone(), detail);
     }
     Some(template)
@@ -78,7 +78,7 @@ pub(super) fn controller(
             .and_then(|selector| selector.get(key));
         if let Some(own) = own.filter(|own| *own != value) {
             let detail = format!(
-                "the operator's configuration runs controllers on nodes with `{value}`: take the label out of one of \
+                "the operator's configuration selects nodes with `{value}` for controllers: remove the label from one of \
                  the two"
             );
             errors.invalid(

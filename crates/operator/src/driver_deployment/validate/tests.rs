@@ -165,7 +165,7 @@ fn sockets_have_a_place_of_their_own_and_a_length() {
         ),
         (
             "/var/lib/kubelet/csi.sock",
-            "its directory is the kubelet's, which the driver gets as well: use another, such as /run/csi",
+            "must not be in the kubelet's directory, which is mounted as well: use another directory, such as /run/csi",
         ),
     ] {
         let expected = format!("spec.driverSocket: Invalid value: \"{socket}\": {detail}");

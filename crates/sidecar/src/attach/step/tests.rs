@@ -74,8 +74,8 @@ fn volume_with(words: &str, csi: &Value) -> Volume {
     Volume::read(wire, DRIVER).unwrap()
 }
 
-fn node(id: &str) -> DriverNode {
-    DriverNode {
+fn node(id: &str) -> CsiNode {
+    CsiNode {
         name: "north".to_owned(),
         node_id: id.to_owned(),
         topology_keys: Vec::new(),
@@ -241,7 +241,12 @@ fn what_cannot_be_done_names_the_object_and_the_remedy() {
             None,
             ["not registered on node `north`", "plugin runs"],
         ),
-        ("inline", None, Some("n1"), ["no PersistentVolume", DRIVER]),
+        (
+            "inline",
+            None,
+            Some("n1"),
+            ["does not name a PersistentVolume", DRIVER],
+        ),
         (
             "",
             Some("ReadWriteOnce+ReadOnlyMany"),
@@ -264,7 +269,7 @@ fn what_cannot_be_done_names_the_object_and_the_remedy() {
             "deleting marked inline",
             None,
             None,
-            ["no PersistentVolume", DRIVER],
+            ["does not name a PersistentVolume", DRIVER],
         ),
     ];
     for (of, pv, id, expected) in table {

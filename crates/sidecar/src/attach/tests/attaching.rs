@@ -14,6 +14,8 @@ use super::scene::{FOREIGN, Scene, attach_error, eventually, node_id};
 async fn an_attach_is_three_writes_and_the_marks_come_first() {
     let mut scene = Scene::new().await;
     scene.add_volume("v").await;
+    // Before the role starts: whether it hears of a new node or of a new attachment first is left to chance.
+    scene.add_node("south").await;
     scene.ask("a", "v", "north").await;
     scene.start().await;
     let attachment = scene.attached("a").await;
@@ -37,7 +39,6 @@ async fn an_attach_is_three_writes_and_the_marks_come_first() {
     );
 
     // The volume is marked already.
-    scene.add_node("south").await;
     scene.ask("b", "v", "south").await;
     scene.attached("b").await;
     assert_eq!(

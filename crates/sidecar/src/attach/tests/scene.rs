@@ -16,6 +16,7 @@ use stowage_csi::metrics::ClientMetrics;
 use stowage_kubernetes::queue::{Backoff, Key};
 use stowage_memory_driver::{MemoryDriver, Profile, Serving};
 use stowage_service::{Health, Metrics};
+use stowage_stage::SOON;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -28,12 +29,10 @@ use crate::attach::worker::Worker;
 use crate::attach::{Setup, run};
 use crate::cluster::Cluster;
 use crate::cluster::attachment::Attachment;
-use crate::cluster::node::DriverNode;
+use crate::cluster::node::CsiNode;
 use crate::cluster::volume::Volume;
 use crate::driver::{Driver, DriverOptions, Interest};
 
-/// No test waits longer for anything.
-const SOON: Duration = Duration::from_secs(20);
 /// A finalizer of somebody else.
 pub(super) const FOREIGN: &str = "example.com/other";
 
@@ -182,7 +181,7 @@ impl Scene {
         }
         follow!(volumes, Volume);
         follow!(attachments, Attachment);
-        follow!(driver_nodes, DriverNode);
+        follow!(csi_nodes, CsiNode);
         cluster
     }
 
@@ -210,12 +209,6 @@ impl Drop for Scene {
     }
 }
 
-pub(super) async fn eventually(what: &str, mut right: impl AsyncFnMut() -> bool) {
-    for _ in 0..400 {
-        if right().await {
-            return;
-        }
-        tokio::time::sleep(SOON / 400).await;
-    }
-    panic!("it did not happen: {what}");
+pub(super) async fn eventually(what: &str, right: impl AsyncFn() -> bool) {
+    stowage_stage::eventually(what, async || right().await.then_some(())).await;
 }

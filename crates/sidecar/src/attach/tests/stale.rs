@@ -9,7 +9,7 @@ use serde_json::json;
 use stowage_kubernetes::queue::Verdict;
 
 use super::scene::{FOREIGN, Scene, node_id};
-use crate::attach::lanes::Lane;
+use crate::attach::queues::Operation;
 
 async fn asked() -> Scene {
     let scene = Scene::new().await;
@@ -28,7 +28,7 @@ async fn nobody_loses_a_finalizer_that_we_had_not_heard_of() {
     }});
     scene.edit::<VolumeAttachment>("a", theirs.clone()).await;
     scene.edit::<PersistentVolume>("v", theirs).await;
-    let verdict = worker.work(Lane::Attach, scene.key("a")).await;
+    let verdict = worker.work(Operation::Attach, scene.key("a")).await;
     assert!(matches!(verdict, Verdict::Done), "{verdict:?}");
     let both = [FOREIGN.to_owned(), scene.finalizer()];
     let attachment = scene.attached("a").await;
@@ -49,7 +49,9 @@ async fn a_finalizer_that_is_off_by_now_does_not_come_back() {
     scene.delete::<PersistentVolume>("v").await;
     let worker = scene.deaf_worker().await;
     scene.edit::<VolumeAttachment>("a", ours.clone()).await;
-    let verdict = Arc::clone(&worker).work(Lane::Detach, scene.key("a")).await;
+    let verdict = Arc::clone(&worker)
+        .work(Operation::Detach, scene.key("a"))
+        .await;
     assert!(matches!(verdict, Verdict::Done), "{verdict:?}");
     assert_eq!(scene.attachment("a").await, None);
 
@@ -69,7 +71,7 @@ async fn a_namesake_is_decided_about_anew() {
     // The same name, and another volume.
     scene.add_volume("w").await;
     scene.ask("a", "w", "north").await;
-    let verdict = worker.work(Lane::Attach, scene.key("a")).await;
+    let verdict = worker.work(Operation::Attach, scene.key("a")).await;
     assert!(matches!(verdict, Verdict::Done), "{verdict:?}");
     scene.attached("a").await;
     assert_eq!(scene.published(), ["w@north-id"]);
@@ -91,7 +93,7 @@ async fn a_status_is_not_written_on_a_namesake() {
     scene.delete::<VolumeAttachment>("a").await;
     // Nothing of it is marked, and the volume of its name does not exist.
     scene.ask("a", "missing", "north").await;
-    let verdict = worker.work(Lane::Attach, scene.key("a")).await;
+    let verdict = worker.work(Operation::Attach, scene.key("a")).await;
     assert!(matches!(verdict, Verdict::After(..)), "{verdict:?}");
     let attachment = scene.attachment("a").await.unwrap();
     assert!(!attachment.status.unwrap().attached);

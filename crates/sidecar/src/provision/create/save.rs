@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec};
 use kube::Api;
 use kube::api::PostParams;
 use stowage_csi::proto::csi::Volume as MadeVolume;
-use stowage_kubernetes::answer;
+use stowage_kubernetes::answer::{self, Answer};
 use stowage_kubernetes::queue::Verdict;
 
 use super::{Provisioner, reference, shown, source_label};
@@ -27,7 +27,7 @@ impl Provisioner {
         // Before the write: the watch may be faster than the answer.
         self.written.lock().insert(intent.claim.uid.clone());
         let created = match api.create(&PostParams::default(), &object).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {
+            Err(error) if Answer::of(&error) == Answer::Conflict => {
                 self.is_same(&api, intent, &handle).await
             }
             Err(error) => Err(answer::chain(&error)),

@@ -45,7 +45,7 @@ impl Provisioner {
             return Ok(());
         };
         let message = format!("volume `{id}` cannot be deleted again: {reason}");
-        tracing::warn!(claim = %shown(intent), reason = message, "A volume that nobody wants stays for now.");
+        tracing::warn!(claim = %shown(intent), reason = message, "A volume whose claim is gone cannot be deleted; trying again.");
         let about = reference(intent);
         self.context
             .events

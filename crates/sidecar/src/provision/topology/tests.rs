@@ -22,8 +22,11 @@ fn three_zones() -> Segments {
     }
 }
 
-fn wish<'a>(selected_node: Option<&'a str>, allowed: &'a [TopologySelectorTerm]) -> Wish<'a> {
-    Wish {
+fn request<'a>(
+    selected_node: Option<&'a str>,
+    allowed: &'a [TopologySelectorTerm],
+) -> TopologyRequest<'a> {
+    TopologyRequest {
         claim: "data-web-0",
         selected_node,
         allowed,
@@ -50,7 +53,7 @@ fn preferred(topology: &FrozenTopology) -> Vec<String> {
 #[test]
 fn a_pods_node_comes_first_and_the_others_follow_in_a_ring() {
     let chosen = three_zones()
-        .choose(wish(Some("node-b"), &[]))
+        .choose(request(Some("node-b"), &[]))
         .unwrap()
         .unwrap();
     assert_eq!(chosen.segments.len(), 3);
@@ -59,9 +62,9 @@ fn a_pods_node_comes_first_and_the_others_follow_in_a_ring() {
 
 #[test]
 fn strict_means_there_and_nowhere_else() {
-    let strict = Wish {
+    let strict = TopologyRequest {
         strict: true,
-        ..wish(Some("node-b"), &[])
+        ..request(Some("node-b"), &[])
     };
     let chosen = three_zones().choose(strict).unwrap().unwrap();
     assert_eq!(*chosen.segments, [zone("b")]);
@@ -71,12 +74,12 @@ fn strict_means_there_and_nowhere_else() {
 fn a_class_can_allow_less() {
     let allowed = allow(&["c", "b"]);
     let chosen = three_zones()
-        .choose(wish(Some("node-c"), &allowed))
+        .choose(request(Some("node-c"), &allowed))
         .unwrap()
         .unwrap();
     assert_eq!(preferred(&chosen), ["c", "b"]);
     assert_eq!(
-        three_zones().choose(wish(Some("node-a"), &allowed)),
+        three_zones().choose(request(Some("node-a"), &allowed)),
         Err(TopologyError::NotAllowed("node-a".to_owned()))
     );
 }
@@ -91,18 +94,21 @@ fn a_node_that_cannot_be_used_says_why() {
             TopologyError::NoLabel("unlabelled".to_owned(), ZONE.to_owned()),
         ),
     ] {
-        assert_eq!(three_zones().choose(wish(Some(node), &[])), Err(expected));
+        assert_eq!(
+            three_zones().choose(request(Some(node), &[])),
+            Err(expected)
+        );
     }
 }
 
 #[test]
 fn replicas_of_a_set_are_spread_and_volumes_of_one_replica_stay_together() {
     let first_of = |claim| {
-        let wish = Wish {
+        let request = TopologyRequest {
             claim,
-            ..wish(None, &[])
+            ..request(None, &[])
         };
-        three_zones().choose(wish).unwrap().unwrap().first
+        three_zones().choose(request).unwrap().unwrap().first
     };
     let replicas = ["data-web-0", "data-web-1", "data-web-2"].map(first_of);
     assert_eq!(BTreeSet::from(replicas).len(), 3);
@@ -111,13 +117,13 @@ fn replicas_of_a_set_are_spread_and_volumes_of_one_replica_stay_together() {
 
 #[test]
 fn without_a_pod_the_cluster_is_told_only_if_asked_for() {
-    let quiet = Wish {
+    let quiet = TopologyRequest {
         immediate: false,
-        ..wish(None, &[])
+        ..request(None, &[])
     };
     assert_eq!(three_zones().choose(quiet), Ok(None));
     let allowed = allow(&["a"]);
-    let quiet = Wish {
+    let quiet = TopologyRequest {
         allowed: &allowed,
         ..quiet
     };
@@ -125,7 +131,7 @@ fn without_a_pod_the_cluster_is_told_only_if_asked_for() {
         *three_zones().choose(quiet).unwrap().unwrap().segments,
         [zone("a")]
     );
-    assert_eq!(Segments::default().choose(wish(None, &[])), Ok(None));
+    assert_eq!(Segments::default().choose(request(None, &[])), Ok(None));
 }
 
 #[test]

@@ -19,8 +19,8 @@ fn pending(mut claim: Progress) -> Progress {
     claim
 }
 
-fn step(claim: &Progress, size: i64, fate: Option<Fate>) -> Step {
-    next_step(Mode::Controller, claim, size * GIB, false, fate)
+fn step(claim: &Progress, size: i64, last_call: Option<LastCall>) -> Step {
+    next_step(Mode::Controller, claim, size * GIB, false, last_call)
 }
 
 #[test]
@@ -62,9 +62,12 @@ fn with_conditions_only_the_request_is_the_target() {
 #[test]
 fn a_call_whose_end_is_unknown_is_made_again_as_it_was() {
     let raised = claim(3, 0, Stage::None);
-    let open = Some(Fate::Open(2 * GIB));
+    let open = Some(LastCall::Open(2 * GIB));
     assert_eq!(step(&raised, 1, open), Step::Expand(2 * GIB));
-    assert_eq!(step(&raised, 1, Some(Fate::Refused)), Step::Expand(3 * GIB));
+    assert_eq!(
+        step(&raised, 1, Some(LastCall::Refused)),
+        Step::Expand(3 * GIB)
+    );
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn what_has_begun_is_finished_first() {
         ControllerInProgress, ControllerInfeasible, NodeInProgress, NodeInfeasible, NodePending,
     };
     let expand = |size| Step::Expand(size * GIB);
-    for (requested, allocated, stage, size, fate, expected) in [
+    for (requested, allocated, stage, size, last_call, expected) in [
         // Raised from 2 to 3 while 2 is under way.
         (3, 2, ControllerInProgress, 1, None, expand(2)),
         (
@@ -81,7 +84,7 @@ fn what_has_begun_is_finished_first() {
             2,
             ControllerInProgress,
             1,
-            Some(Fate::Open(2 * GIB)),
+            Some(LastCall::Open(2 * GIB)),
             expand(2),
         ),
         (
@@ -89,7 +92,7 @@ fn what_has_begun_is_finished_first() {
             2,
             ControllerInProgress,
             1,
-            Some(Fate::Refused),
+            Some(LastCall::Refused),
             expand(3),
         ),
         (3, 2, ControllerInfeasible, 1, None, expand(3)),
@@ -105,10 +108,10 @@ fn what_has_begun_is_finished_first() {
             5,
             ControllerInProgress,
             1,
-            Some(Fate::Refused),
+            Some(LastCall::Refused),
             expand(2),
         ),
-        // The fate of 5 is unknown: only the driver can tell.
+        // The last_call of 5 is unknown: only the driver can tell.
         (2, 5, ControllerInProgress, 1, None, expand(5)),
         // Lowered after the volume grew: what is done is done.
         (2, 5, ControllerInProgress, 5, None, expand(5)),
@@ -120,9 +123,9 @@ fn what_has_begun_is_finished_first() {
     ] {
         let claim = claim(requested, allocated, stage);
         assert_eq!(
-            step(&claim, size, fate),
+            step(&claim, size, last_call),
             expected,
-            "{claim:?} {size} {fate:?}"
+            "{claim:?} {size} {last_call:?}"
         );
     }
 }

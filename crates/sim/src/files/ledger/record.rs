@@ -21,7 +21,7 @@ pub struct Record {
     pub hard: u64,
     /// More than these bytes are worth an alert.
     pub soft: u64,
-    /// How long `soft` may be exceeded before it is as good as `hard`; 0 is for ever.
+    /// How long `soft` may be exceeded before it counts as `hard`; 0 means forever.
     pub grace: Millis,
     /// When the limits take effect.
     pub active_at: Millis,

@@ -1,18 +1,26 @@
 //! Results, as the kernel wants them.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    Errno, FileAttr, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyData, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyXattr, Request, TimeOrNow,
+    Errno, FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow,
 };
 use rustix::fs::Timespec;
 
-use crate::files::tree::Owner;
+use crate::files::ledger::BLOCK;
+use crate::files::tree::{Entry, Owner};
+
+/// More files than anybody makes.
+const FILES: u64 = 1 << 32;
 
 /// Nothing is believed for long: other nodes change files, too.
-pub const NO_TIME: Duration = Duration::ZERO;
+const NO_TIME: Duration = Duration::ZERO;
 
 /// Answers with an entry or an error.
 pub fn entry(reply: ReplyEntry, result: io::Result<FileAttr>) {
@@ -50,6 +58,56 @@ pub fn bytes(reply: ReplyData, result: io::Result<Vec<u8>>) {
 pub fn opened(reply: ReplyOpen, result: io::Result<FileHandle>) {
     match result {
         Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+        Err(error) => reply.error(Errno::from(error)),
+    }
+}
+
+/// Answers with a new file that is open now, or with an error.
+pub fn created(reply: ReplyCreate, result: io::Result<(FileAttr, FileHandle)>) {
+    match result {
+        Ok((attributes, handle)) => reply.created(
+            &NO_TIME,
+            &attributes,
+            Generation(0),
+            handle,
+            FopenFlags::empty(),
+        ),
+        Err(error) => reply.error(Errno::from(error)),
+    }
+}
+
+/// Answers with how much was written, or with an error.
+pub fn written(reply: ReplyWrite, result: io::Result<usize>) {
+    match result {
+        Ok(bytes) => reply.written(u32::try_from(bytes).unwrap_or(u32::MAX)),
+        Err(error) => reply.error(Errno::from(error)),
+    }
+}
+
+/// Answers with the entries of a directory from `offset` on, as many as the kernel has room for.
+pub fn listed(mut reply: ReplyDirectory, offset: u64, result: io::Result<Arc<Vec<Entry>>>) {
+    let entries = match result {
+        Ok(entries) => entries,
+        Err(error) => return reply.error(Errno::from(error)),
+    };
+    let first = usize::try_from(offset).unwrap_or(usize::MAX);
+    for (index, entry) in entries.iter().enumerate().skip(first) {
+        let name = OsStr::from_bytes(&entry.name);
+        if reply.add(INodeNo(entry.inode), index as u64 + 1, entry.kind, name) {
+            break;
+        }
+    }
+    reply.ok();
+}
+
+/// Answers with the size of the filesystem and what of it is used.
+pub fn sizes(reply: ReplyStatfs, result: io::Result<(u64, u64)>) {
+    match result {
+        Ok((total, used)) => {
+            let free = total.saturating_sub(used) / BLOCK;
+            let block = u32::try_from(BLOCK).unwrap_or(u32::MAX);
+            reply.statfs(total / BLOCK, free, free, FILES, FILES, block, 255, block);
+        }
         Err(error) => reply.error(Errno::from(error)),
     }
 }

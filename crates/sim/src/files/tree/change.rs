@@ -82,7 +82,7 @@ impl Tree {
         symlinkat(target, &*parent, Path::new(name))?;
         let descriptor = behind(&parent, name)?;
         give(&descriptor, &parent, owner)?;
-        self.tell(&parent, descriptor, parent.view)
+        self.add_lookup(&parent, descriptor, parent.view)
     }
 
     /// Gives a file another name. Not into or out of a directory with a quota or a snapshot: bytes would change sides.
@@ -99,7 +99,7 @@ impl Tree {
             Path::new(name),
             AtFlags::SYMLINK_FOLLOW,
         )?;
-        self.tell(&parent, behind(&parent, name)?, parent.view)
+        self.add_lookup(&parent, behind(&parent, name)?, parent.view)
     }
 
     /// Removes a file.
@@ -198,7 +198,7 @@ impl Tree {
     fn finish(&self, parent: &Node, name: &OsStr, mode: u32, owner: Owner) -> io::Result<FileAttr> {
         let descriptor = behind(parent, name)?;
         give(&descriptor, parent, owner)?;
-        let attributes = self.tell(parent, descriptor, parent.view)?;
+        let attributes = self.add_lookup(parent, descriptor, parent.view)?;
         let node = self.nodes.get(attributes.ino.0)?;
         chmod(node.path(), Mode::from_raw_mode(mode & 0o7777))?;
         Ok(shown(&fstat(&*node)?))

@@ -45,7 +45,7 @@ impl Tree {
         let file = File::from(openat(&*parent, Path::new(name), exclusive, private)?);
         give(&file, &parent, owner)?;
         fchmod(&file, Mode::from_raw_mode(mode & 0o7777))?;
-        self.tell(&parent, behind(&parent, name)?, parent.view)?;
+        self.add_lookup(&parent, behind(&parent, name)?, parent.view)?;
         Ok((shown(&fstat(&file)?), file))
     }
 

@@ -190,9 +190,10 @@ impl Login<'_> {
             usize::try_from(said.clamp(512, 16 << 20)).unwrap_or(8192)
         };
         Agreed {
-            guest: match self.authenticated {
-                true => self.storage.admit(initiator, self.address),
-                false => None,
+            guest: if self.authenticated {
+                self.storage.admit(initiator, self.address)
+            } else {
+                None
             },
             longest_data: number("MaxRecvDataSegmentLength", 8192),
             longest_burst: number("MaxBurstLength", 262_144).min(1 << 20),

@@ -74,7 +74,7 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             Opcode::TaskManagement => session.forget_task(&request).await?,
             Opcode::Logout => {
                 let response = Pdu::new(Opcode::LogoutResponse);
-                session.say(response, &request, true).await?;
+                session.send(response, &request, true).await?;
                 return Ok(());
             }
             _ => return Err(nonsense("a request that only a target makes")),
@@ -86,7 +86,7 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// Sends an answer; `counts` if it is one that the initiator acknowledges.
-    async fn say(&mut self, mut response: Pdu, request: &Pdu, counts: bool) -> io::Result<()> {
+    async fn send(&mut self, mut response: Pdu, request: &Pdu, counts: bool) -> io::Result<()> {
         // Bit 0x80 of the second byte is set by those who know whether it is the last.
         if response.byte(1) == 0 {
             response.set_byte(1, 0x80);
@@ -110,7 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         let mut response = Pdu::new(Opcode::NopIn);
         response.set_u32(20, NO_TASK);
         response.data.clone_from(&request.data);
-        self.say(response, request, true).await
+        self.send(response, request, true).await
     }
 
     async fn tell_targets(&mut self, request: &Pdu) -> io::Result<()> {
@@ -128,13 +128,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         response.set_bytes(8, &request.bytes::<8>(8));
         response.set_u32(20, NO_TASK);
         response.data = texts.write();
-        self.say(response, request, true).await
+        self.send(response, request, true).await
     }
 
     async fn forget_task(&mut self, request: &Pdu) -> io::Result<()> {
         self.writes.remove(&request.u32(20));
         let response = Pdu::new(Opcode::TaskManagementResponse);
-        self.say(response, request, true).await
+        self.send(response, request, true).await
     }
 
     /// A command that writes waits for its data; others are carried out at once.
@@ -192,7 +192,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         ready.set_u32(36, write.bursts);
         ready.set_u32(40, length(write.come)?);
         ready.set_u32(44, length(burst)?);
-        self.say(ready, &write.request, false).await?;
+        self.send(ready, &write.request, false).await?;
         write.asked += burst;
         write.bursts += 1;
         self.writes.insert(write.request.task(), write);
@@ -227,7 +227,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             let whole = usize::try_from(answer.whole).unwrap_or(usize::MAX);
             note_residual(&mut response, expected, whole);
         }
-        self.say(response, request, true).await
+        self.send(response, request, true).await
     }
 
     /// Sends data in parts; the last one says how the command ended.
@@ -261,7 +261,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// As [`Session::say`], but parts that are not the last carry no flag.
     async fn say_part(&mut self, response: Pdu, request: &Pdu, is_last: bool) -> io::Result<()> {
         if is_last {
-            return self.say(response, request, true).await;
+            return self.send(response, request, true).await;
         }
         let mut part = response;
         part.set_u32(16, request.task());

@@ -11,7 +11,7 @@ use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use crate::control::{self, Complaint};
+use crate::control::{self, ErrorBody};
 use crate::endpoints::EndpointStatus;
 use crate::store::Journaled;
 use crate::vpsa::array::Running;
@@ -76,7 +76,7 @@ pub struct Session {
 }
 
 type Shared = State<Arc<Running>>;
-type Done = Result<StatusCode, Unable>;
+type Done = Result<StatusCode, ControlFailure>;
 
 /// The paths of the control API.
 pub fn router(running: Arc<Running>) -> Router {
@@ -199,21 +199,21 @@ async fn counters(State(running): Shared) -> Json<BTreeMap<String, u64>> {
 }
 
 /// Why something cannot be done.
-struct Unable(Failure);
+struct ControlFailure(Failure);
 
-impl From<Failure> for Unable {
+impl From<Failure> for ControlFailure {
     fn from(failure: Failure) -> Self {
         Self(failure)
     }
 }
 
-impl IntoResponse for Unable {
+impl IntoResponse for ControlFailure {
     fn into_response(self) -> Response {
         let status = match &self.0 {
             Failure::Refused(_) => StatusCode::BAD_REQUEST,
             Failure::Storage(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let message = self.0.to_string();
-        (status, Json(Complaint { message })).into_response()
+        (status, Json(ErrorBody { message })).into_response()
     }
 }

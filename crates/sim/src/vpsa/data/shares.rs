@@ -69,9 +69,9 @@ pub(super) async fn serve(
     let judge = || core.read(|state, now| grant(state, &core, &wanted.export, address, now));
     let grant = match judge() {
         Ok(grant) => grant,
-        Err(reason) => return say(&mut writing, &Verdict::Refused(reason)).await,
+        Err(reason) => return send(&mut writing, &Verdict::Refused(reason)).await,
     };
-    say(&mut writing, &Verdict::Granted(grant.clone())).await?;
+    send(&mut writing, &Verdict::Granted(grant.clone())).await?;
     let end = CancellationToken::new();
     let session = Session {
         protocol: "nfs".to_owned(),
@@ -86,25 +86,25 @@ pub(super) async fn serve(
             () = end.cancelled() => return Ok(()),
             // A client says nothing more: this is its end.
             read = reading.read(&mut byte) => return read.map(drop),
-            changed = changes.changed() => if changed.is_err() {
+            next = changes.changed() => if next.is_err() {
                 return Ok(());
             },
         }
         match judge() {
             Ok(now) if now == grant => {}
             Ok(_) => {
-                return say(
+                return send(
                     &mut writing,
                     &Verdict::Refused("the share changed".to_owned()),
                 )
                 .await;
             }
-            Err(reason) => return say(&mut writing, &Verdict::Refused(reason)).await,
+            Err(reason) => return send(&mut writing, &Verdict::Refused(reason)).await,
         }
     }
 }
 
-async fn say(writing: &mut (impl AsyncWriteExt + Unpin), verdict: &Verdict) -> io::Result<()> {
+async fn send(writing: &mut (impl AsyncWriteExt + Unpin), verdict: &Verdict) -> io::Result<()> {
     let mut line = serde_json::to_vec(verdict)?;
     line.push(b'\n');
     writing.write_all(&line).await

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::answer;
 use crate::control::SeenRequest;
-use crate::endpoints::{CameTo, Unsent};
+use crate::endpoints::{EndpointNumber, Unsent};
 use crate::faults;
 use crate::vpsa::control::Trouble;
 use crate::vpsa::control::trouble::Own;
@@ -21,7 +21,7 @@ use crate::vpsa::state::Refusal;
 /// Lets every request wait for the latency, and those that a fault fits get into trouble.
 pub async fn trouble(
     State(core): State<Arc<Core>>,
-    Extension(CameTo(endpoint)): Extension<CameTo>,
+    Extension(EndpointNumber(endpoint)): Extension<EndpointNumber>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -32,7 +32,7 @@ pub async fn trouble(
     core.count(&method, &path);
     sleep(Duration::from_millis(core.controls.knobs().latency)).await;
     let trouble = core.controls.faults.strike(&method, &path, endpoint);
-    // A client that hangs up does not stop work that has begun: the array would not notice either.
+    // A client that hangs up does not stop work that has started: the array would not notice either.
     let work = tokio::spawn(async move {
         match trouble {
             None => next.run(request).await,

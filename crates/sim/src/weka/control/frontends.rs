@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::weka::state::{Container, Millis};
 
-/// A frontend that was not heard of for so long is DOWN.
+/// A frontend that has not reported for this long is DOWN.
 const SILENCE: Millis = 5000;
 
 /// What a frontend says of itself, again and again.
@@ -49,7 +49,7 @@ pub struct Frontends {
 /// The frontends of one name: there may be one on every host.
 #[derive(Debug, Default)]
 struct Known {
-    /// What was heard last, by host.
+    /// The last reports, by host.
     reports: BTreeMap<String, (Report, Millis)>,
     stage: Stage,
 }

@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
 use super::frontends::{Report, Stage};
-use crate::control::{self, Complaint};
+use crate::control::{self, ErrorBody};
 use crate::endpoints::EndpointStatus;
 use crate::moment::now;
 use crate::weka::array::Running;
@@ -60,7 +60,7 @@ pub struct Hang {
 }
 
 type Shared = State<Arc<Running>>;
-type Done = Result<StatusCode, Unable>;
+type Done = Result<StatusCode, ControlFailure>;
 
 /// The paths of the control API.
 pub fn router(running: Arc<Running>) -> Router {
@@ -152,7 +152,7 @@ async fn stage(
 async fn mount(
     State(running): Shared,
     Json(request): Json<MountRequest>,
-) -> Result<Json<Grant>, Unable> {
+) -> Result<Json<Grant>, ControlFailure> {
     let connected = running.core.frontends.is_connected(&request.container);
     let grant = running
         .core
@@ -161,15 +161,15 @@ async fn mount(
 }
 
 /// Why something cannot be done.
-struct Unable(Failure);
+struct ControlFailure(Failure);
 
-impl From<Failure> for Unable {
+impl From<Failure> for ControlFailure {
     fn from(failure: Failure) -> Self {
         Self(failure)
     }
 }
 
-impl IntoResponse for Unable {
+impl IntoResponse for ControlFailure {
     fn into_response(self) -> Response {
         let status = match &self.0 {
             Failure::Refused(refusal) => StatusCode::from_u16(refusal.status()),
@@ -177,6 +177,6 @@ impl IntoResponse for Unable {
         };
         let message = self.0.to_string();
         let status = status.unwrap_or(StatusCode::BAD_REQUEST);
-        (status, Json(Complaint { message })).into_response()
+        (status, Json(ErrorBody { message })).into_response()
     }
 }

@@ -1,4 +1,4 @@
-//! Stand-ins of the kernel's files that tell drivers whether the Weka client is there.
+//! Stand-ins for the kernel's files that show drivers whether the Weka client is running.
 //!
 //! Several frontends of one node share them: each changes only its own line, under a lock.
 

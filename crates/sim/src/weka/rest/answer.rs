@@ -10,19 +10,19 @@ use crate::weka::core::Failure;
 use crate::weka::state::Refusal;
 
 /// What a handler returns.
-pub type Answer = Result<Response, Wrong>;
+pub type Answer = Result<Response, ErrorAnswer>;
 
-/// Why there is no other answer.
+/// The answer to a request that failed.
 #[derive(Debug)]
-pub struct Wrong(Failure);
+pub struct ErrorAnswer(Failure);
 
-impl<F: Into<Failure>> From<F> for Wrong {
+impl<F: Into<Failure>> From<F> for ErrorAnswer {
     fn from(failure: F) -> Self {
         Self(failure.into())
     }
 }
 
-impl IntoResponse for Wrong {
+impl IntoResponse for ErrorAnswer {
     fn into_response(self) -> Response {
         match self.0 {
             Failure::Refused(refused) => refusal(&refused),

@@ -9,7 +9,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::answer::Wrong;
+use super::answer::ErrorAnswer;
 use crate::weka::core::Core;
 use crate::weka::release::Feature;
 use crate::weka::state::access::{self, Right};
@@ -43,9 +43,9 @@ where
     Arc<Core>: FromRef<S>,
     S: Send + Sync,
 {
-    type Rejection = Wrong;
+    type Rejection = ErrorAnswer;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &S) -> Result<Self, Wrong> {
+    async fn from_request_parts(parts: &mut Parts, shared: &S) -> Result<Self, ErrorAnswer> {
         let core: Arc<Core> = FromRef::from_ref(shared);
         let token = parts
             .headers
@@ -57,7 +57,7 @@ where
     }
 }
 
-/// A JSON body; what is wrong with it is told as the array would, by field.
+/// A JSON body; what is wrong with it is reported as the array does, by field.
 pub struct Body<T>(pub T);
 
 impl<S, T> FromRequest<S> for Body<T>
@@ -65,9 +65,9 @@ where
     T: DeserializeOwned,
     S: Send + Sync,
 {
-    type Rejection = Wrong;
+    type Rejection = ErrorAnswer;
 
-    async fn from_request(request: Request, shared: &S) -> Result<Self, Wrong> {
+    async fn from_request(request: Request, shared: &S) -> Result<Self, ErrorAnswer> {
         let bytes = Bytes::from_request(request, shared)
             .await
             .map_err(|error| Refusal::Invalid(error.to_string()))?;
@@ -97,9 +97,9 @@ where
     Arc<Core>: FromRef<S>,
     S: Send + Sync,
 {
-    type Rejection = Wrong;
+    type Rejection = ErrorAnswer;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &S) -> Result<Self, Wrong> {
+    async fn from_request_parts(parts: &mut Parts, shared: &S) -> Result<Self, ErrorAnswer> {
         let core: Arc<Core> = FromRef::from_ref(shared);
         if !core.read(|state, _| state.cluster().release.has(Feature::QueryParameters)) {
             return Ok(Self(BTreeMap::new()));

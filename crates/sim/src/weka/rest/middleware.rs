@@ -11,14 +11,14 @@ use tokio::time::sleep;
 
 use super::answer;
 use crate::control::SeenRequest;
-use crate::endpoints::{CameTo, Unsent};
+use crate::endpoints::{EndpointNumber, Unsent};
 use crate::weka::control::Trouble;
 use crate::weka::core::Core;
 
 /// Lets every request wait for the latency, and those that a fault fits get into trouble.
 pub async fn trouble(
     State(core): State<Arc<Core>>,
-    Extension(CameTo(endpoint)): Extension<CameTo>,
+    Extension(EndpointNumber(endpoint)): Extension<EndpointNumber>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -28,7 +28,7 @@ pub async fn trouble(
     let query = request.uri().query().unwrap_or_default().to_owned();
     sleep(Duration::from_millis(core.knobs().latency)).await;
     let trouble = core.controls.faults.strike(&method, &path, endpoint);
-    // A client that hangs up does not stop work that has begun: the array would not notice either.
+    // A client that hangs up does not stop work that has started: the array would not notice either.
     let work = {
         let trouble = trouble.clone();
         tokio::spawn(async move { answer(trouble, request, next).await })

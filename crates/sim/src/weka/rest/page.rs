@@ -49,7 +49,7 @@ fn encode(key: &str) -> String {
 }
 
 fn decode(token: &str) -> Result<String, Refusal> {
-    let invalid = || Refusal::Invalid(format!("next_token: `{token}` is none of ours"));
+    let invalid = || Refusal::Invalid(format!("next_token: `{token}` is not a valid token"));
     if token.is_empty() || !token.is_ascii() || !token.len().is_multiple_of(2) {
         return Err(invalid());
     }

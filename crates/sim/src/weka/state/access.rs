@@ -117,7 +117,7 @@ pub fn check(state: &State, user: &User, right: Right) -> Result<(), Refusal> {
 
 /// The filesystem with this identity, if it is there and the user's organization has it.
 ///
-/// Another organization's filesystem is as good as none: that it exists is not told either.
+/// Another organization's filesystem is treated as if it did not exist.
 pub fn filesystem<'a>(state: &'a State, user: &User, uid: &str) -> Result<&'a Filesystem, Refusal> {
     state
         .filesystems

@@ -306,7 +306,9 @@ fn check_owner(release: &Release, request: &NewFilesystem) -> Result<(), Refusal
 }
 
 fn unknown_field(field: &str, release: &Release) -> Refusal {
-    Refusal::Invalid(format!("{field}: version {release} knows no such field"))
+    Refusal::Invalid(format!(
+        "{field}: release {release} does not have this field"
+    ))
 }
 
 fn thin(min: Option<u64>, max: Option<u64>, total: u64) -> Result<Option<Thin>, Refusal> {

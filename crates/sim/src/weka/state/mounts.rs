@@ -129,7 +129,7 @@ fn without_token<'a>(state: &'a State, request: &MountRequest) -> Result<&'a Fil
         .ok_or_else(|| Refusal::FilesystemMissing(request.filesystem.clone()))?;
     if filesystem.auth_required {
         return Err(Refusal::Unauthenticated(
-            "the filesystem asks for a mount token",
+            "the filesystem requires a mount token",
         ));
     }
     Ok(filesystem)
@@ -152,7 +152,7 @@ fn check_option(option: &str, release: &Release) -> Result<(), Refusal> {
 fn unknown_option(option: &str, release: &Release) -> Refusal {
     let name = option.split('=').next().unwrap_or(option);
     Refusal::Invalid(format!(
-        "mount option `{name}` is unknown to version {release}"
+        "mount option `{name}` is unknown to release {release}"
     ))
 }
 

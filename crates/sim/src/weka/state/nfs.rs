@@ -202,7 +202,7 @@ fn check_words(request: &NewPermission) -> Result<(), Refusal> {
             Ok(())
         } else {
             Err(Refusal::Invalid(format!(
-                "{field}: `{value}` is none of {}",
+                "{field}: `{value}` is not one of {}",
                 words.join(", ")
             )))
         }

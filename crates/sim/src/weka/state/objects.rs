@@ -1,4 +1,4 @@
-//! The things a cluster has.
+//! The objects of a cluster.
 
 use serde::{Deserialize, Serialize};
 
@@ -114,7 +114,7 @@ pub struct Quota {
     pub hard_limit_bytes: u64,
     /// More than these bytes raise an alert.
     pub soft_limit_bytes: u64,
-    /// How long the soft limit may be exceeded; 0 is for ever.
+    /// How long the soft limit may be exceeded; 0 means forever.
     pub grace_seconds: u64,
     /// The snapshot that the directory is in.
     pub snapshot: Option<String>,

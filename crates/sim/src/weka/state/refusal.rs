@@ -87,7 +87,7 @@ pub enum Refusal {
     },
     /// This version is not reached over plain HTTP.
     #[error(
-        "Weka {0} speaks HTTPS only: start this cluster with --tls before, or with --plain-http for clients that cannot"
+        "Weka {0} serves HTTPS only: start this cluster with --tls before, or with --plain-http for clients that cannot use it"
     )]
     PlainHttp(Release),
     /// The request is not what it should be.

@@ -36,7 +36,7 @@ pub fn create(
         let source = get(state, user, source)?;
         if source.filesystem != request.fs_uid {
             return Err(Refusal::Invalid(format!(
-                "source_snap_uid: snapshot `{}` is of another filesystem",
+                "source_snap_uid: snapshot `{}` belongs to another filesystem",
                 source.name
             )));
         }

@@ -1,10 +1,10 @@
 //! The flags, and what each means when it is switched on.
 
-use super::Meaning::{self, AlwaysSo, NoEffect, Refused};
+use super::Meaning::{self, AlwaysOn, NoEffect, Refused};
 use super::{Flag, Kind};
 
 const fn switch(name: &'static str, help: &'static str, meaning: Meaning) -> Flag {
-    let kind = Kind::Switch { off: false };
+    let kind = Kind::Switch { default: false };
     Flag {
         name,
         kind,
@@ -13,8 +13,13 @@ const fn switch(name: &'static str, help: &'static str, meaning: Meaning) -> Fla
     }
 }
 
-const fn text(name: &'static str, off: &'static str, help: &'static str, meaning: Meaning) -> Flag {
-    let kind = Kind::Text { off };
+const fn text(
+    name: &'static str,
+    default: &'static str,
+    help: &'static str,
+    meaning: Meaning,
+) -> Flag {
+    let kind = Kind::Text { default };
     Flag {
         name,
         kind,
@@ -33,10 +38,10 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     switch(
         "selinux-support",
-        "Refused: mounts get no SELinux label",
+        "Refused: SELinux labels are not supported",
         Refused(
-            "mounts get no SELinux label from this driver, and pods on an enforcing node could not use them: leave the flag \
-             out and keep the driver off such nodes",
+            "SELinux labels are not supported, and pods on an enforcing node could not use the volumes: leave the flag out \
+             and keep the driver off such nodes",
         ),
     ),
     switch(
@@ -50,7 +55,7 @@ pub(super) const FLAGS: &[Flag] = &[
     text(
         "debugpath",
         "",
-        "Refused: a local directory is no Weka filesystem",
+        "Refused: a local directory is not a Weka filesystem",
         Refused(
             "a local directory in place of a Weka filesystem is not supported: leave the flag out; `stowage sim weka` \
              simulates a cluster",
@@ -61,9 +66,24 @@ pub(super) const FLAGS: &[Flag] = &[
         "No effect: a node without a Weka client mounts nothing",
         NoEffect,
     ),
-    text("interfacegroupname", "", "No effect: NFS", NoEffect),
-    text("clientgroupname", "", "No effect: NFS", NoEffect),
-    text("nfsprotocolversion", "4.1", "No effect: NFS", NoEffect),
+    text(
+        "interfacegroupname",
+        "",
+        "No effect: NFS is not supported",
+        NoEffect,
+    ),
+    text(
+        "clientgroupname",
+        "",
+        "No effect: NFS is not supported",
+        NoEffect,
+    ),
+    text(
+        "nfsprotocolversion",
+        "4.1",
+        "No effect: NFS is not supported",
+        NoEffect,
+    ),
     switch(
         "allowautofscreation",
         "No effect: volumes are directories of existing filesystems",
@@ -76,43 +96,43 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     Flag {
         name: "keepthinprovisioningratioonexpand",
-        kind: Kind::Switch { off: true },
+        kind: Kind::Switch { default: true },
         help: "No effect: filesystems keep their size",
         meaning: NoEffect,
     },
     switch(
         "setownershipondynamicfilesystems",
-        "No effect: no filesystem is made",
+        "No effect: no filesystem is created",
         NoEffect,
     ),
     switch(
         "allowencryptionwithoutkms",
-        "No effect: no filesystem is made",
+        "No effect: no filesystem is created",
         NoEffect,
     ),
     switch(
         "waitforobjectdeletion",
-        "No effect: directories are moved away at once",
+        "No effect: deleted directories are moved to the trash at once",
         NoEffect,
     ),
     switch(
         "allowasyncobjectdeletion",
-        "No effect: directories are moved away at once",
+        "No effect: deleted directories are moved to the trash at once",
         NoEffect,
     ),
     switch(
         "allowsnapshotsoflegacyvolumes",
-        "No effect: no snapshots are taken",
+        "No effect: snapshots are not supported",
         NoEffect,
     ),
     switch(
         "allowsnapshotsofdirectoryvolumes",
-        "No effect: no snapshots are taken",
+        "No effect: snapshots are not supported",
         NoEffect,
     ),
     switch(
         "alwaysallowsnapshotvolumes",
-        "No effect: no volume is a snapshot",
+        "No effect: snapshot volumes are not supported",
         NoEffect,
     ),
     text(
@@ -124,52 +144,52 @@ pub(super) const FLAGS: &[Flag] = &[
     text(
         "newsnapshotprefix",
         "csisnp-",
-        "No effect: no snapshots are taken",
+        "No effect: snapshots are not supported",
         NoEffect,
     ),
     text(
         "seedsnapshotprefix",
         "csisnp-seed-",
-        "No effect: no snapshots are taken",
+        "No effect: snapshots are not supported",
         NoEffect,
     ),
     text("tracingurl", "", "No effect: no traces are sent", NoEffect),
     text(
         "concurrency.createSnapshot",
         "",
-        "Always so: no snapshots are taken",
-        AlwaysSo,
+        "Always on: snapshots are not supported",
+        AlwaysOn,
     ),
     text(
         "concurrency.deleteSnapshot",
         "",
-        "Always so: no snapshots are taken",
-        AlwaysSo,
+        "Always on: snapshots are not supported",
+        AlwaysOn,
     ),
     text(
         "concurrency.nodeUnpublishVolume",
         "5",
-        "No effect: a pod that goes away waits for nobody",
+        "No effect: unpublishing is not limited",
         NoEffect,
     ),
     switch(
         "suppresssnapshotcapability",
-        "Always so: no snapshots are offered",
-        AlwaysSo,
+        "Always on: snapshots are not supported",
+        AlwaysOn,
     ),
     switch(
         "suppressrvolumeclonecapability",
-        "Always so: no clones are offered",
-        AlwaysSo,
+        "Always on: clones are not supported",
+        AlwaysOn,
     ),
     switch(
         "allowprotocolcontainers",
-        "Always so: containers are chosen by name",
-        AlwaysSo,
+        "Always on: containers are chosen by name",
+        AlwaysOn,
     ),
     switch(
         "advertisevolumehealthsupport",
-        "Always so: with the legacy secret volumes tell their condition",
-        AlwaysSo,
+        "Always on: volumes report their condition if the legacy secret is set",
+        AlwaysOn,
     ),
 ];

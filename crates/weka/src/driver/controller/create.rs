@@ -6,14 +6,14 @@ use std::sync::Arc;
 use rustix::fs::fstatvfs;
 use stowage_csi::proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Topology, Volume};
 use stowage_csi::sizes::{Range, signed};
+use stowage_host::PathError;
 use stowage_host::beneath::Root;
 
 use crate::capacity::{check_fits, choose};
-use crate::driver::Driver;
 use crate::driver::directory;
-use crate::driver::home::{Home, Managed};
-use crate::driver::threads::Guard;
+use crate::driver::filesystem::{Managed, WekaFilesystem};
 use crate::driver::volume::Existing;
+use crate::driver::{Driver, Guard};
 use crate::error::{Error, chain};
 use crate::handle::Handle;
 use crate::options::Options;
@@ -40,18 +40,20 @@ pub(super) async fn create(
 ) -> Result<CreateVolumeResponse, Error> {
     let wanted = understand(driver, &request)?;
     let guard = Arc::new(driver.locks.lock(wanted.handle.as_str())?);
-    let mut home = driver
-        .home(&request.secrets, wanted.handle.filesystem(), deadline)
+    let mut filesystem = driver
+        .filesystem(&request.secrets, wanted.handle.filesystem(), deadline)
         .await?;
-    home.require(|home| check(home, &wanted)).await?;
-    driver.sweep_once(&home);
+    filesystem
+        .require(|filesystem| check(filesystem, &wanted))
+        .await?;
+    driver.sweep_once(&filesystem);
     let existing = driver
-        .existing(&home, &wanted.handle, Some(&guard), deadline)
+        .existing(&filesystem, &wanted.handle, Some(&guard), deadline)
         .await?;
     let bytes = match existing {
         Some(existing) if existing.size().is_some() => {
-            let size = compare(&existing, &home, &wanted)?;
-            if let Some(managed) = home.quotas()
+            let size = compare(&existing, &filesystem, &wanted)?;
+            if let Some(managed) = filesystem.quotas()
                 && existing.is_pending()
             {
                 managed
@@ -61,7 +63,7 @@ pub(super) async fn create(
             }
             size.bytes
         }
-        _ => make(driver, &home, &wanted, &guard, deadline).await?,
+        _ => make(driver, &filesystem, &wanted, &guard, deadline).await?,
     };
     Ok(CreateVolumeResponse {
         volume: Some(Volume {
@@ -109,27 +111,31 @@ fn remembered(driver: &Driver, parameters: &Parameters) -> String {
 }
 
 /// What can be refused before anything is made.
-fn check(home: &Home, wanted: &Wanted) -> Result<(), Error> {
-    home.check_may_write("set the quota of a directory")?;
-    home.check_fits(choose(wanted.range))?;
-    if let Some(managed) = &home.managed
+fn check(filesystem: &WekaFilesystem, wanted: &Wanted) -> Result<(), Error> {
+    filesystem.check_may_write("set the quota of a directory")?;
+    filesystem.check_fits(choose(wanted.range))?;
+    if let Some(managed) = &filesystem.managed
         && wanted.parameters.encrypted
         && !managed.filesystem.is_encrypted
     {
-        return Err(Error::NotEncrypted(home.filesystem.clone()));
+        return Err(Error::NotEncrypted(filesystem.name.clone()));
     }
     Ok(())
 }
 
 /// Whether the volume of this name is what is wanted now.
-fn compare(existing: &Existing, home: &Home, wanted: &Wanted) -> Result<Size, Error> {
+fn compare(
+    existing: &Existing,
+    filesystem: &WekaFilesystem,
+    wanted: &Wanted,
+) -> Result<Size, Error> {
     let size = existing.size().unwrap_or(Size {
         bytes: 0,
         enforcement: Enforcement::Hard,
     });
     let difference = if !wanted.range.contains(size.bytes) {
         format!("{} bytes", size.bytes)
-    } else if home.quotas().is_some()
+    } else if filesystem.quotas().is_some()
         && existing.is_enforceable()
         && size.enforcement != wanted.parameters.enforcement
     {
@@ -145,31 +151,33 @@ fn compare(existing: &Existing, home: &Home, wanted: &Wanted) -> Result<Size, Er
 
 async fn make(
     driver: &Driver,
-    home: &Home,
+    filesystem: &WekaFilesystem,
     wanted: &Wanted,
     guard: &Guard,
     deadline: Deadline,
 ) -> Result<u64, Error> {
     let bytes = choose(wanted.range);
     let (path, owner) = (wanted.handle.path(), wanted.parameters.owner);
-    let (filesystem, measured) = (home.filesystem.clone(), home.managed.is_none());
+    let (name, measured) = (filesystem.name.clone(), filesystem.managed.is_none());
     let work = move |root: &Root| {
         if measured {
-            check_fits(&filesystem, bytes, available(root)?)?;
+            check_fits(&name, bytes, available(root)?)?;
         }
         let (directory, new) = directory::make(root, &path, owner)?;
         Ok((directory.inode, new))
     };
-    let (inode, new) = driver.within(home, Some(guard), deadline, work).await?;
+    let (inode, new) = driver
+        .within(filesystem, Some(guard), deadline, work)
+        .await?;
     let size = Size {
         bytes,
         enforcement: wanted.parameters.enforcement,
     };
-    let recorded = match home.quotas() {
+    let recorded = match filesystem.quotas() {
         Some(managed) => limit(managed, &wanted.handle, inode, size).await,
         None => {
             driver
-                .record(home, &wanted.handle, bytes, Some(guard), deadline)
+                .record(filesystem, &wanted.handle, bytes, Some(guard), deadline)
                 .await
         }
     };
@@ -177,7 +185,7 @@ async fn make(
         Ok(()) => Ok(bytes),
         Err(error) => {
             if new && error.is_final() {
-                give_up(driver, home, wanted, guard, deadline).await;
+                give_up(driver, filesystem, wanted, guard, deadline).await;
             }
             Err(error)
         }
@@ -191,7 +199,7 @@ async fn limit(managed: &Managed, handle: &Handle, seen: u64, size: Size) -> Res
         let path = handle.path();
         let told = managed.api.inode(&managed.filesystem, &path).await?;
         // A number of another cluster's filesystem would limit somebody else's directory.
-        told.ok_or_else(|| managed.elsewhere())?
+        told.ok_or_else(|| managed.other_cluster())?
     } else {
         seen
     };
@@ -203,16 +211,25 @@ async fn limit(managed: &Managed, handle: &Handle, seen: u64, size: Size) -> Res
 
 /// What a filesystem without an API has left.
 fn available(root: &Root) -> Result<u64, Error> {
-    let stat = fstatvfs(root).map_err(Error::io("examining", "the filesystem"))?;
+    let stat = fstatvfs(root).map_err(PathError::at("read the free space of", "/"))?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// Takes away what could not be completed. If even that fails, the repeated call finds it.
-async fn give_up(driver: &Driver, home: &Home, wanted: &Wanted, guard: &Guard, deadline: Deadline) {
+async fn give_up(
+    driver: &Driver,
+    filesystem: &WekaFilesystem,
+    wanted: &Wanted,
+    guard: &Guard,
+    deadline: Deadline,
+) {
     let path = wanted.handle.path();
     let discard = move |root: &Root| directory::discard(root, &path);
-    if let Err(error) = driver.within(home, Some(guard), deadline, discard).await {
+    if let Err(error) = driver
+        .within(filesystem, Some(guard), deadline, discard)
+        .await
+    {
         let error = chain(&error);
-        tracing::warn!(error, volume_id = %wanted.handle, "A half-made volume stays.");
+        tracing::warn!(error, volume_id = %wanted.handle, "Cannot remove a partly created volume.");
     }
 }

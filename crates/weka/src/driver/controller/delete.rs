@@ -27,15 +27,15 @@ pub(super) async fn delete(
         return Err(Error::NotOurs(request.volume_id));
     }
     let guard = Arc::new(driver.locks.lock(handle.as_str())?);
-    let home = match driver
-        .home(&request.secrets, handle.filesystem(), deadline)
+    let filesystem = match driver
+        .filesystem(&request.secrets, handle.filesystem(), deadline)
         .await
     {
-        Ok(home) => home,
+        Ok(filesystem) => filesystem,
         Err(Error::FilesystemMissing(filesystem)) => {
             tracing::warn!(
                 filesystem,
-                "The filesystem of a deleted volume is gone, and the volume with it."
+                "The filesystem of a deleted volume does not exist, so neither does the volume."
             );
             return Ok(DeleteVolumeResponse {});
         }
@@ -44,12 +44,14 @@ pub(super) async fn delete(
     let path = handle.path();
     let place = path.clone();
     let work = move |root: &Root| directory::move_to_trash(root, &place);
-    let moved = driver.within(&home, Some(&guard), deadline, work).await?;
+    let moved = driver
+        .within(&filesystem, Some(&guard), deadline, work)
+        .await?;
     if moved {
-        driver.empty_trash(&home);
+        driver.empty_trash(&filesystem);
     } else {
-        home.confirm_missing(&path).await?;
-        driver.sweep_once(&home);
+        filesystem.confirm_missing(&path).await?;
+        driver.sweep_once(&filesystem);
     }
     Ok(DeleteVolumeResponse {})
 }

@@ -6,6 +6,7 @@ use stowage_csi::sizes::{Range, signed};
 use super::volume::Volume;
 use crate::capacity::{choose, grow};
 use crate::driver::Driver;
+use crate::driver::filesystem::{Managed, WekaFilesystem};
 use crate::driver::volume::Recorded;
 use crate::error::Error;
 use crate::handle::Origin;
@@ -21,57 +22,68 @@ pub(super) async fn expand(
 ) -> Result<ControllerExpandVolumeResponse, Error> {
     let range: Range = request.capacity_range.as_ref().into();
     super::inspect::check_mounts(request.volume_capability.as_slice())?;
-    let Volume {
-        handle,
-        guard,
-        mut home,
-        existing,
-    } = Volume::open(driver, &request.volume_id, &request.secrets, deadline).await?;
-    let bytes = match existing.size() {
+    let mut volume = Volume::open(driver, &request.volume_id, &request.secrets, deadline).await?;
+    let bytes = match volume.existing.size() {
         Some(size) => grow(size.bytes, range)?,
         None => choose(range),
     };
-    home.require(|home| home.check_fits(bytes)).await?;
-    match (&existing.recorded, home.quotas()) {
-        (Recorded::Quota(quota), Some(managed)) => {
-            let size = Size::from(quota.limits());
-            let wanted = Size { bytes, ..size };
-            managed.resize_quota(existing.inode, size, wanted).await?;
-        }
-        (Recorded::Attribute(_), Some(managed)) => {
-            let size = Size {
-                bytes,
-                enforcement: Enforcement::default(),
-            };
-            let limited = managed
-                .api
-                .set_quota(&managed.filesystem, existing.inode, size);
-            match limited.await {
-                Ok(()) => {}
-                // The array gives none to a directory with files in it.
-                Err(error @ ApiError::Refused { .. }) => {
-                    tracing::warn!(%error, volume_id = %handle, "The volume gets no quota; its size stays advice.");
-                    driver
-                        .record(&home, &handle, bytes, Some(&guard), deadline)
-                        .await?;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        (Recorded::Attribute(_) | Recorded::Quota(_), _) => {
-            driver
-                .record(&home, &handle, bytes, Some(&guard), deadline)
-                .await?;
-        }
-        (Recorded::Nowhere, _) => {
-            // What a person made has no size, here or on the array; what we made half-way has none to grow from.
-            if handle.origin(&driver.config.dynamic_path) == Origin::Dynamic {
-                return Err(Error::NoQuota(request.volume_id));
-            }
-        }
-    }
+    let fits = |filesystem: &WekaFilesystem| filesystem.check_fits(bytes);
+    volume.filesystem.require(fits).await?;
+    resize(driver, &volume, bytes, deadline).await?;
     Ok(ControllerExpandVolumeResponse {
         capacity_bytes: signed(bytes),
         node_expansion_required: false,
     })
+}
+
+/// Writes the new size where the volume has its size.
+async fn resize(
+    driver: &Driver,
+    volume: &Volume,
+    bytes: u64,
+    deadline: Deadline,
+) -> Result<(), Error> {
+    let existing = &volume.existing;
+    match (&existing.recorded, volume.filesystem.quotas()) {
+        (Recorded::Quota(quota), Some(managed)) => {
+            let size = Size::from(quota.limits());
+            let wanted = Size { bytes, ..size };
+            managed.resize_quota(existing.inode, size, wanted).await
+        }
+        (Recorded::Attribute(_), Some(managed)) => {
+            if limit(managed, volume, bytes).await? {
+                return Ok(());
+            }
+            volume.write_size(driver, bytes, deadline).await
+        }
+        (Recorded::Attribute(_) | Recorded::Quota(_), _) => {
+            volume.write_size(driver, bytes, deadline).await
+        }
+        // What a person made has no size, here or on the array; what we made half-way has none to grow from.
+        (Recorded::Nowhere, _) => match volume.handle.origin(&driver.config.dynamic_path) {
+            Origin::Dynamic => Err(Error::NoQuota(volume.handle.to_string())),
+            Origin::Static => Ok(()),
+        },
+    }
+}
+
+/// Gives a volume its first quota. False if the array gives none to a directory with files in it.
+async fn limit(managed: &Managed, volume: &Volume, bytes: u64) -> Result<bool, Error> {
+    let size = Size {
+        bytes,
+        enforcement: Enforcement::default(),
+    };
+    let inode = volume.existing.inode;
+    match managed
+        .api
+        .set_quota(&managed.filesystem, inode, size)
+        .await
+    {
+        Ok(()) => Ok(true),
+        Err(error @ ApiError::Refused { .. }) => {
+            tracing::warn!(%error, volume_id = %volume.handle, "Cannot set a quota for the volume; its size stays advisory.");
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
 }

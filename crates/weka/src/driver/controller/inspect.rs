@@ -4,7 +4,6 @@ use std::path::Path;
 
 use stowage_csi::proto::csi::controller_get_volume_response::VolumeStatus as GotStatus;
 use stowage_csi::proto::csi::list_volumes_response::{Entry, VolumeStatus};
-use stowage_csi::proto::csi::validate_volume_capabilities_response::Confirmed;
 use stowage_csi::proto::csi::volume_capability::AccessType;
 use stowage_csi::proto::csi::{
     ControllerGetVolumeRequest, ControllerGetVolumeResponse, GetCapacityRequest,
@@ -15,7 +14,7 @@ use stowage_csi::proto::csi::{
 use stowage_csi::sizes::signed;
 
 use crate::driver::{Driver, existing_handle};
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::handle::{Handle, Origin};
 use crate::quota::Size;
 use crate::rest::wire::{Filesystem, Quota, QuotaStatus};
@@ -41,26 +40,15 @@ pub(super) async fn validate(
     deadline: Deadline,
 ) -> Result<ValidateVolumeCapabilitiesResponse, Error> {
     let handle = existing_handle(&request.volume_id)?;
-    let home = driver
-        .home(&request.secrets, handle.filesystem(), deadline)
+    let filesystem = driver
+        .filesystem(&request.secrets, handle.filesystem(), deadline)
         .await;
-    let home = home.map_err(|error| missing(error, &handle))?;
-    driver.required(&home, &handle, None, deadline).await?;
-    Ok(match check_mounts(&request.volume_capabilities) {
-        Err(error) => ValidateVolumeCapabilitiesResponse {
-            confirmed: None,
-            message: error.to_string(),
-        },
-        Ok(()) => ValidateVolumeCapabilitiesResponse {
-            confirmed: Some(Confirmed {
-                volume_context: request.volume_context,
-                volume_capabilities: request.volume_capabilities,
-                parameters: request.parameters,
-                mutable_parameters: request.mutable_parameters,
-            }),
-            message: String::new(),
-        },
-    })
+    let filesystem = filesystem.map_err(|error| missing(error, &handle))?;
+    driver
+        .required(&filesystem, &handle, None, deadline)
+        .await?;
+    let refused = check_mounts(&request.volume_capabilities).err();
+    Ok(request.answered(refused.map(|error| chain(&error))))
 }
 
 /// A volume whose filesystem does not exist does not exist either.
@@ -151,9 +139,11 @@ pub(super) async fn get(
 ) -> Result<ControllerGetVolumeResponse, Error> {
     let handle = existing_handle(&request.volume_id)?;
     let api = legacy(driver, deadline)?;
-    let home = driver.home_by(Some(api), handle.filesystem()).await;
-    let home = home.map_err(|error| missing(error, &handle))?;
-    let existing = driver.required(&home, &handle, None, deadline).await?;
+    let filesystem = driver.filesystem_of(Some(api), handle.filesystem()).await;
+    let filesystem = filesystem.map_err(|error| missing(error, &handle))?;
+    let existing = driver
+        .required(&filesystem, &handle, None, deadline)
+        .await?;
     let quota = match &existing.recorded {
         crate::driver::volume::Recorded::Quota(quota) => Some(quota),
         _ => None,
@@ -174,10 +164,10 @@ pub(super) async fn get(
 
 fn condition(quota: Option<&Quota>) -> VolumeCondition {
     let (abnormal, message) = match quota.map(|quota| quota.status) {
-        Some(QuotaStatus::Active) => (false, "the volume is well"),
-        Some(QuotaStatus::Adding | QuotaStatus::Unknown) => (false, "its quota is being added"),
-        Some(QuotaStatus::Error | QuotaStatus::Deleting) => (true, "its quota is not enforced"),
-        None => (false, "it has no quota"),
+        Some(QuotaStatus::Active) => (false, "the volume is healthy"),
+        Some(QuotaStatus::Adding | QuotaStatus::Unknown) => (false, "the quota is being added"),
+        Some(QuotaStatus::Error | QuotaStatus::Deleting) => (true, "the quota is not enforced"),
+        None => (false, "the volume has no quota"),
     };
     VolumeCondition {
         abnormal,

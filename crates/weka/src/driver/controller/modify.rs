@@ -10,7 +10,7 @@ use crate::parameters;
 use crate::quota::Size;
 use crate::rest::Deadline;
 
-/// Turns a hard limit into a soft one and back. The size stays.
+/// ConcurrencyLimits a hard limit into a soft one and back. The size stays.
 pub(super) async fn modify(
     driver: &Driver,
     request: ControllerModifyVolumeRequest,
@@ -21,7 +21,8 @@ pub(super) async fn modify(
     let Some(enforcement) = wanted else {
         return Ok(ControllerModifyVolumeResponse {});
     };
-    let (Recorded::Quota(quota), Some(managed)) = (&volume.existing.recorded, volume.home.quotas())
+    let (Recorded::Quota(quota), Some(managed)) =
+        (&volume.existing.recorded, volume.filesystem.quotas())
     else {
         return Err(Error::NoQuota(request.volume_id));
     };

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::inspect::missing;
-use crate::driver::home::Home;
-use crate::driver::threads::Guard;
+use crate::driver::filesystem::WekaFilesystem;
 use crate::driver::volume::Existing;
-use crate::driver::{Driver, existing_handle};
+use crate::driver::{Driver, Guard, existing_handle};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::rest::Deadline;
@@ -16,7 +15,7 @@ use crate::rest::Deadline;
 pub(super) struct Volume {
     pub(super) handle: Handle,
     pub(super) guard: Guard,
-    pub(super) home: Home,
+    pub(super) filesystem: WekaFilesystem,
     pub(super) existing: Existing,
 }
 
@@ -29,19 +28,32 @@ impl Volume {
     ) -> Result<Self, Error> {
         let handle = existing_handle(id)?;
         let guard = Arc::new(driver.locks.lock(handle.as_str())?);
-        let home = driver
-            .home(secrets, handle.filesystem(), deadline)
+        let filesystem = driver
+            .filesystem(secrets, handle.filesystem(), deadline)
             .await
             .map_err(|error| missing(error, &handle))?;
-        home.check_may_write("set the quota of a directory")?;
+        filesystem.check_may_write("set the quota of a directory")?;
         let existing = driver
-            .required(&home, &handle, Some(&guard), deadline)
+            .required(&filesystem, &handle, Some(&guard), deadline)
             .await?;
         Ok(Self {
             handle,
             guard,
-            home,
+            filesystem,
             existing,
         })
+    }
+
+    /// Writes the size at its directory.
+    pub(super) async fn write_size(
+        &self,
+        driver: &Driver,
+        bytes: u64,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let (filesystem, guard) = (&self.filesystem, Some(&self.guard));
+        driver
+            .record(filesystem, &self.handle, bytes, guard, deadline)
+            .await
     }
 }

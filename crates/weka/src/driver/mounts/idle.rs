@@ -33,8 +33,8 @@ impl Mounts {
         }
     }
 
-    /// Unmounts everything at the end. Work that was told to stop gets a moment to let go; what hangs stays.
-    pub(crate) async fn let_go(&self) {
+    /// Unmounts everything at the end. Work that was told to stop gets a moment to end; what hangs stays mounted.
+    pub(crate) async fn unmount_all(&self) {
         for _ in 0..LAST_ATTEMPTS {
             self.unmount_idle(Duration::ZERO).await;
             if self.slots.lock().is_empty() {
@@ -42,14 +42,14 @@ impl Mounts {
             }
             sleep(LAST_PAUSE).await;
         }
-        tracing::warn!("Some filesystems stay mounted; the next start uses or unmounts them.");
+        tracing::warn!("Some filesystems are still mounted; the next start uses or unmounts them.");
     }
 
     async fn unmount_idle(&self, idle: Duration) {
         let table = match self.mounter.table().await {
             Ok(table) => table,
             Err(error) => {
-                tracing::warn!(error = chain(&error), "The table of mounts cannot be read.");
+                tracing::warn!(error = chain(&error), "Cannot read the table of mounts.");
                 return;
             }
         };
@@ -100,7 +100,7 @@ impl Mounts {
                 let _ = remove_mount_point(point).await;
             }
             Err(error) => {
-                tracing::warn!(point = %point.display(), error = chain(&error), "A mount that nobody uses cannot be unmounted; it is tried again.");
+                tracing::warn!(point = %point.display(), error = chain(&error), "Cannot unmount a mount that is not in use; trying again later.");
             }
         }
     }

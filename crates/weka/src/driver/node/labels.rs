@@ -29,10 +29,10 @@ const LOOKS: u32 = 4;
 /// How often the labels are compared with what they should be, although nothing has happened.
 const COMPARE_EVERY: Duration = Duration::from_secs(600);
 
-/// Whether a node counts as usable, after some thought.
+/// Whether a node counts as usable, without following every hiccup of its client.
 #[derive(Debug)]
 struct Steady {
-    /// How long the client must be away before its node is not recommended any more.
+    /// How long the client must be away before its node does not count as usable any more.
     patience: Duration,
     usable: Option<bool>,
     away_since: Option<Instant>,
@@ -47,7 +47,7 @@ impl Steady {
         }
     }
 
-    /// Takes note of what was seen; tells what is to be believed, once there is anything to believe.
+    /// Takes note of what was seen; returns whether the node counts as usable, once that is known.
     fn observe(&mut self, ready: bool, now: Instant) -> Option<bool> {
         if ready {
             self.away_since = None;
@@ -86,7 +86,7 @@ pub(crate) async fn watch(driver: Arc<Driver>, check: Check) {
         match write(&driver, usable).await {
             Ok(()) => written = Some((usable, Instant::now())),
             Err(error) => {
-                tracing::warn!(%error, "The node's labels cannot be written; it is tried again.");
+                tracing::warn!(%error, "Cannot write the node's labels; trying again later.");
             }
         }
     }
@@ -164,7 +164,7 @@ pub(crate) async fn zones(client: Option<&kube::Client>, node: &str) -> BTreeMap
                 .collect()
         }
         Err(error) => {
-            tracing::warn!(%error, node, "The node's zone is not known; volumes are not bound to zones here.");
+            tracing::warn!(%error, node, "Cannot read the node's zone; the node reports no zone.");
             BTreeMap::new()
         }
     }

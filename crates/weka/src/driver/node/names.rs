@@ -1,8 +1,8 @@
 //! What Kubernetes calls the volumes that are published on this node, for their metrics.
 //!
-//! Three know something: the volume's context, if claims are told to drivers when volumes are made
+//! There are three sources: the volume's context, if the provisioner passes claims to drivers
 //! (`--extra-create-metadata`); the kubelet, which writes the PersistentVolume's name beside a target; and the
-//! PersistentVolume, where this node may read it. After a restart only the last two are left. What nobody tells is empty.
+//! PersistentVolume, where this node may read it. After a restart only the last two are left. What is not known is empty.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ impl Names {
 }
 
 #[derive(Debug, Default)]
-struct Pages {
+struct State {
     by_target: HashMap<PathBuf, Names>,
     /// How many were forgotten.
     departures: u64,
@@ -82,23 +82,23 @@ struct Pages {
 
 /// What is known of all volumes here, by target.
 #[derive(Debug, Default)]
-pub(crate) struct NameBook {
-    pages: Mutex<Pages>,
-    asked_in_vain: Mutex<Option<Instant>>,
+pub(crate) struct KubernetesNames {
+    state: Mutex<State>,
+    failed_at: Mutex<Option<Instant>>,
 }
 
-impl NameBook {
+impl KubernetesNames {
     /// A volume was published.
     pub(crate) fn note(&self, target: &Path, context: &BTreeMap<String, String>, cluster: &str) {
         let names = Names::of_context(context, cluster);
-        self.pages.lock().by_target.insert(target.to_owned(), names);
+        self.state.lock().by_target.insert(target.to_owned(), names);
     }
 
     /// A volume is not published any more.
     pub(crate) fn forget(&self, target: &Path) {
-        let mut pages = self.pages.lock();
-        pages.by_target.remove(target);
-        pages.departures += 1;
+        let mut state = self.state.lock();
+        state.by_target.remove(target);
+        state.departures += 1;
     }
 
     /// What is known of the volume at a target; asks whoever may know more.
@@ -109,33 +109,30 @@ impl NameBook {
         volume_id: &str,
     ) -> Names {
         let (noted, departures) = {
-            let pages = self.pages.lock();
-            (pages.by_target.get(target).cloned(), pages.departures)
+            let state = self.state.lock();
+            (state.by_target.get(target).cloned(), state.departures)
         };
         let mut names = noted.unwrap_or_default();
         if names.complete {
             return names;
         }
-        if let Some(volume) = told_by_kubelet(target, volume_id).await {
+        if let Some(volume) = name_from_kubelet(target, volume_id).await {
             names.volume = volume;
         }
         if let Some(kube) = kube {
             self.ask(kube, &mut names, volume_id).await;
         }
         // It may have been forgotten meanwhile, and nobody would do so again.
-        let mut pages = self.pages.lock();
-        if pages.by_target.contains_key(target) || pages.departures == departures {
-            pages.by_target.insert(target.to_owned(), names.clone());
+        let mut state = self.state.lock();
+        if state.by_target.contains_key(target) || state.departures == departures {
+            state.by_target.insert(target.to_owned(), names.clone());
         }
         names
     }
 
     async fn ask(&self, kube: &kube::Client, names: &mut Names, volume_id: &str) {
-        let tired = self
-            .asked_in_vain
-            .lock()
-            .is_some_and(|at| at.elapsed() < PAUSE);
-        if names.volume.is_empty() || tired {
+        let paused = self.failed_at.lock().is_some_and(|at| at.elapsed() < PAUSE);
+        if names.volume.is_empty() || paused {
             return;
         }
         let api = Api::<PersistentVolume>::all(kube.clone());
@@ -147,12 +144,12 @@ impl NameBook {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "Kubernetes does not answer".to_owned(),
         };
-        let asked_before = self.asked_in_vain.lock().replace(Instant::now());
-        // Many accounts may not, and that is fine: it is said once.
-        if asked_before.is_none() {
+        let failed_before = self.failed_at.lock().replace(Instant::now());
+        // Many service accounts may not read them, and that is fine: it is logged once.
+        if failed_before.is_none() {
             tracing::info!(
                 reason,
-                "PersistentVolumes cannot be read: metrics of volumes lack what only these tell."
+                "Cannot read PersistentVolumes; metrics of volumes lack the labels that come from them."
             );
         }
     }
@@ -172,7 +169,7 @@ struct KubeletFile {
 }
 
 /// The name of the PersistentVolume at a target.
-async fn told_by_kubelet(target: &Path, volume_id: &str) -> Option<String> {
+async fn name_from_kubelet(target: &Path, volume_id: &str) -> Option<String> {
     let file = target.parent()?.join(KUBELET_FILE);
     let read = blocking(move || {
         let known = std::fs::symlink_metadata(&file).ok()?;
@@ -180,6 +177,31 @@ async fn told_by_kubelet(target: &Path, volume_id: &str) -> Option<String> {
         let text = plain.then(|| std::fs::read(&file).ok())??;
         serde_json::from_slice::<KubeletFile>(&text).ok()
     });
-    let told = read.await?;
-    (told.volume_handle == volume_id).then_some(told.volume)
+    let known = read.await?;
+    (known.volume_handle == volume_id).then_some(known.volume)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_persistent_volume_keeps_its_capacity_however_it_is_written() {
+        for (written, bytes) in [
+            ("1Gi", Some(1 << 30)),
+            ("1.5Ti", Some(1536 << 30)),
+            ("1.5T", Some(1_500_000_000_000)),
+            ("1e9", Some(1_000_000_000)),
+            ("1073741824", Some(1 << 30)),
+            ("-1Gi", None),
+            ("large", None),
+        ] {
+            let volume = json!({ "spec": { "capacity": { "storage": written } } });
+            let mut names = Names::default();
+            names.learn(serde_json::from_value(volume).unwrap());
+            assert_eq!(names.bytes, bytes, "{written}");
+        }
+    }
 }

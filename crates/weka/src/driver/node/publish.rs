@@ -1,6 +1,5 @@
 //! `NodePublishVolume`.
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,13 +9,13 @@ use stowage_csi::proto::csi::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, VolumeCapability,
 };
 use stowage_host::beneath::Root;
-use stowage_host::blocking;
 use stowage_host::mount::{Bind, BindSource, ensure_bind};
 use stowage_host::stat::Health;
+use stowage_host::{blocking, create_directories};
 
 use super::annotations;
 use crate::driver::directory::{self, Place};
-use crate::driver::home::Home;
+use crate::driver::filesystem::WekaFilesystem;
 use crate::driver::mounts::is_weka;
 use crate::driver::{Driver, directory_handle};
 use crate::error::Error;
@@ -26,6 +25,9 @@ use crate::rest::Deadline;
 use crate::version::Capability;
 
 const SYNC_ON_CLOSE: &str = "sync_on_close";
+
+/// What the kubelet gives the directories it makes.
+const DIRECTORY_MODE: u32 = 0o750;
 
 /// What a pod is to get, and where.
 struct Publication {
@@ -51,22 +53,22 @@ pub(super) async fn publish(
         return Ok(NodePublishVolumeResponse {});
     }
     check_single_writer(driver, &wanted).await?;
-    let home = driver
-        .home(&request.secrets, wanted.handle.filesystem(), deadline)
+    let filesystem = driver
+        .filesystem(&request.secrets, wanted.handle.filesystem(), deadline)
         .await?;
-    let options = for_cluster(&wanted.options, &home);
+    let options = for_cluster(&wanted.options, &filesystem);
     let place = Place::of(&wanted.handle, &driver.config.dynamic_path);
     let work = {
         let place = place.clone();
         move |root: &Root| directory::to_bind(root, &place)
     };
     let found = driver
-        .within_as(&home, &options, Some(&guard), deadline, work)
+        .within_as(&filesystem, &options, Some(&guard), deadline, work)
         .await?;
     let Some(found) = found else {
-        home.confirm_missing(&place.path).await?;
+        filesystem.confirm_missing(&place.path).await?;
         return Err(Error::PathMissing {
-            filesystem: home.filesystem.clone(),
+            filesystem: filesystem.name.clone(),
             path: place.path,
         });
     };
@@ -77,7 +79,10 @@ pub(super) async fn publish(
         read_only: wanted.read_only,
     };
     ensure_bind(&*driver.mounter, &bind).await?;
-    let cluster = home.managed.as_ref().map(|managed| &*managed.facts.guid);
+    let cluster = filesystem
+        .managed
+        .as_ref()
+        .map(|managed| &*managed.facts.guid);
     driver.names.note(
         &bind.target,
         &request.volume_context,
@@ -158,9 +163,9 @@ fn reads_only(capability: &VolumeCapability) -> bool {
 }
 
 /// The options that this cluster understands.
-fn for_cluster(options: &Options, home: &Home) -> Options {
+fn for_cluster(options: &Options, filesystem: &WekaFilesystem) -> Options {
     let mut options = options.clone();
-    let modern = home
+    let modern = filesystem
         .managed
         .as_ref()
         .is_some_and(|managed| managed.facts.has(Capability::SyncOnClose));
@@ -189,18 +194,18 @@ async fn is_published(driver: &Driver, wanted: &Publication) -> Result<bool, Err
     match driver.mounter.health(&view.point).await {
         Health::Alive => {}
         Health::Corrupted(_) | Health::Missing => return Ok(false),
-        Health::Hung => return Err(Error::DeadTarget(wanted.target.clone())),
+        Health::Hung => return Err(Error::MountHung(wanted.target.clone())),
     }
-    let otherwise = |difference| Error::OtherwiseThere {
+    let otherwise = |difference| Error::PublishedDifferently {
         id: wanted.handle.to_string(),
         path: wanted.target.clone(),
         difference,
     };
     let root = Path::new("/").join(wanted.handle.path());
     if mount.source() != wanted.handle.filesystem() {
-        return Err(otherwise("it shows another filesystem"));
+        return Err(otherwise("shows another filesystem"));
     }
-    // A static path may have links on it: only the opened directory tells.
+    // A static path may have links on it: only the opened directory shows where it leads.
     let same_root = mount.root() == root;
     let is_static =
         wanted.handle.origin(&driver.config.dynamic_path) == crate::handle::Origin::Static;
@@ -208,11 +213,11 @@ async fn is_published(driver: &Driver, wanted: &Publication) -> Result<bool, Err
         return if is_static {
             Ok(false)
         } else {
-            Err(otherwise("it shows another directory"))
+            Err(otherwise("shows another directory"))
         };
     }
     if mount.has_option("ro") != wanted.read_only {
-        return Err(otherwise("one of the two is read-only"));
+        return Err(otherwise("has a different read-only setting"));
     }
     Ok(!mount.root_deleted())
 }
@@ -222,12 +227,6 @@ async fn make_parent(target: &Path) -> Result<(), Error> {
     let Some(parent) = target.parent().map(Path::to_owned) else {
         return Ok(());
     };
-    let place = parent.clone();
-    let made = blocking(move || {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o750)
-            .create(&place)
-    });
-    made.await.map_err(Error::io("making", parent))
+    blocking(move || create_directories(&parent, DIRECTORY_MODE)).await?;
+    Ok(())
 }

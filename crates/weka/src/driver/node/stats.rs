@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stowage_csi::proto::csi::volume_usage::Unit;
 use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
-use stowage_host::usage::{condition, figures, unwell};
+use stowage_host::usage::{abnormal, condition, figures};
 
 use super::names::Names;
 use crate::driver::Driver;
@@ -13,13 +13,13 @@ use crate::error::{Error, chain};
 use crate::handle::Handle;
 use crate::metrics::volumes::{Figures, VolumeLabels};
 
-/// How full a volume is. A mount that hangs is told as its condition, after a moment.
+/// How full a volume is. A mount that hangs is reported as an abnormal condition, after a moment.
 pub(super) async fn stats(
     driver: &Driver,
     request: NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, Error> {
     let path = Path::new(&request.volume_path);
-    let not_there = || Error::NotThere {
+    let not_there = || Error::NotPublished {
         id: request.volume_id.clone(),
         path: path.to_owned(),
     };
@@ -42,7 +42,7 @@ pub(super) async fn stats(
         Err(error) => {
             return Ok(NodeGetVolumeStatsResponse {
                 usage: Vec::new(),
-                volume_condition: Some(unwell(chain(&error))),
+                volume_condition: Some(abnormal(chain(&error))),
             });
         }
     };

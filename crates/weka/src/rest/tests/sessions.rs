@@ -109,7 +109,7 @@ async fn a_changed_secret_is_a_new_client_at_once() {
     let kept = rig.api();
     assert!(Arc::ptr_eq(kept.client(), rig.api().client()));
     tokio::time::sleep(Duration::from_millis(20)).await;
-    rig.clusters.let_go(Duration::from_millis(10));
+    rig.clusters.drop_idle(Duration::from_millis(10));
     assert!(
         !Arc::ptr_eq(kept.client(), rig.api().client()),
         "what nobody used is gone"

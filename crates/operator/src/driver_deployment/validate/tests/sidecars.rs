@@ -40,8 +40,8 @@ fn images_choose_the_sidecars() {
             json!({"provisionerImage": "quay.io/k8scsi/csi-provisioner:v0.3.1"}),
         ),
         &[
-            "spec.containerImages.provisionerImage: Invalid value: \"quay.io/k8scsi/csi-provisioner:v0.3.1\": speaks a \
-           version of CSI from before 1.0, which no kubelet speaks any more: use \
+            "spec.containerImages.provisionerImage: Invalid value: \"quay.io/k8scsi/csi-provisioner:v0.3.1\": \
+           implements CSI 0.x, which kubelets no longer support: use \
            registry.k8s.io/sig-storage/csi-provisioner:v6.3.0 or newer",
         ],
     );
@@ -76,8 +76,8 @@ fn settings_of_the_other_kind_of_sidecars_are_refused() {
             json!({"run": ["Attacher"], "containers": {"attacher": {}}}),
         ),
         &[
-            "spec.sidecars.run: Forbidden: needs `sidecars.mode: Upstream`: the built-in sidecar finds out what the \
-             driver can do",
+            "spec.sidecars.run: Forbidden: needs `sidecars.mode: Upstream`: the built-in sidecar asks the driver what \
+             it supports",
             r#"spec.sidecars.containers: Unsupported value: "attacher": supported values: "controller", "node""#,
         ],
     );

@@ -116,7 +116,7 @@ fn the_driver_on_a_node_is_privileged() {
         &with(path, json!({})),
         &[
             "spec.driverPerNodeTemplate.spec.containers[0].securityContext.privileged: Invalid value: null: must be \
-           true: mounts that the driver makes are passed on to the node, which only privileged containers may do",
+           true: mounts of the driver are propagated to the node, which only privileged containers are allowed to do",
         ],
     );
     check(&with(
@@ -141,7 +141,7 @@ fn infrastructure_nodes_are_merged_and_a_clash_is_an_error() {
         errors,
         [
             "spec.driverControllerTemplate.spec.nodeSelector[role]: Invalid value: \"storage\": the operator's \
-          configuration runs controllers on nodes with `infra`: take the label out of one of the two"
+          configuration selects nodes with `infra` for controllers: remove the label from one of the two"
         ]
     );
 }

@@ -12,8 +12,9 @@ use stowage_csi::metrics::ClientMetrics;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{CapacityRange, CreateVolumeRequest};
+use stowage_stage::SOON;
 
-use super::{SOON, Scene, eventually};
+use super::{Scene, eventually};
 use crate::access;
 use crate::cluster::attachment::NODE_ID;
 

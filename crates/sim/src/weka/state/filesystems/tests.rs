@@ -12,83 +12,86 @@ fn request(change: impl FnOnce(&mut NewFilesystem)) -> NewFilesystem {
     request
 }
 
+/// What is wrong, with which release, and the exception that names it.
+type Case = (
+    &'static str,
+    &'static str,
+    fn(&mut NewFilesystem),
+    &'static str,
+);
+
+const REFUSED: &[Case] = &[
+    (
+        "no name",
+        "5.1",
+        |r| r.name.clear(),
+        "InvalidArgumentException",
+    ),
+    (
+        "long name",
+        "5.1",
+        |r| r.name = "x".repeat(33),
+        "InvalidArgumentException",
+    ),
+    (
+        "slash",
+        "5.1",
+        |r| r.name = "a/b".to_owned(),
+        "InvalidArgumentException",
+    ),
+    (
+        "no bytes",
+        "5.1",
+        |r| r.total_capacity = 0,
+        "InvalidArgumentException",
+    ),
+    (
+        "too many bytes",
+        "5.1",
+        |r| r.total_capacity = 901,
+        "InsufficientCapacityException",
+    ),
+    (
+        "name taken",
+        "5.1",
+        |r| r.name = "default".to_owned(),
+        "AlreadyExistsException",
+    ),
+    (
+        "unknown group",
+        "5.1",
+        |r| r.group_name = "none".to_owned(),
+        "FilesystemGroupDoesNotExistException",
+    ),
+    (
+        "owner before 5.1",
+        "5.0.9",
+        |r| r.has_permissions = Some(true),
+        "InvalidArgumentException",
+    ),
+    (
+        "encrypted without keys",
+        "5.1",
+        |r| r.encrypted = true,
+        "InvalidArgumentException",
+    ),
+    (
+        "encrypted before 4.0",
+        "3.14",
+        |r| (r.encrypted, r.allow_no_kms) = (true, true),
+        "InvalidArgumentException",
+    ),
+    (
+        "half thin",
+        "5.1",
+        |r| r.thin_provision_min_ssd = Some(1),
+        "InvalidArgumentException",
+    ),
+];
+
 #[test]
 fn what_the_array_would_refuse_is_refused() {
-    type Case = (
-        &'static str,
-        &'static str,
-        fn(&mut NewFilesystem),
-        &'static str,
-    );
-    let table: &[Case] = &[
-        (
-            "no name",
-            "5.1",
-            |r| r.name.clear(),
-            "InvalidArgumentException",
-        ),
-        (
-            "long name",
-            "5.1",
-            |r| r.name = "x".repeat(33),
-            "InvalidArgumentException",
-        ),
-        (
-            "slash",
-            "5.1",
-            |r| r.name = "a/b".to_owned(),
-            "InvalidArgumentException",
-        ),
-        (
-            "no bytes",
-            "5.1",
-            |r| r.total_capacity = 0,
-            "InvalidArgumentException",
-        ),
-        (
-            "too many bytes",
-            "5.1",
-            |r| r.total_capacity = 901,
-            "InsufficientCapacityException",
-        ),
-        (
-            "name taken",
-            "5.1",
-            |r| r.name = "default".to_owned(),
-            "AlreadyExistsException",
-        ),
-        (
-            "unknown group",
-            "5.1",
-            |r| r.group_name = "none".to_owned(),
-            "FilesystemGroupDoesNotExistException",
-        ),
-        (
-            "owner before 5.1",
-            "5.0.9",
-            |r| r.has_permissions = Some(true),
-            "InvalidArgumentException",
-        ),
-        (
-            "encrypted without keys",
-            "5.1",
-            |r| r.encrypted = true,
-            "InvalidArgumentException",
-        ),
-        (
-            "encrypted before 4.0",
-            "3.14",
-            |r| (r.encrypted, r.allow_no_kms) = (true, true),
-            "InvalidArgumentException",
-        ),
-        (
-            "half thin",
-            "5.1",
-            |r| r.thin_provision_min_ssd = Some(1),
-            "InvalidArgumentException",
-        ),
-    ];
-    for (case, release, change, expected) in table {
+    for (case, release, change, expected) in REFUSED {
         let state = state(release);
         let refused = create(&state, &admin(), request(change), &moment()).unwrap_err();
         assert_eq!(refused.exception(), *expected, "{case}: {refused}");

@@ -1,0 +1,53 @@
+//! The command line of the operator.
+
+use std::path::PathBuf;
+
+/// Turn CSIDriverDeployments into running drivers, and keep them
+///
+/// Runs inside the cluster from `deploy/operator.yaml`, and outside of it with a kubeconfig. Called as `csi-operator` it
+/// takes the command line of the original operator.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stowage operator --kubeconfig ~/.kube/config --v=4
+  stowage operator --leader-election --config-map csi-operator-config
+  csi-operator -v 5 -alsologtostderr -kubeconfig=admin.kubeconfig")]
+pub struct OperatorArgs {
+    /// File with the operator's configuration; changes are noticed [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// ConfigMap with the operator's configuration in `config.yaml`, in the namespace of the lease; changes are noticed
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    pub config_map: Option<String>,
+
+    #[command(flatten)]
+    pub kube: stowage_service::KubeArgs,
+
+    #[command(flatten)]
+    pub lease: stowage_service::LeaseArgs,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
+
+    #[command(flatten)]
+    pub original: OriginalArgs,
+}
+
+/// Flags of the original operator that have no meaning here: log lines go to stderr in any case. They are taken so that
+/// scripts keep working.
+#[derive(Debug, clap::Args)]
+pub struct OriginalArgs {
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    alsologtostderr: Option<bool>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    logtostderr: Option<bool>,
+    #[arg(long, hide = true)]
+    stderrthreshold: Option<String>,
+    #[arg(long, hide = true)]
+    vmodule: Option<String>,
+    #[arg(long = "log_dir", hide = true)]
+    log_dir: Option<String>,
+    #[arg(long = "log_backtrace_at", hide = true)]
+    log_backtrace_at: Option<String>,
+}

@@ -1,0 +1,66 @@
+//! What a reconcile came to: the one thing that the status stage is given.
+
+use super::apply::Applied;
+use super::observe::Observation;
+use super::problem::Problem;
+
+/// What a reconcile came to.
+pub(super) enum Outcome {
+    /// The instance is unmanaged: nothing was touched or looked at.
+    Unmanaged,
+    /// Problems came before anything could be looked at: what else the status says stays.
+    Unseen(Vec<Problem>),
+    /// The objects were looked at, and are as described where there was no problem.
+    Synced(Box<Synced>),
+    /// The instance is being deleted, and this keeps it.
+    Held(Vec<Problem>),
+    /// The instance is gone, or nothing keeps it any more.
+    Released,
+    /// A request about the instance itself failed.
+    Failed(kube::Error),
+}
+
+/// What was done, and what it looks like now.
+pub(super) struct Synced {
+    pub(super) applied: Applied,
+    /// What should be known although everything is as described.
+    pub(super) warnings: Vec<Problem>,
+    /// What the workloads look like; `None`: there is no telling.
+    pub(super) observation: Option<Observation>,
+    /// The first of the instance's own ports, if it needs its own.
+    pub(super) first_port: Option<u16>,
+}
+
+impl Outcome {
+    /// What went wrong with the instance or its objects.
+    pub(super) fn problems(&self) -> &[Problem] {
+        match self {
+            Self::Unseen(problems) | Self::Held(problems) => problems,
+            Self::Synced(synced) => &synced.applied.problems,
+            Self::Unmanaged | Self::Released | Self::Failed(_) => &[],
+        }
+    }
+
+    /// Whether nothing is left to do until something changes.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::Unmanaged | Self::Released => true,
+            Self::Held(_) | Self::Failed(_) => false,
+            Self::Unseen(_) | Self::Synced(_) => {
+                self.problems().iter().all(|it| !it.is_worth_a_retry())
+            }
+        }
+    }
+}
+
+impl From<Problem> for Outcome {
+    fn from(problem: Problem) -> Self {
+        Self::Unseen(vec![problem])
+    }
+}
+
+impl From<kube::Error> for Outcome {
+    fn from(error: kube::Error) -> Self {
+        Self::Failed(error)
+    }
+}

@@ -1,0 +1,338 @@
+//! The only writer of children.
+//!
+//! An object has drifted when it is not what the server RETURNED after our last write: not what we sent, because
+//! servers fill in defaults and drop what they do not know. The fingerprint of that answer is kept in memory; after a
+//! restart a dry-run tells. Where it drifted, everything but foreign labels and annotations is replaced: an added
+//! container, variable or toleration disappears. Where it did not, nothing is sent.
+
+mod fingerprint;
+mod ownership;
+mod refusal;
+
+use std::collections::HashMap;
+
+use futures::future;
+use kube::api::{
+    DeleteParams, DynamicObject, ListParams, PostParams, Preconditions, PropagationPolicy,
+};
+use kube::{Api, Client, ResourceExt};
+use parking_lot::Mutex;
+use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
+use stowage_kubernetes::answer::{Answer, is_gone_or_replaced};
+use stowage_kubernetes::discovery::{Server, ServerError};
+
+use crate::driver::{BudgetVersion, Kind, Object, Owner};
+use fingerprint::{Fingerprint, body};
+use ownership::merged;
+pub use ownership::{Key, Objects, Recorded, is_ours};
+pub use refusal::Difference;
+
+/// Who writes, in `managedFields`.
+pub const FIELD_MANAGER: &str = "stowage.dev";
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing was sent.
+    None,
+    /// It was not there.
+    Created,
+    /// What is wanted changed.
+    Updated,
+    /// Somebody else had changed it.
+    Reverted,
+    /// It could only be replaced by deleting it first.
+    Recreated,
+}
+
+/// Why an object is not as it is wanted.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// An object of this name is there and is not ours.
+    #[error(
+        "{0} already exists and does not belong to this CSIDriverDeployment: it was not changed, delete or rename it"
+    )]
+    Collision(Key),
+    /// Fields changed that the server does not let anybody change.
+    #[error("{key} cannot be changed in place: {}", refusal::preview(differences))]
+    Immutable {
+        /// The object.
+        key: Key,
+        /// What would change.
+        differences: Vec<Difference>,
+    },
+    /// The server refused or did not answer.
+    #[error("error syncing {key}: {source}")]
+    Api {
+        /// The object.
+        key: Key,
+        /// What it said.
+        source: Box<kube::Error>,
+    },
+}
+
+impl WriteError {
+    fn api(key: &Key) -> impl FnOnce(kube::Error) -> Self {
+        let key = key.clone();
+        move |source| Self::Api {
+            key,
+            source: Box::new(source),
+        }
+    }
+
+    /// Whether somebody else wrote at the same time: the next attempt sees what they wrote.
+    pub fn is_conflict(&self) -> bool {
+        match self {
+            Self::Api { source, .. } => Answer::of(source) == Answer::Conflict,
+            Self::Collision(_) | Self::Immutable { .. } => false,
+        }
+    }
+}
+
+/// Writes children, and remembers what the server made of them.
+pub struct Writer {
+    client: Client,
+    budget: BudgetVersion,
+    has_security_constraints: bool,
+    memory: Mutex<HashMap<Key, Fingerprint>>,
+}
+
+impl Writer {
+    /// Asks the server which versions it has.
+    pub async fn connect(client: Client) -> Result<Self, ServerError> {
+        let server = Server::discover(&client).await?;
+        let budgets = server.version_with(&client, "poddisruptionbudgets", &["policy/v1"]);
+        let budget = match budgets.await? {
+            Some(_) => BudgetVersion::V1,
+            None => BudgetVersion::V1beta1,
+        };
+        Ok(Self {
+            client,
+            budget,
+            has_security_constraints: server.serves_group("security.openshift.io"),
+            memory: Mutex::default(),
+        })
+    }
+
+    /// Everything whose labels say that it is the instance's. Looks through all objects of every kind: for when it is
+    /// not known what there is.
+    pub async fn owned(&self, owner: &Owner) -> Result<Objects, WriteError> {
+        let Owner {
+            namespace, name, ..
+        } = owner;
+        let selector = ListParams::default().labels(&format!(
+            "{OWNER_NAMESPACE_LABEL}={namespace},{OWNER_NAME_LABEL}={name}"
+        ));
+        let lists = Kind::ALL.map(|kind| {
+            let resource = kind.resource(self.budget);
+            let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
+            let selector = &selector;
+            async move {
+                match api.list(selector).await {
+                    Ok(list) => Ok((kind, list.items)),
+                    // Snapshots are an addition that clusters may lack.
+                    Err(error)
+                        if kind == Kind::VolumeSnapshotClass
+                            && Answer::of(&error) == Answer::NotServed =>
+                    {
+                        Ok((kind, Vec::new()))
+                    }
+                    Err(error) => Err(WriteError::api(&Key::all_of(kind))(error)),
+                }
+            }
+        });
+        let lists = future::try_join_all(lists).await?;
+        let objects = lists.into_iter().flat_map(|(kind, objects)| {
+            objects
+                .into_iter()
+                .map(move |object| (Key::of(kind, &object), object))
+        });
+        // An instance that was deleted and made again under its name is another one.
+        let nothing = Recorded::default();
+        let ours = objects.filter(|(key, object)| is_ours(key.kind, object, owner, &nothing));
+        Ok(ours.collect())
+    }
+
+    /// Those of these objects that are there.
+    pub async fn read(&self, keys: impl IntoIterator<Item = Key>) -> Result<Objects, WriteError> {
+        let found = keys.into_iter().map(|key| async {
+            let object = self.get(&key).await?;
+            Ok::<_, WriteError>(object.map(|object| (key, object)))
+        });
+        let found = future::try_join_all(found).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Asks the server whether it would take this object, without making it.
+    ///
+    /// Pods are written by people; a mistake in one must not leave half a driver behind.
+    pub async fn dry_run(
+        &self,
+        wanted: &Object,
+        live: Option<&DynamicObject>,
+    ) -> Result<(), WriteError> {
+        let key = Key::of_wanted(wanted);
+        let known = self.memory.lock().get(&key).copied();
+        if live.is_some() && known.is_some_and(|known| known.is_for(wanted)) {
+            return Ok(());
+        }
+        let api = self.api(&key);
+        let dry_run = dry_run();
+        let answer = match live {
+            Some(live) => {
+                api.replace(&key.name, &dry_run, &self.document(wanted, Some(live)))
+                    .await
+            }
+            None => api.create(&dry_run, &self.document(wanted, None)).await,
+        };
+        match answer {
+            // Whose it is, is found out when it is written.
+            Err(error) if Answer::of(&error) == Answer::Conflict => Ok(()),
+            Err(error) => Err(WriteError::api(&key)(error)),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Makes the object as it is wanted. Called twice: the second time sends nothing.
+    pub async fn write(
+        &self,
+        wanted: &Object,
+        live: Option<&DynamicObject>,
+        recorded: &Recorded,
+    ) -> Result<(DynamicObject, Change), WriteError> {
+        let key = Key::of_wanted(wanted);
+        let Some(live) = live else {
+            return self.create(&key, wanted, recorded).await;
+        };
+        self.update(&key, wanted, live).await
+    }
+
+    async fn create(
+        &self,
+        key: &Key,
+        wanted: &Object,
+        recorded: &Recorded,
+    ) -> Result<(DynamicObject, Change), WriteError> {
+        let api = self.api(key);
+        match api.create(&post(), &self.document(wanted, None)).await {
+            Ok(stored) => {
+                self.remember(key, wanted, &stored);
+                Ok((stored, Change::Created))
+            }
+            Err(error) if Answer::of(&error) == Answer::Conflict => {
+                let Some(there) = self.get(key).await? else {
+                    return Err(WriteError::api(key)(error));
+                };
+                if !is_ours(key.kind, &there, &Owner::of_wanted(wanted), recorded) {
+                    return Err(WriteError::Collision(key.clone()));
+                }
+                // We died after making it, or somebody took our labels away.
+                self.update(key, wanted, &there).await
+            }
+            Err(error) => Err(WriteError::api(key)(error)),
+        }
+    }
+
+    async fn update(
+        &self,
+        key: &Key,
+        wanted: &Object,
+        live: &DynamicObject,
+    ) -> Result<(DynamicObject, Change), WriteError> {
+        let now = Fingerprint::of(wanted, live);
+        let known = self.memory.lock().get(key).copied();
+        if known == Some(now) {
+            return Ok((live.clone(), Change::None));
+        }
+        let change = match known {
+            Some(known) if known.wanted == now.wanted => Change::Reverted,
+            Some(_) => Change::Updated,
+            None => {
+                let document = self.document(wanted, Some(live));
+                let api = self.api(key);
+                match api.replace(&key.name, &dry_run(), &document).await {
+                    Ok(answer) if Fingerprint::of(wanted, &answer) == now => {
+                        self.memory.lock().insert(key.clone(), now);
+                        return Ok((live.clone(), Change::None));
+                    }
+                    Ok(_) => Change::Updated,
+                    Err(error) => return Err(self.explain(key, wanted, live, error).await),
+                }
+            }
+        };
+        let document = self.document(wanted, Some(live));
+        match self.api(key).replace(&key.name, &post(), &document).await {
+            Ok(stored) => {
+                self.remember(key, wanted, &stored);
+                Ok((stored, change))
+            }
+            Err(error) => Err(self.explain(key, wanted, live, error).await),
+        }
+    }
+
+    /// Deletes an object that carries our labels. Called twice: what is gone stays gone.
+    pub async fn delete(&self, key: &Key, live: &DynamicObject) -> Result<(), WriteError> {
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: live.uid(),
+                resource_version: None,
+            }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        self.memory.lock().remove(key);
+        match self.api(key).delete(&key.name, &parameters).await {
+            Ok(_) => Ok(()),
+            // Gone, or already another object of the same name.
+            Err(error) if is_gone_or_replaced(&error) => Ok(()),
+            Err(error) => Err(WriteError::api(key)(error)),
+        }
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, WriteError> {
+        let found = self.api(key).get_opt(&key.name).await;
+        found.map_err(WriteError::api(key))
+    }
+
+    /// Whether the server is OpenShift's, where privileged pods need a right of their own.
+    pub fn has_security_constraints(&self) -> bool {
+        self.has_security_constraints
+    }
+
+    /// Which version of PodDisruptionBudgets the server has.
+    pub fn budget_version(&self) -> BudgetVersion {
+        self.budget
+    }
+
+    fn remember(&self, key: &Key, wanted: &Object, stored: &DynamicObject) {
+        let fingerprint = Fingerprint::of(wanted, stored);
+        self.memory.lock().insert(key.clone(), fingerprint);
+    }
+
+    fn document(&self, wanted: &Object, live: Option<&DynamicObject>) -> DynamicObject {
+        merged(wanted, live, &wanted.kind.resource(self.budget))
+    }
+
+    fn api(&self, key: &Key) -> Api<DynamicObject> {
+        let resource = key.kind.resource(self.budget);
+        match &key.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+}
+
+fn post() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+/// The same, without storing anything.
+fn dry_run() -> PostParams {
+    PostParams {
+        dry_run: true,
+        ..post()
+    }
+}

@@ -1,0 +1,178 @@
+//! The filesystem that a call is about, on a cluster that is asked over its API or, in the old model, not asked at all.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Driver;
+use crate::capacity::check_fits;
+use crate::error::Error;
+use crate::quota::Size;
+use crate::rest::facts::Facts;
+use crate::rest::wire::Filesystem;
+use crate::rest::{Api, ApiError, Deadline};
+use crate::version::Capability;
+
+/// What stands for the cluster of a filesystem that is used without an API.
+const NO_CLUSTER: &str = "local";
+
+/// A filesystem that holds volumes.
+#[derive(Clone)]
+pub(crate) struct WekaFilesystem {
+    pub(crate) name: String,
+    pub(crate) managed: Option<Managed>,
+}
+
+/// A filesystem of a cluster that can be asked.
+#[derive(Clone)]
+pub(crate) struct Managed {
+    pub(crate) api: Api,
+    pub(crate) facts: Arc<Facts>,
+    pub(crate) filesystem: Filesystem,
+}
+
+impl Managed {
+    /// Gives a directory's quota another size; one that has it already may still be on its way to be active.
+    pub(crate) async fn resize_quota(
+        &self,
+        inode: u64,
+        known: Size,
+        wanted: Size,
+    ) -> Result<(), Error> {
+        if known == wanted {
+            self.api.await_quota(&self.filesystem, inode).await?;
+        } else {
+            self.api.set_quota(&self.filesystem, inode, wanted).await?;
+        }
+        Ok(())
+    }
+
+    /// What this node mounts under the filesystem's name is another cluster's.
+    pub(crate) fn other_cluster(&self) -> Error {
+        Error::OtherCluster {
+            filesystem: self.filesystem.name.clone(),
+            cluster: self.facts.name.clone(),
+        }
+    }
+}
+
+impl WekaFilesystem {
+    /// Identifies the cluster.
+    pub(crate) fn cluster(&self) -> &str {
+        self.managed
+            .as_ref()
+            .map_or(NO_CLUSTER, |managed| &managed.facts.guid)
+    }
+
+    /// Identifies the filesystem within its cluster: one that was deleted and made again is another.
+    pub(crate) fn uid(&self) -> &str {
+        self.managed
+            .as_ref()
+            .map_or(&self.name, |managed| &managed.filesystem.uid)
+    }
+
+    /// The cluster, if it keeps sizes as quotas.
+    pub(crate) fn quotas(&self) -> Option<&Managed> {
+        self.managed
+            .as_ref()
+            .filter(|managed| managed.facts.has(Capability::DirectoryQuota))
+    }
+
+    /// Refuses a user who could not finish what is about to begin.
+    pub(crate) fn check_may_write(&self, doing: &'static str) -> Result<(), ApiError> {
+        self.quotas()
+            .map_or(Ok(()), |managed| managed.facts.check_may_write(doing))
+    }
+
+    /// Refuses credentials that could not mount the filesystem themselves: one that requires authentication may be mounted
+    /// already, for others.
+    pub(crate) async fn check_may_mount(&self) -> Result<(), Error> {
+        if let Some(managed) = &self.managed
+            && managed.filesystem.auth_required
+        {
+            managed.api.mount_token(&managed.filesystem).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a volume that is larger than all of the filesystem, where that is known.
+    pub(crate) fn check_fits(&self, bytes: u64) -> Result<(), Error> {
+        if let Some(managed) = &self.managed {
+            check_fits(&self.name, bytes, managed.filesystem.total_budget)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses what does not hold for the filesystem. One that was remembered is looked up again before.
+    pub(crate) async fn require(
+        &mut self,
+        check: impl Fn(&Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if let (Err(_), Some(managed)) = (check(self), &mut self.managed) {
+            let found = managed.api.filesystem(&self.name).await?;
+            let missing = || Error::FilesystemMissing(self.name.clone());
+            managed.filesystem = found.ok_or_else(missing)?;
+        }
+        check(self)
+    }
+
+    /// What the mount does not show must not be on the cluster either, if it can answer that: otherwise it is not that cluster's
+    /// filesystem that is mounted.
+    pub(crate) async fn confirm_missing(&self, path: &Path) -> Result<(), Error> {
+        let able = |managed: &&Managed| managed.facts.resolves_paths();
+        let Some(managed) = self.managed.as_ref().filter(able) else {
+            return Ok(());
+        };
+        match managed.api.inode(&managed.filesystem, path).await? {
+            None => Ok(()),
+            Some(_) => Err(managed.other_cluster()),
+        }
+    }
+
+    /// The same filesystem with other time.
+    pub(crate) fn until(&self, deadline: Deadline) -> Self {
+        let mut filesystem = self.clone();
+        if let Some(managed) = &mut filesystem.managed {
+            managed.api = managed.api.until(deadline);
+        }
+        filesystem
+    }
+}
+
+impl Driver {
+    /// The filesystem of this name on the cluster of a request, as it is or was a moment ago.
+    pub(crate) async fn filesystem(
+        &self,
+        secrets: &BTreeMap<String, String>,
+        name: &str,
+        deadline: Deadline,
+    ) -> Result<WekaFilesystem, Error> {
+        let api = self.clusters.of_request(secrets, deadline)?;
+        self.filesystem_of(api, name).await
+    }
+
+    /// The filesystem of this name on a cluster, as it is or was a moment ago.
+    pub(crate) async fn filesystem_of(
+        &self,
+        api: Option<Api>,
+        name: &str,
+    ) -> Result<WekaFilesystem, Error> {
+        let managed = match api {
+            None => None,
+            Some(api) => {
+                let facts = api.facts().await?;
+                let found = api.recent_filesystem(name).await?;
+                let found = found.ok_or_else(|| Error::FilesystemMissing(name.to_owned()))?;
+                Some(Managed {
+                    api,
+                    facts,
+                    filesystem: found,
+                })
+            }
+        };
+        Ok(WekaFilesystem {
+            name: name.to_owned(),
+            managed,
+        })
+    }
+}
