@@ -4,11 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::checksums;
 use crate::debian::{Scratch, unpack};
 use crate::error::{Doing, Result};
-use crate::places;
 use crate::report::Report;
+use crate::{checksums, places};
 
 const PACKAGES: &[&str] = &[
     "libiscsi-bin",

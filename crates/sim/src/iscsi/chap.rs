@@ -1,8 +1,7 @@
 //! CHAP: the answer to a challenge shows that somebody knows the secret, and nobody hears it.
 
-use md5::{Digest, Md5};
-
 use crate::moment::fresh_secret;
+use md5::{Digest, Md5};
 
 /// The only algorithm that everybody has: MD5.
 pub const ALGORITHM: &str = "5";

@@ -119,6 +119,25 @@ pub struct Range {
 }
 
 impl Range {
+    /// What a command says at these places.
+    fn read(cdb: &Cdb, first: std::ops::Range<usize>, count: std::ops::Range<usize>) -> Self {
+        Self {
+            first: number(&cdb[first]),
+            count: number(&cdb[count]),
+        }
+    }
+
+    /// What a command of six bytes says.
+    fn read_short(cdb: &Cdb) -> Self {
+        Self {
+            first: number(&cdb[1..4]) & 0x001f_ffff,
+            count: match cdb[4] {
+                0 => 256,
+                count => count.into(),
+            },
+        }
+    }
+
     /// Where they are, in bytes.
     pub fn offset(self) -> u64 {
         self.first * BLOCK
@@ -136,30 +155,19 @@ impl Range {
     }
 }
 
+fn number(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
 impl Command {
     /// Reads a command.
     pub fn read(cdb: &Cdb) -> Result<Self, Sense> {
-        let number = |at: usize, length: usize| {
-            let bytes = &cdb[at..at + length];
-            bytes
-                .iter()
-                .fold(0, |number, byte| number << 8 | u64::from(*byte))
-        };
-        let short = || Range {
-            first: number(1, 3) & 0x001f_ffff,
-            count: match number(4, 1) {
-                0 => 256,
-                count => count,
-            },
-        };
-        let range = |at: (usize, usize), count: (usize, usize)| Range {
-            first: number(at.0, at.1),
-            count: number(count.0, count.1),
-        };
         let (ten, twelve, sixteen) = (
-            || range((2, 4), (7, 2)),
-            || range((2, 4), (6, 4)),
-            || range((2, 8), (10, 4)),
+            || Range::read(cdb, 2..6, 7..9),
+            || Range::read(cdb, 2..6, 6..10),
+            || Range::read(cdb, 2..10, 10..14),
         );
         let write = |range| Self::Write {
             range,
@@ -176,9 +184,9 @@ impl Command {
         Ok(match cdb[0] {
             0x00 => Self::TestUnitReady,
             0x03 => Self::RequestSense,
-            0x08 => Self::Read(short()),
+            0x08 => Self::Read(Range::read_short(cdb)),
             0x0a => Self::Write {
-                range: short(),
+                range: Range::read_short(cdb),
                 durable: false,
             },
             0x12 if cdb[1] & 1 == 0 && cdb[2] != 0 => return Err(Sense::INVALID_FIELD),

@@ -8,12 +8,11 @@
 
 pub mod stage;
 
-use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;

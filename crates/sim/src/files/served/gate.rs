@@ -2,9 +2,8 @@
 
 use std::fmt::Debug;
 use std::fs::File;
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use super::handles::Handles;
 use crate::files::tree::{Entry, Tree};

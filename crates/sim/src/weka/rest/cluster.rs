@@ -5,10 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-use super::Shared;
 use super::answer::{Answer, data, list};
 use super::ask::{Caller, Parameters};
-use super::page;
+use super::{Shared, page};
 use crate::endpoints::Endpoints;
 use crate::weka::core::Core;
 use crate::weka::release::Feature;

@@ -12,8 +12,7 @@ use crate::moment::fresh_secret;
 use crate::weka::core::Core;
 use crate::weka::state::access::Right;
 use crate::weka::state::tokens::{self, Login, Pair};
-use crate::weka::state::{Millis, Refusal};
-use crate::weka::state::{State as ClusterState, User};
+use crate::weka::state::{Millis, Refusal, State as ClusterState, User};
 
 /// The body of `POST login/refresh`.
 #[derive(Deserialize)]
