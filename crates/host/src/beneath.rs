@@ -4,6 +4,9 @@
 //! a root is reached from an open descriptor, in one step, by `openat2` or by a walk that looks at each component
 //! (kernels before 5.6); and what is used afterwards is the descriptor, not the path again. All functions block.
 
+mod remove;
+mod resolve;
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -16,10 +19,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::{Calls, Outcome};
-
-mod remove;
-mod resolve;
-
 use resolve::resolve;
 
 /// What to do about symbolic links.

@@ -5,9 +5,8 @@
 //! started are killed, and a limit to what is kept of its output.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
 use super::HostFuture;
 

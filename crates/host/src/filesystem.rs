@@ -3,10 +3,9 @@
 //! The rule above all others: what holds something is never formatted. A device counts as empty only if it could be
 //! read and `blkid` found no signature on it.
 
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::{fmt, io};
 
 use super::exec::ExecError;
 use super::mount::MountError;

@@ -6,12 +6,11 @@
 //! writes into a volume must not make devices on the host. All functions block.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use rustix::io::Errno;
 

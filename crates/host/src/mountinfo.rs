@@ -7,16 +7,15 @@
 //! takes 0.1 us, and a table that has not changed since costs 0.5 us (release build, two busy cores). So whoever only
 //! wants to know whether something is mounted asks [`Mounter::is_mounted`](super::mount::Mounter::is_mounted).
 
-use std::ffi::OsStr;
-use std::fmt;
-use std::io;
-use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
 mod index;
 mod parse;
 mod reader;
+
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::{fmt, io};
 
 use index::Index;
 pub use reader::Reader;

@@ -9,10 +9,9 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use parking_lot::Mutex;
 use stowage_csi::waiting::on_machine;

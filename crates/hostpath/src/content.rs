@@ -8,12 +8,11 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use stowage_host::PathError;
 use stowage_host::copy::{CopyError, FileCopy, copy_file};
 use stowage_host::filesystem::{Content, FsKind, freeze, probe, renew_identity, sync, thaw};
 use stowage_host::loopdev::LoopDevice;
 use stowage_host::mount::{FsMount, MountError, Unmount, ensure_unmounted};
-use stowage_host::{Outcome, blocking};
+use stowage_host::{Outcome, PathError, blocking};
 
 use crate::device::{self, is_mounted};
 use crate::driver::{Driver, Host};

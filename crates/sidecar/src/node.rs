@@ -11,8 +11,7 @@ use clap::builder::BoolishValueParser;
 use futures::TryFutureExt as _;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
-use stowage_service::Process;
-use stowage_service::{KubeArgs, LeaseArgs};
+use stowage_service::{KubeArgs, LeaseArgs, Process};
 
 use crate::args::{NODE_DEPLOYMENT, RoleArgs};
 use crate::controller::{Controller, ControllerError};

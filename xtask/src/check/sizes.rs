@@ -12,44 +12,10 @@ const FILE: usize = 350;
 /// Lines of a function, from its name to its last brace.
 const FUNCTION: usize = 60;
 
-/// Files that are too large, or have a function that is, and are about to be split. One that is not any more must go from this list.
-const NOT_YET: &[&str] = &[
-    "crates/host/src/mount/fake.rs",
-    "crates/operator/src/apply.rs",
-    "crates/operator/src/driver/rbac.rs",
-    "crates/operator/src/driver/valid.rs",
-    "crates/operator/src/driver_deployment/mod.rs",
-    "crates/operator/src/driver_deployment/status.rs",
-    "crates/operator/src/driver_deployment/validate/mod.rs",
-    "crates/sidecar/src/attach/worker.rs",
-    "crates/sidecar/src/cluster/volume.rs",
-    "crates/sidecar/src/controller.rs",
-    "crates/sidecar/src/journal/document.rs",
-    "crates/sim/src/weka/frontend/served.rs",
-    "crates/sim/src/weka/rest.rs",
-    "crates/snapshot_controller/src/controller.rs",
-    "crates/weka/src/driver/controller/expand.rs",
-    "crates/weka/src/driver/trash.rs",
-];
-
 pub fn check(source: &Source) -> Vec<Finding> {
     if !source.is_production() {
         return Vec::new();
     }
-    let findings = too_large(source);
-    let name = source.path.display().to_string();
-    match (NOT_YET.contains(&name.as_str()), findings.is_empty()) {
-        (true, true) => {
-            let what =
-                "it is not too large any more: remove it from the list in xtask/src/check/sizes.rs";
-            vec![Finding::new(name, what)]
-        }
-        (true, false) => Vec::new(),
-        (false, _) => findings,
-    }
-}
-
-fn too_large(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     let lines = source.text.lines().count();
     if lines > FILE {
@@ -171,15 +137,6 @@ mod tests {
         ] {
             let found = found("a.rs", text);
             assert!(found.contains(&format!("a.rs:{line}: {long}")), "{found:?}");
-        }
-    }
-
-    #[test]
-    fn an_exception_goes_when_it_is_not_needed_any_more() {
-        for path in NOT_YET {
-            assert!(found(path, "\n".repeat(351)).is_empty(), "{path}");
-            let found = found(path, "\n".repeat(350));
-            assert!(found[0].contains("remove it from the list"), "{found:?}");
         }
     }
 

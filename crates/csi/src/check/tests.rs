@@ -1,8 +1,7 @@
 //! Every rule, broken once: start from a request that passes, spoil one field, expect one code.
 
 use super::*;
-use crate::proto::csi::*;
-use crate::proto::csi::{volume_capability as cap, volume_content_source as source};
+use crate::proto::csi::{volume_capability as cap, volume_content_source as source, *};
 
 /// A driver with everything.
 const RULES: Rules = Rules::new(

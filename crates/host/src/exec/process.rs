@@ -1,11 +1,10 @@
 //! [`HostExec`]: tools as processes of this machine.
 
-use std::env;
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
+use std::{env, io};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use stowage_csi::waiting::on_machine;

@@ -1,10 +1,9 @@
 //! Giving a free loop device to a file.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::AsFd;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use rustix::io::Errno;
 

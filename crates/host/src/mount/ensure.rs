@@ -1,9 +1,8 @@
 //! Mounts by their end: what has to be there afterwards, whatever was there before.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use rustix::io::Errno;
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kernel::Opened;
 use rustix::io::Errno;
 
 use super::{
@@ -18,6 +17,7 @@ use crate::mountinfo::{MountTable, Reader};
 use crate::stat::{Health, Stats};
 use crate::workers::{SharedCalls, Stuck};
 use crate::{Calls, HostFuture, blocking};
+use kernel::Opened;
 
 /// How long the kernel may take for one call.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(30);

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use stowage_host::PathError;
-use stowage_host::blocking;
 use stowage_host::loopdev::BackingFile;
 use stowage_host::mount::View;
+use stowage_host::{PathError, blocking};
 
 use crate::device::bound_loop;
 use crate::driver::Driver;

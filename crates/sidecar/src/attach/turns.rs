@@ -49,9 +49,9 @@ mod tests {
     use std::time::Duration;
 
     use prometheus_client::registry::Registry;
+    use stowage_kubernetes::queue::Backoff;
 
     use super::*;
-    use stowage_kubernetes::queue::Backoff;
 
     #[test]
     fn who_came_too_early_comes_again_when_the_turn_is_over() {

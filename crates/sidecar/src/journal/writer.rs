@@ -200,9 +200,8 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
-
     use kube::{Client, Config};
+    use parking_lot::Mutex;
     use stowage_service::Metrics;
     use tokio::sync::Notify;
     use tokio::time::timeout;

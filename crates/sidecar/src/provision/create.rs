@@ -16,9 +16,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
 use stowage_csi::client::Connection;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
-use stowage_kubernetes::answer;
 use stowage_kubernetes::queue::{Key, Verdict};
-use stowage_kubernetes::secrets;
+use stowage_kubernetes::{answer, secrets};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 

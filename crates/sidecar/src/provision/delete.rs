@@ -8,11 +8,10 @@ use k8s_openapi::api::core::v1::{PersistentVolume, SecretReference};
 use kube::Api;
 use stowage_csi::proto::csi::DeleteVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
-use stowage_kubernetes::answer;
 use stowage_kubernetes::deletion::delete;
 use stowage_kubernetes::finalizer::{self, Seen};
 use stowage_kubernetes::queue::Verdict;
-use stowage_kubernetes::secrets;
+use stowage_kubernetes::{answer, secrets};
 
 use super::metrics::ProvisionMetrics;
 use super::parameters::Parameters;

@@ -4,12 +4,12 @@
 //! Nothing is pretended: a flag that asks for other data, other isolation or a promise that would not be kept stops the
 //! driver with an error. One that only allows something is named in the log.
 
-use Meaning::{AlwaysOn, NoEffect, Refused};
 use clap::builder::ValueParser;
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use stowage_csi::flags::switch;
 
+use Meaning::{AlwaysOn, NoEffect, Refused};
 use table::FLAGS;
 
 mod table;

@@ -9,9 +9,8 @@ use rustix::fs::{
     FileType, Gid, Mode, Uid, XattrFlags, fchmod, fchown, fgetxattr, fsetxattr, fstat,
 };
 use rustix::io::Errno;
-use stowage_host::Outcome;
-use stowage_host::PathError;
 use stowage_host::beneath::{BeneathError, Links, Root};
+use stowage_host::{Outcome, PathError};
 
 use crate::error::Error;
 use crate::handle::{Handle, Origin};

@@ -17,9 +17,8 @@ use tonic::{Request, Response, Status};
 
 use super::concurrency::cluster_of;
 use super::{Driver, answer};
-use crate::handle;
 use crate::metrics::Operation;
-use crate::topology;
+use crate::{handle, topology};
 
 mod annotations;
 pub(crate) mod labels;

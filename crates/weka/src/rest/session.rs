@@ -12,9 +12,8 @@ use tokio::time::timeout;
 
 use super::call::{Call, Failure};
 use super::client::Client;
-use super::facts;
 use super::wire::Tokens;
-use super::{ApiError, Deadline};
+use super::{ApiError, Deadline, facts};
 
 /// A token is not used in its last seconds: it has to reach the array before it ends.
 const MARGIN: Duration = Duration::from_secs(30);

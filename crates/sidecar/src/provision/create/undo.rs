@@ -3,9 +3,8 @@
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::Api;
 use stowage_csi::proto::csi::DeleteVolumeRequest;
-use stowage_kubernetes::answer;
 use stowage_kubernetes::queue::Verdict;
-use stowage_kubernetes::secrets;
+use stowage_kubernetes::{answer, secrets};
 
 use super::{Provisioner, reference, shown};
 use crate::driver_call;

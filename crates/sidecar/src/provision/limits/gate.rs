@@ -75,9 +75,9 @@ mod tests {
     use std::time::Duration;
 
     use prometheus_client::registry::Registry;
+    use stowage_kubernetes::queue::Backoff;
 
     use super::*;
-    use stowage_kubernetes::queue::Backoff;
 
     fn gate(room: usize) -> (Gate, Queue) {
         let backoff = Backoff {

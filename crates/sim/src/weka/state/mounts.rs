@@ -158,11 +158,12 @@ fn unknown_option(option: &str, release: &Release) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::weka::state::testing::{MOMENT_NOW, admin, moment, outsider, state};
     use crate::weka::state::tokens::{self, Expiry};
     use crate::weka::state::{Change, Object};
-    use std::time::Duration;
 
     fn request(options: &[&str], token: Option<&str>) -> MountRequest {
         MountRequest {

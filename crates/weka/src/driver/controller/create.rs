@@ -10,10 +10,9 @@ use stowage_host::PathError;
 use stowage_host::beneath::Root;
 
 use crate::capacity::{check_fits, choose};
-use crate::driver::directory;
 use crate::driver::filesystem::{Managed, WekaFilesystem};
 use crate::driver::volume::Existing;
-use crate::driver::{Driver, Guard};
+use crate::driver::{Driver, Guard, directory};
 use crate::error::{Error, chain};
 use crate::handle::Handle;
 use crate::options::Options;

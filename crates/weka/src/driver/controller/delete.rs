@@ -5,8 +5,7 @@ use std::sync::Arc;
 use stowage_csi::proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
 use stowage_host::beneath::Root;
 
-use crate::driver::directory;
-use crate::driver::{Driver, directory_handle};
+use crate::driver::{Driver, directory, directory_handle};
 use crate::error::Error;
 use crate::handle::Origin;
 use crate::rest::Deadline;

@@ -1,5 +1,4 @@
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use stowage_api::driver_deployment::CSIDriverDeployment;
 
 use super::{check, check_with, good, refused, set, with};
