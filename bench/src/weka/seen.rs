@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stowage_sim::weka::core::SeenRequest;
+use stowage_sim::control::SeenRequest;
 
 /// Requests by method and route.
 pub struct Seen(BTreeMap<String, usize>);

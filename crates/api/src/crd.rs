@@ -16,6 +16,9 @@ use crate::snapshot::{
     VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent, VolumeSnapshot,
     VolumeSnapshotClass, VolumeSnapshotContent,
 };
+use crate::vpsa::{
+    ExternalVolume, Snapshot, Volume, VolumeAttachment, Vpsa, VscNode, VscStorageClass,
+};
 
 /// A server refuses definitions in a `*.k8s.io` group that lack this annotation.
 const APPROVED_ANNOTATION: &str = "api-approved.kubernetes.io";
@@ -29,14 +32,17 @@ pub enum CrdGroup {
     Snapshots,
     /// `groupsnapshot.storage.k8s.io`
     GroupSnapshots,
+    /// `storage.zadara.com`
+    Vpsa,
 }
 
 impl CrdGroup {
     /// Every group, in the order in which [`crds`] lists them.
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 4] = [
         Self::DriverDeployments,
         Self::Snapshots,
         Self::GroupSnapshots,
+        Self::Vpsa,
     ];
 
     /// The definitions of this group.
@@ -53,6 +59,15 @@ impl CrdGroup {
                 VolumeGroupSnapshotContent::crd(),
                 VolumeGroupSnapshot::crd(),
             ],
+            Self::Vpsa => vec![
+                VscStorageClass::crd(),
+                Vpsa::crd(),
+                VscNode::crd(),
+                Volume::crd(),
+                ExternalVolume::crd(),
+                VolumeAttachment::crd(),
+                Snapshot::crd(),
+            ],
         };
         derived.into_iter().map(|crd| self.finish(crd)).collect()
     }
@@ -60,7 +75,7 @@ impl CrdGroup {
     /// The review in which the Kubernetes project accepted the API, for groups that are its own.
     fn approval(self) -> Option<&'static str> {
         match self {
-            Self::DriverDeployments => None,
+            Self::DriverDeployments | Self::Vpsa => None,
             Self::Snapshots => {
                 Some("https://github.com/kubernetes-csi/external-snapshotter/pull/419")
             }
@@ -74,7 +89,7 @@ impl CrdGroup {
     fn absence(self) -> Absence {
         match self {
             // A field whose lines were all commented out is null, and old manifests have such fields.
-            Self::DriverDeployments => Absence::MissingOrNull,
+            Self::DriverDeployments | Self::Vpsa => Absence::MissingOrNull,
             Self::Snapshots | Self::GroupSnapshots => Absence::Missing,
         }
     }
@@ -114,9 +129,16 @@ enum Absence {
     MissingOrNull,
 }
 
-/// Says how optional fields may be left out, and takes line breaks that only wrap a doc comment out of descriptions.
+/// Says how optional fields may be left out. Takes out the defaults of the Rust types, which a server would fill in where
+/// a field is required, and line breaks that only wrap a doc comment.
 fn tidy(schema: &mut JSONSchemaProps, absence: Absence) {
     if matches!(absence, Absence::Missing) {
+        schema.nullable = None;
+    }
+    schema.default = None;
+    if let Some(words) = &mut schema.enum_ {
+        // kubectl 1.20 refuses a definition whose enum has a null among its words.
+        words.retain(|word| !word.0.is_null());
         schema.nullable = None;
     }
     if let Some(description) = &mut schema.description {

@@ -4,6 +4,7 @@
 //! - [`driver_deployment`]: `csidriver.storage.openshift.io`, what the operator turns into workloads.
 //! - [`snapshot`]: `snapshot.storage.k8s.io` and `groupsnapshot.storage.k8s.io`, the two API groups
 //!   of the Kubernetes project that no crate ships types for.
+//! - [`vpsa`]: `storage.zadara.com`, what the VPSA driver keeps about arrays and volumes.
 //! - [`quantity`]: sizes as people and manifests write them.
 //! - [`backoff`]: pauses between attempts.
 //! - [`causes`]: errors with their causes, in one line.
@@ -16,7 +17,9 @@ pub mod driver_deployment;
 pub mod quantity;
 pub mod snapshot;
 pub mod termination;
+pub mod vpsa;
 
 mod crd;
+mod schema;
 
 pub use crd::{CrdGroup, crds};

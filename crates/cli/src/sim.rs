@@ -10,7 +10,7 @@ use anyhow::Context;
 use stowage_service::Service;
 use stowage_sim::weka::control::ControlError;
 use stowage_sim::weka::frontend::FrontendError;
-use stowage_sim::weka::mount_helper::{self, Request, SOCKETS, SOCKETS_VARIABLE};
+use stowage_sim::weka::mount_helper::{self, SOCKETS, SOCKETS_VARIABLE};
 use stowage_sim::weka::{Array, Frontend, FrontendOptions};
 
 use crate::args::{SimWekaArgs, SimWekaFrontendArgs};
@@ -116,7 +116,7 @@ pub fn as_mount_helper(mut given: impl Iterator<Item = OsString>) -> Option<Vec<
 pub fn mount(arguments: Vec<OsString>) -> ExitCode {
     let sockets =
         std::env::var_os(SOCKETS_VARIABLE).map_or_else(|| PathBuf::from(SOCKETS), PathBuf::from);
-    match Request::parse(arguments).and_then(|request| mount_helper::run(&request, &sockets)) {
+    match mount_helper::parse(arguments).and_then(|request| mount_helper::run(&request, &sockets)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&error.into());

@@ -144,6 +144,7 @@ fn committed_definitions_are_those_that_the_binary_prints() {
         ("driver-deployments", "csidriver.storage.openshift.io.yaml"),
         ("snapshots", "snapshot.storage.k8s.io.yaml"),
         ("group-snapshots", "groupsnapshot.storage.k8s.io.yaml"),
+        ("vpsa", "storage.zadara.com.yaml"),
     ] {
         let output = run(&["crds", "--group", group]);
         assert!(output.status.success());

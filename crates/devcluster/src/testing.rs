@@ -4,6 +4,7 @@
 //!   gives users that may do little;
 //! - [`ControlPlane`]: the same with Kubernetes' controllers and nodes that are objects only;
 //! - [`TestCluster`]: a whole cluster that is up, with namespaces that go with the test;
+//! - [`libiscsi`]: an initiator that others wrote;
 //! - [`Running`], [`eventually`]: a process that ends with its test, and waiting for what it does;
 //! - [`isolated!`](crate::isolated): tests that mount, each in a process with mounts of its own.
 
@@ -13,10 +14,12 @@ mod cluster;
 mod control_plane;
 pub mod isolated;
 mod keeper;
+mod libiscsi;
 mod running;
 
 pub use self::access::Rule;
 pub use self::api_server::ApiServer;
 pub use self::cluster::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE, Namespace, TestCluster};
 pub use self::control_plane::ControlPlane;
+pub use self::libiscsi::libiscsi;
 pub use self::running::{Running, eventually};

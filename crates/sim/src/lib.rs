@@ -3,6 +3,11 @@
 //! A simulator is a state machine over a data directory. It uses the array's own wire format, refuses what the array
 //! would refuse, and has a control API for what goes wrong with arrays: slow, refused, half-done, restarted.
 //!
+//! What they share: [`endpoints`] (ports that stop and start), [`store`] (state that outlives `kill -9`), [`faults`] and
+//! [`control`] (what goes wrong, on purpose), [`files`] (directories served over FUSE), [`handover`] (helpers and what
+//! they hand over).
+//!
+//! - [`vpsa`]: a Zadara VPSA: REST API, control API, disks over iSCSI, shares, and stand-ins for the tools of a host.
 //! - [`weka`]: a Weka cluster: REST API, control API, and a frontend that serves its filesystems over FUSE.
 
 #![allow(
@@ -10,4 +15,14 @@
     reason = "a stand-in for an array, not part of the product; threads of FUSE may block"
 )]
 
+pub mod control;
+pub mod endpoints;
+pub mod faults;
+pub mod files;
+pub mod handover;
+pub mod iscsi;
+pub mod moment;
+pub mod mounting;
+pub mod store;
+pub mod vpsa;
 pub mod weka;

@@ -9,20 +9,16 @@
 //! | [`state`] | what the cluster knows, the decisions about it (pure), and the journal that outlives `kill -9` |
 //! | [`rest`] | the REST API under `/api/v2` |
 //! | [`control`] | faults, delays, upgrades: the [`Control`] client, and what answers it |
-//! | [`endpoints`] | the ports of the REST API, which stop and start one by one |
 //! | [`backing`] | where the files of filesystems and snapshots are, and their inode numbers |
 //! | [`frontend`] | the data plane of a node: filesystems over FUSE |
 //! | [`mount_helper`] | what `mount -t wekafs` calls |
-//! | [`ledger`] | how many bytes a directory or a filesystem holds, counted by several processes at once |
 
 pub mod args;
 pub mod array;
 pub mod backing;
 pub mod control;
 pub mod core;
-pub mod endpoints;
 pub mod frontend;
-pub mod ledger;
 pub mod mount_helper;
 pub mod release;
 pub mod rest;

@@ -28,6 +28,10 @@ const GENERATED: &[(&str, &[&str])] = &[
         "deploy/crds/groupsnapshot.storage.k8s.io.yaml",
         &["crds", "--group", "group-snapshots"],
     ),
+    (
+        "deploy/crds/storage.zadara.com.yaml",
+        &["crds", "--group", "vpsa"],
+    ),
 ];
 
 /// With `fix`, writes what is not as it should be.

@@ -7,7 +7,6 @@
 //!
 //! Pod templates are JSON and stay JSON: a typed template would drop each field that is newer than the types.
 
-mod schema;
 mod spec;
 mod status;
 #[cfg(test)]

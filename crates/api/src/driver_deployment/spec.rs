@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::schema::{
+use super::status::CSIDriverDeploymentStatus;
+use crate::schema::{
     any_object, optional_object, optional_objects, optional_text_map, optional_texts, read_text,
     read_text_map, read_texts, text,
 };
-use super::status::CSIDriverDeploymentStatus;
 
 /// Fields that this version does not know.
 pub type Unknown = BTreeMap<String, Value>;

@@ -30,6 +30,8 @@ pub enum CrdsGroup {
     Snapshots,
     /// VolumeGroupSnapshot, its class and its content
     GroupSnapshots,
+    /// VSCStorageClass, VPSA and what else the VPSA driver keeps
+    Vpsa,
 }
 
 impl From<CrdGroup> for CrdsGroup {
@@ -38,6 +40,7 @@ impl From<CrdGroup> for CrdsGroup {
             CrdGroup::DriverDeployments => Self::DriverDeployments,
             CrdGroup::Snapshots => Self::Snapshots,
             CrdGroup::GroupSnapshots => Self::GroupSnapshots,
+            CrdGroup::Vpsa => Self::Vpsa,
         }
     }
 }

@@ -10,6 +10,7 @@
 mod definitions;
 mod operator;
 mod status;
+mod vpsa;
 
 use std::fs;
 use std::path::Path;

@@ -2,23 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
-use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::control::{Control, server};
-use super::core::Core;
-use super::endpoints::{self, EndpointError, Endpoints};
-use super::state::store::StoreError;
+use super::core::{Core, Knobs};
 use super::{Options, rest};
+use crate::control::{self, Controlled, Controls};
+use crate::endpoints::{EndpointError, Endpoints};
+use crate::faults::Trouble;
+use crate::store::StoreError;
 
 /// How often what is done with being removed is let go of.
 const SWEEP: Duration = Duration::from_millis(50);
-
-/// How long another cluster may take to let go of the data directory.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a cluster does not start.
 #[derive(Debug, thiserror::Error)]
@@ -50,31 +48,31 @@ pub struct Running {
     data: PathBuf,
 }
 
-impl Running {
-    /// Lets an endpoint answer.
-    pub async fn start_endpoint(&self, number: usize) -> Result<(), EndpointError> {
-        self.endpoints.start(number, &self.router).await
+impl Controlled for Running {
+    type Knobs = Knobs;
+    type Trouble = Trouble;
+
+    fn controls(&self) -> &Controls<Knobs, Trouble> {
+        &self.core.controls
     }
 
-    /// Stops all endpoints, forgets everything but the data directory, and starts those that ran again.
-    pub async fn restart(&self, down: Duration) -> Result<(), StartError> {
-        let before = self.endpoints.status();
-        self.endpoints.stop_all();
-        self.core.reload().await?;
-        tokio::time::sleep(down).await;
-        for (number, endpoint) in before.iter().enumerate() {
-            if endpoint.running {
-                self.start_endpoint(number).await?;
-            }
-        }
-        Ok(())
+    fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    fn router(&self) -> &Router {
+        &self.router
+    }
+
+    async fn reload(&self) -> Result<(), StoreError> {
+        self.core.reload().await
     }
 }
 
 impl Array {
     /// Starts a cluster. Must be called inside a tokio runtime, which then serves it.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let core = Arc::new(open(&options).await?);
+        let core = Arc::new(Core::open(&options).await?);
         let release = core.read(|state, _| state.cluster().release.clone());
         let tls = options
             .is_secure(&release)
@@ -88,14 +86,15 @@ impl Array {
             data: options.data.clone(),
         });
         for number in 0..options.listen.len() {
-            running.start_endpoint(number).await?;
+            running.endpoints.start(number, &running.router).await?;
         }
         let stop = CancellationToken::new();
-        let control = serve_control(&running, &options, &stop).await?;
+        let control = server::router(Arc::clone(&running));
+        let control = control::serve(options.control, control, &stop).await?;
         tokio::spawn(sweep(Arc::clone(&running.core), stop.clone()));
         Ok(Self {
             running,
-            control,
+            control: Control::new(control),
             _stop: stop.drop_guard(),
         })
     }
@@ -141,54 +140,6 @@ impl Drop for Array {
         // The endpoints hold what they serve, and what they serve knows the endpoints: they do not end by themselves.
         self.running.endpoints.stop_all();
     }
-}
-
-/// Opens the data directory, which a cluster that was just dropped lets go of a moment later.
-async fn open(options: &Options) -> Result<Core, StoreError> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match Core::open(options) {
-            Err(StoreError::InUse(_)) if Instant::now() < deadline => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            result => return result,
-        }
-    }
-}
-
-async fn serve_control(
-    running: &Arc<Running>,
-    options: &Options,
-    stop: &CancellationToken,
-) -> Result<Control, StartError> {
-    let unavailable = |source| EndpointError::Unavailable {
-        address: options.control,
-        source,
-    };
-    let listener = TcpListener::bind(options.control)
-        .await
-        .map_err(unavailable)?;
-    let address = listener.local_addr().map_err(unavailable)?;
-    let router = server::router(Arc::clone(running));
-    let stop = stop.clone();
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                accepted = listener.accept() => if let Ok((stream, _)) = accepted {
-                    let stop = stop.clone();
-                    let answered = endpoints::answer(stream, router.clone());
-                    tokio::spawn(async move {
-                        tokio::select! {
-                            () = stop.cancelled() => {}
-                            () = answered => {}
-                        }
-                    });
-                },
-            }
-        }
-    });
-    Ok(Control::new(format!("http://{address}")))
 }
 
 async fn sweep(core: Arc<Core>, stop: CancellationToken) {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The inode number of a file is that of the file behind it, moved up: the same for every frontend, after every restart,
-//! in `stat` and in the REST API, and never the number of a root that the kernel reserves.
+//! in `stat` and in the REST API.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{DirEntry, Metadata};
@@ -20,21 +20,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::ledger::{Ledgers, charge_of};
-
-/// The directory of a filesystem's root that holds its snapshots.
-pub const SNAPSHOTS: &str = ".snapshots";
-
-const INODE_BASE: u64 = 1 << 50;
+use crate::files::ledger::{Ledgers, Standstill, charge_of};
+use crate::files::shown_inode;
+use crate::files::tree::{SNAPSHOTS, Snapshots, Tree};
 
 /// The inode number that is shown for a file.
 pub fn inode_of(metadata: &Metadata) -> u64 {
     shown_inode(metadata.ino())
-}
-
-/// The inode number that is shown for the file with this number behind it.
-pub fn shown_inode(behind: u64) -> u64 {
-    behind.wrapping_add(INODE_BASE)
 }
 
 /// The files of all filesystems. Clones share what was learned about inodes.
@@ -112,7 +104,7 @@ impl Backing {
         let unfinished = self.filesystems.join(filesystem).join("copying");
         remove_tree(&unfinished)?;
         let total = [Arc::new(self.ledgers(filesystem).open_total()?)];
-        let standstill = super::ledger::Standstill::of(&total)?;
+        let standstill = Standstill::of(&total)?;
         let output = Command::new("cp")
             .args(["--archive", "--reflink=auto", "--no-target-directory"])
             .args([&from, &unfinished])
@@ -123,25 +115,30 @@ impl Backing {
             return Err(io::Error::other(text));
         }
         if writable {
-            std::fs::create_dir_all(self.mark(filesystem, access_point))?;
+            std::fs::create_dir_all(self.marks(filesystem).join(access_point))?;
         }
         std::fs::rename(unfinished, snapshots.join(access_point))
     }
 
-    /// Whether a snapshot can be written.
-    pub fn is_writable(&self, filesystem: &str, access_point: &str) -> bool {
-        self.mark(filesystem, access_point).exists()
+    /// The files of a filesystem, to be served.
+    pub fn open(&self, filesystem: &str) -> io::Result<Tree> {
+        let snapshots = Snapshots {
+            directory: self.snapshots(filesystem),
+            writable: self.marks(filesystem),
+        };
+        let ledgers = self.ledgers(filesystem);
+        Tree::open(&self.root(filesystem), ledgers, Some(snapshots))
     }
 
-    fn mark(&self, filesystem: &str, access_point: &str) -> PathBuf {
-        let writable = self.filesystems.join(filesystem).join("writable");
-        writable.join(access_point)
+    /// Marks the snapshots that can be written.
+    fn marks(&self, filesystem: &str) -> PathBuf {
+        self.filesystems.join(filesystem).join("writable")
     }
 
     /// Removes the files of a snapshot. Called twice: they are gone.
     pub fn remove_snapshot(&self, filesystem: &str, access_point: &str) -> io::Result<()> {
         remove_tree(&self.snapshots(filesystem).join(access_point))?;
-        remove_tree(&self.mark(filesystem, access_point))
+        remove_tree(&self.marks(filesystem).join(access_point))
     }
 
     /// The inode of a path; none if there is no such path. Symbolic links are not followed.

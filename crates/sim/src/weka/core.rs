@@ -3,48 +3,35 @@
 mod quotas;
 mod setup;
 
-use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::io;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use super::Options;
 use super::backing::Backing;
-use super::control::faults::Faults;
 use super::control::frontends::Frontends;
 use super::release::Release;
 use super::state::filesystems::{Delays, Moment};
-use super::state::store::{Store, StoreError};
 use super::state::tokens::Expiry;
 use super::state::{Change, Kind, Millis, Refusal, State};
-
-/// Requests that are remembered for [`Control::requests`](super::Control::requests).
-const REMEMBERED: usize = 100_000;
+use crate::control::Controls;
+use crate::faults::Trouble;
+use crate::moment::{fresh_secret, millis, now};
+use crate::store::{Machine, StoreError};
 
 /// What every request works on.
 #[derive(Debug)]
 pub struct Core {
     options: Options,
-    kept: Mutex<Kept>,
-    knobs: Mutex<Knobs>,
-    requests: Mutex<VecDeque<SeenRequest>>,
+    machine: Machine<State>,
+    /// What is turned, what goes wrong, what was asked.
+    pub controls: Controls<Knobs, Trouble>,
     quota_locks: quotas::Locks,
     /// Where files are.
     pub backing: Backing,
-    /// What goes wrong.
-    pub faults: Faults,
     /// The frontends that reported.
     pub frontends: Frontends,
-}
-
-#[derive(Debug)]
-struct Kept {
-    state: State,
-    /// None while the cluster restarts.
-    store: Option<Store>,
 }
 
 /// What can be turned while the cluster runs; times are in milliseconds.
@@ -74,21 +61,6 @@ pub struct Knobs {
     pub latency: Millis,
 }
 
-/// A request that the REST API answered, or left without answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeenRequest {
-    /// `GET`, `POST`, ...
-    pub method: String,
-    /// Without `/api/v2/` and without query.
-    pub path: String,
-    /// The query, empty if there was none.
-    pub query: String,
-    /// The status of the answer.
-    pub status: u16,
-    /// The endpoint it came to.
-    pub endpoint: usize,
-}
-
 /// Why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -102,18 +74,12 @@ pub enum Failure {
 
 impl Core {
     /// Opens the data directory; makes the cluster that it does not have yet.
-    pub fn open(options: &Options) -> Result<Self, StoreError> {
-        let (store, state) = Store::open(&options.data)?;
+    pub async fn open(options: &Options) -> Result<Self, StoreError> {
         let core = Self {
-            kept: Mutex::new(Kept {
-                state,
-                store: Some(store),
-            }),
-            knobs: Mutex::new(Knobs::from(options)),
-            requests: Mutex::default(),
+            machine: Machine::open(&options.data).await?,
+            controls: Controls::new(Knobs::from(options)),
             quota_locks: quotas::Locks::default(),
             backing: Backing::new(&options.data),
-            faults: Faults::default(),
             frontends: Frontends::default(),
             options: options.clone(),
         };
@@ -123,19 +89,7 @@ impl Core {
 
     /// Forgets everything but the data directory, and reads that again.
     pub async fn reload(&self) -> Result<(), StoreError> {
-        drop(self.kept().store.take());
-        let (store, state) = loop {
-            match Store::open(&self.options.data) {
-                // The writer of the old journal ends a moment later.
-                Err(StoreError::InUse(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
-                result => break result?,
-            }
-        };
-        *self.kept() = Kept {
-            state,
-            store: Some(store),
-        };
-        Ok(())
+        self.machine.reload().await
     }
 
     /// Refuses to become a version that could not be reached any more by those who use the cluster.
@@ -148,7 +102,7 @@ impl Core {
 
     /// Looks at the state.
     pub fn read<T>(&self, look: impl FnOnce(&State, Millis) -> T) -> T {
-        look(&self.kept().state, now())
+        self.machine.read(|state| look(state, now()))
     }
 
     /// Decides, makes the changes, and returns when they are durable.
@@ -157,18 +111,7 @@ impl Core {
         decide: impl FnOnce(&State, &Moment) -> Result<(Vec<Change>, T), Refusal>,
     ) -> Result<T, Failure> {
         let moment = self.moment();
-        let (value, durable) = {
-            let mut kept = self.kept();
-            let (changes, value) = decide(&kept.state, &moment)?;
-            let store = kept.store.as_ref().ok_or_else(restarting)?;
-            let durable = store.append(&changes);
-            for change in changes {
-                kept.state.apply(change);
-            }
-            (value, durable)
-        };
-        durable.await.map_err(|_| restarting())??;
-        Ok(value)
+        self.machine.change(|state| decide(state, &moment)).await
     }
 
     /// Makes changes that need no decision.
@@ -241,36 +184,12 @@ impl Core {
 
     /// How the knobs are now.
     pub fn knobs(&self) -> Knobs {
-        self.knobs.lock().clone()
-    }
-
-    /// Turns them.
-    pub fn set_knobs(&self, knobs: Knobs) {
-        *self.knobs.lock() = knobs;
-    }
-
-    /// Remembers a request.
-    pub fn saw(&self, request: SeenRequest) {
-        let mut requests = self.requests.lock();
-        if requests.len() == REMEMBERED {
-            requests.pop_front();
-        }
-        requests.push_back(request);
-    }
-
-    /// The requests since the last call.
-    pub fn take_requests(&self) -> Vec<SeenRequest> {
-        self.requests.lock().drain(..).collect()
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock()
+        self.controls.knobs()
     }
 }
 
 impl From<&Options> for Knobs {
     fn from(options: &Options) -> Self {
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self {
             page_size: options.page_size,
             access_token_expiry: millis(options.access_token_expiry),
@@ -286,14 +205,6 @@ impl From<&Options> for Knobs {
     }
 }
 
-/// The time.
-pub fn now() -> Millis {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// An identity that nothing has yet, as Weka writes them.
 pub fn fresh_uid() -> String {
     let text = fresh_secret(16);
@@ -305,23 +216,4 @@ pub fn fresh_uid() -> String {
         &text[16..20],
         &text[20..]
     )
-}
-
-/// A text that nobody can guess, of twice as many characters.
-pub fn fresh_secret(bytes: usize) -> String {
-    let mut random = vec![0; bytes];
-    let mut filled = 0;
-    while filled < bytes {
-        filled +=
-            rustix::rand::getrandom(&mut random[filled..], rustix::rand::GetRandomFlags::empty())
-                .expect("the kernel has random numbers");
-    }
-    random.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn restarting() -> io::Error {
-    io::Error::other("the cluster restarts")
 }

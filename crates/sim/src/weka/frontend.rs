@@ -4,44 +4,32 @@
 //! socket; it asks the cluster's control API whether the mount is allowed; the helper mounts in its own mount namespace
 //! and hands the descriptor of the mount over.
 //!
-//! - [`wire`]: what helper and frontend say to each other.
-//! - [`served`]: what the kernel asks, and what it is answered.
-//! - [`tree`]: what operations do to the files behind; [`nodes`]: what the kernel knows of; [`accounts`]: who pays.
 //! - [`stage`]: stand-ins of the kernel's files.
 
-pub mod accounts;
-pub mod nodes;
-pub mod served;
 pub mod stage;
-pub mod tree;
-pub mod wire;
 
-use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use fuser::{Config, Session, SessionACL};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use self::served::Served;
 use self::stage::StageFiles;
-use self::tree::Tree;
-use self::wire::{Mount, Verdict, receive, send, take_over};
 use super::args::FrontendOptions;
 use super::backing::Backing;
 use super::control::frontends::{Report, Stage};
 use super::control::{Control, ControlError};
+use super::mount_helper::Mount;
 use super::state::mounts::MountRequest;
+use crate::files::served::Served;
+use crate::handover::{Verdict, receive, send, take_over};
+use crate::mounting;
 
 /// How often the frontend reports to the cluster.
 const HEARTBEAT: Duration = Duration::from_millis(250);
-
-/// How many operations of one mount run at once.
-const THREADS: usize = 8;
 
 /// Why a frontend does not start.
 #[derive(Debug, thiserror::Error)]
@@ -212,12 +200,12 @@ impl Shared {
             Ok(grant) => grant,
             Err(error) => return send(&mut stream, &Verdict::Refused(error.to_string())),
         };
-        let tree = match Tree::open(self.backing.clone(), &grant.filesystem) {
+        let tree = match self.backing.open(&grant.filesystem) {
             Ok(tree) => tree,
             Err(error) => return send(&mut stream, &Verdict::Refused(error.to_string())),
         };
         send(&mut stream, &Verdict::Granted)?;
-        let session = start_session(tree, take_over(&stream)?)?;
+        let session = mounting::session(Served::new(tree), take_over(&stream)?)?;
         send(&mut stream, &Verdict::Granted)?;
         drop(stream);
         tracing::info!(filesystem = %name, "Mounted.");
@@ -226,11 +214,4 @@ impl Shared {
         tracing::info!(filesystem = %name, "Unmounted.");
         Ok(())
     }
-}
-
-fn start_session(tree: Tree, descriptor: OwnedFd) -> io::Result<Session<Served>> {
-    let mut config = Config::default();
-    config.acl = SessionACL::All;
-    config.n_threads = Some(THREADS);
-    Session::from_fd(Served::new(tree), descriptor, SessionACL::All, config)
 }

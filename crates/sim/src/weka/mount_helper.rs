@@ -5,14 +5,17 @@
 
 use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use serde::{Deserialize, Serialize};
 
-use super::frontend::wire::{Mount, Verdict, hand_over, receive, send};
+use crate::handover::{Verdict, hand_over, receive, send};
+use crate::mounting::{NotMount, mount_served};
+
+pub use crate::mounting::Request;
 
 /// Where frontends have their sockets, unless [`SOCKETS_VARIABLE`] says otherwise.
 pub const SOCKETS: &str = "/run/stowage-sim/weka";
@@ -22,18 +25,6 @@ pub const SOCKETS_VARIABLE: &str = "STOWAGE_SIM_WEKA_SOCKETS";
 
 /// Where `mount` looks for helpers.
 const HELPERS: &str = "/usr/sbin";
-
-/// Options that the kernel takes for every filesystem, and what they do.
-const VFS: &[(&str, MountFlags)] = &[
-    ("ro", MountFlags::RDONLY),
-    ("nosuid", MountFlags::NOSUID),
-    ("nodev", MountFlags::NODEV),
-    ("noexec", MountFlags::NOEXEC),
-    ("noatime", MountFlags::NOATIME),
-    ("nodiratime", MountFlags::NODIRATIME),
-    ("relatime", MountFlags::RELATIME),
-    ("strictatime", MountFlags::STRICTATIME),
-];
 
 /// Why nothing is mounted.
 #[derive(Debug, thiserror::Error)]
@@ -61,72 +52,29 @@ pub enum MountError {
     },
 }
 
-/// What `mount` asks for. It has no `Debug`: one of the options is a secret.
-#[derive(Clone, Default)]
-pub struct Request {
+/// A mount that a frontend is asked for. It has no `Debug`: the token is nobody's business.
+#[derive(Serialize, Deserialize)]
+pub struct Mount {
     /// The name of the filesystem.
-    pub source: String,
-    /// The directory to mount on.
-    pub target: PathBuf,
-    /// `-o`.
+    pub filesystem: String,
+    /// Options, without the token.
     pub options: Vec<String>,
-    /// `-f`: everything but the mount.
-    pub fake: bool,
+    /// The token.
+    pub token: Option<String>,
 }
 
-impl Request {
-    /// Reads the arguments that `mount` gives a helper, without the program's name.
-    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, MountError> {
-        let mut request = Self::default();
-        let mut places = Vec::new();
-        let mut arguments = arguments.into_iter();
-        while let Some(argument) = arguments.next() {
-            let text = argument.into_string().map_err(|_| MountError::Usage)?;
-            let mut value = || {
-                let next = arguments.next().ok_or(MountError::Usage)?;
-                next.into_string().map_err(|_| MountError::Usage)
-            };
-            match text.as_str() {
-                "-o" => request.add_options(&value()?),
-                "-t" | "-N" => drop(value()?),
-                flags if flags.starts_with('-') => {
-                    if !flags[1..].chars().all(|flag| "sfnv".contains(flag)) {
-                        return Err(MountError::Usage);
-                    }
-                    request.fake |= flags.contains('f');
-                }
-                _ => places.push(text),
-            }
-        }
-        let [source, target] = <[String; 2]>::try_from(places).map_err(|_| MountError::Usage)?;
-        request.source = source;
-        request.target = PathBuf::from(target);
-        Ok(request)
-    }
+/// What `mount` asks a helper for.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, MountError> {
+    Request::parse(arguments).map_err(|NotMount| MountError::Usage)
+}
 
-    fn add_options(&mut self, list: &str) {
-        let options = list.split(',').filter(|option| !option.is_empty());
-        self.options.extend(options.map(ToOwned::to_owned));
-    }
-
-    fn value(&self, name: &str) -> Option<&str> {
-        let mut values = self.options.iter().filter_map(|o| o.split_once('='));
-        values.find(|(key, _)| *key == name).map(|(_, value)| value)
-    }
-
-    fn flags(&self) -> MountFlags {
-        VFS.iter()
-            .filter(|(name, _)| self.options.iter().any(|option| option == name))
-            .fold(MountFlags::empty(), |flags, (_, flag)| flags | *flag)
-    }
-
-    fn question(&self) -> Mount {
-        let shown = self.options.iter().filter(|o| !o.starts_with("token="));
-        Mount {
-            filesystem: self.source.clone(),
-            options: shown.cloned().collect(),
-            token: self.value("token").map(ToOwned::to_owned),
-        }
+/// What the frontend is asked: everything but where to mount, and the token apart.
+fn question(request: &Request) -> Mount {
+    let shown = request.options.iter().filter(|o| !o.starts_with("token="));
+    Mount {
+        filesystem: request.source.clone(),
+        options: shown.cloned().collect(),
+        token: request.value("token").map(ToOwned::to_owned),
     }
 }
 
@@ -139,31 +87,20 @@ pub fn run(request: &Request, sockets: &Path) -> Result<(), MountError> {
     };
     let mut stream = UnixStream::connect(&socket)
         .map_err(|_| MountError::NoClient(socket.display().to_string()))?;
-    send(&mut stream, &request.question()).map_err(failed)?;
+    send(&mut stream, &question(request)).map_err(failed)?;
     if let Verdict::Refused(why) = receive(&mut stream).map_err(failed)? {
         return Err(MountError::Refused(why));
     }
     if request.fake {
         return Ok(());
     }
-    let device = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/fuse")
-        .map_err(failed)?;
-    let data = format!(
-        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions",
-        device.as_raw_fd()
-    );
-    let data = CString::new(data).expect("no zero bytes");
-    mount(
+    let device = mount_served(
         &request.source,
         &request.target,
         "fuse.wekafs",
         request.flags(),
-        data.as_c_str(),
     )
-    .map_err(|error| failed(error.into()))?;
+    .map_err(failed)?;
     hand_over(&stream, &device)
         .and_then(|()| receive::<Verdict>(&mut stream))
         .map(drop)
@@ -226,24 +163,15 @@ fn choose(sockets: &Path, container: Option<&str>) -> Result<PathBuf, MountError
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Request, MountError> {
-        Request::parse(line.split(' ').map(OsString::from))
-    }
-
     #[test]
-    fn arguments_are_those_of_mount() {
-        let request = parse("default /mnt -sn -o rw,token=abc,ro -o container_name=c").unwrap();
-        assert_eq!(request.source, "default");
-        assert_eq!(request.target, Path::new("/mnt"));
-        assert_eq!(request.value("container_name"), Some("c"));
-        assert_eq!(request.flags(), MountFlags::RDONLY);
-        let question = request.question();
+    fn the_token_is_told_apart() {
+        let line = "default /mnt -o rw,token=abc,ro -o container_name=c";
+        let request = parse(line.split(' ').map(OsString::from)).unwrap();
+        let question = question(&request);
         assert_eq!(question.token.as_deref(), Some("abc"));
         assert_eq!(question.options, ["rw", "ro", "container_name=c"]);
-        assert!(parse("default /mnt -f").unwrap().fake);
-        for wrong in ["default", "a b c", "a b -x", "a b -o"] {
-            assert!(matches!(parse(wrong), Err(MountError::Usage)), "{wrong}");
-        }
+        let wrong = parse(["default".into()]);
+        assert!(matches!(wrong, Err(MountError::Usage)));
     }
 
     #[test]

@@ -28,8 +28,8 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
 
 use super::core::Core;
-use super::endpoints::Endpoints;
 use super::state::Refusal;
+use crate::endpoints::Endpoints;
 
 /// What handlers work on.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! What the cluster knows.
 //!
 //! [`State`] is plain data. The modules below it decide: each takes the state, a request and the time, and returns the
-//! [`Change`]s to make or a [`Refusal`]; none of them does I/O. [`store`] makes changes durable.
+//! [`Change`]s to make or a [`Refusal`]; none of them does I/O. The [`store`](crate::store) makes changes durable.
 //!
 //! An object that is being removed is there, and in the way of another of its name, until somebody carried the removal out.
 //!
@@ -16,14 +16,11 @@ pub mod objects;
 pub mod quotas;
 pub mod refusal;
 pub mod snapshots;
-pub mod store;
 #[cfg(test)]
 mod testing;
 pub mod tokens;
 
 use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
 
 pub use objects::{
     ClientGroup, Cluster, Container, Filesystem, InterfaceGroup, Kms, NfsPermission, Organization,
@@ -31,65 +28,11 @@ pub use objects::{
 };
 pub use refusal::Refusal;
 
-/// Milliseconds since 1970.
-pub type Millis = u64;
+pub use crate::moment::Millis;
+use crate::store::kinds;
 
 /// The organization that every cluster has.
 pub const ROOT: u32 = 0;
-
-macro_rules! kinds {
-    ($($kind:ident $type:ident $field:ident),* $(,)?) => {
-        /// What the cluster knows.
-        #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct State {
-            $(
-                #[doc = concat!("By key: every ", stringify!($type), ".")]
-                pub $field: BTreeMap<String, $type>,
-            )*
-        }
-
-        /// One object.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[serde(tag = "kind", content = "object")]
-        pub enum Object {
-            $(
-                #[doc = concat!("A ", stringify!($type), ".")]
-                $kind($type),
-            )*
-        }
-
-        /// What an object is.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum Kind {
-            $(
-                #[doc = concat!("A ", stringify!($type), ".")]
-                $kind,
-            )*
-        }
-
-        impl State {
-            /// Makes one change.
-            pub fn apply(&mut self, change: Change) {
-                match change {
-                    $(
-                        Change::Put(Object::$kind(object)) => {
-                            self.$field.insert(object.key(), object);
-                        }
-                        Change::Remove { kind: Kind::$kind, key } => {
-                            self.$field.remove(&key);
-                        }
-                    )*
-                }
-            }
-
-            /// Every object, for a new journal.
-            pub fn objects(&self) -> impl Iterator<Item = Object> + '_ {
-                std::iter::empty()
-                    $(.chain(self.$field.values().cloned().map(Object::$kind)))*
-            }
-        }
-    };
-}
 
 kinds! {
     Cluster Cluster cluster,
@@ -105,20 +48,6 @@ kinds! {
     InterfaceGroup InterfaceGroup interface_groups,
     ClientGroup ClientGroup client_groups,
     NfsPermission NfsPermission nfs_permissions,
-}
-
-/// One change of the state.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Change {
-    /// The object is now as given.
-    Put(Object),
-    /// The object is gone.
-    Remove {
-        /// What it was.
-        kind: Kind,
-        /// Its key.
-        key: String,
-    },
 }
 
 impl State {

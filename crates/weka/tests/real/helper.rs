@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use stowage_sim::weka::mount_helper::{self, Request, SOCKETS_VARIABLE, run};
+use stowage_sim::weka::mount_helper::{self, SOCKETS_VARIABLE, run};
 
 /// The arguments of a mount helper, a line each.
 const ARGUMENTS: &str = "STOWAGE_TEST_MOUNT_ARGUMENTS";
@@ -17,7 +17,7 @@ fn mount_helper() {
     };
     let sockets = std::env::var(SOCKETS_VARIABLE).unwrap();
     let arguments = arguments.lines().filter(|line| !line.is_empty());
-    let request = Request::parse(arguments.map(Into::into)).unwrap();
+    let request = mount_helper::parse(arguments.map(Into::into)).unwrap();
     let directory = Path::new(&sockets).parent().unwrap();
     wait_while_held(directory, Moment::Before);
     if let Err(error) = run(&request, Path::new(&sockets)) {

@@ -1,64 +1,41 @@
 //! The client of the control API, for tests.
 
-use std::time::Duration;
-
 use reqwest::Method;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use super::faults::Fault;
 use super::frontends::{Report, Stage};
-use super::server::{ErrorBody, Hang, Restart, Revocation, Status, Upgrade};
-use crate::weka::core::{Knobs, SeenRequest, fresh_uid};
+use super::server::{Hang, Revocation, Status, Upgrade};
+use crate::control::{Client, ControlError};
+use crate::weka::core::{Knobs, fresh_uid};
 use crate::weka::state::access::Role;
 use crate::weka::state::mounts::{Grant, MountRequest};
 use crate::weka::state::{Container, InterfaceGroup, Kms, Object, Organization, Process, User};
 
-/// Why the control API did not do something.
-#[derive(Debug, thiserror::Error)]
-pub enum ControlError {
-    /// It does not answer.
-    #[error("the control API of the simulator does not answer")]
-    Unreachable(#[from] reqwest::Error),
-    /// It says no.
-    #[error("the simulator says: {0}")]
-    Refused(String),
-}
-
 type Result<T, E = ControlError> = std::result::Result<T, E>;
 
-/// The client of a cluster's control API.
+/// The client of a cluster's control API, with what all simulators have.
 #[derive(Clone, Debug)]
 pub struct Control {
-    base: String,
-    http: reqwest::Client,
+    client: Client,
 }
 
-/// It uses plain HTTP: no certificates are needed, and an image may have none.
-fn plain_client() -> reqwest::Client {
-    let builder = reqwest::Client::builder().tls_certs_only(std::iter::empty());
-    builder.build().expect("no part of this can be wrong")
+impl std::ops::Deref for Control {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
 }
 
 impl Control {
     /// For the cluster whose `--control` is at this URL.
     pub fn new(url: impl Into<String>) -> Self {
-        // Its constructor wants a TLS provider even for plain HTTP.
-        stowage_service::client::install_crypto_provider();
-        Self {
-            base: url.into().trim_end_matches('/').to_owned(),
-            http: plain_client(),
-        }
-    }
-
-    /// Where it is.
-    pub fn url(&self) -> &str {
-        &self.base
+        let client = Client::new(url);
+        Self { client }
     }
 
     /// How the cluster is.
     pub async fn status(&self) -> Result<Status> {
-        self.call(Method::GET, "status", None::<&()>).await
+        self.get("status").await
     }
 
     /// The identity of the filesystem with this name, of any organization.
@@ -70,55 +47,21 @@ impl Control {
             .map(|(_, uid)| uid))
     }
 
-    /// Closes an endpoint and its connections.
-    pub async fn stop_endpoint(&self, number: usize) -> Result<()> {
-        self.post(&format!("endpoints/{number}/stop"), &()).await
-    }
-
-    /// Opens it again, at the same port.
-    pub async fn start_endpoint(&self, number: usize) -> Result<()> {
-        self.post(&format!("endpoints/{number}/start"), &()).await
-    }
-
-    /// Puts a fault into effect; returns its number.
-    pub async fn add_fault(&self, fault: Fault) -> Result<u64> {
-        self.call(Method::POST, "faults", Some(&fault)).await
-    }
-
-    /// Ends all faults.
-    pub async fn clear_faults(&self) -> Result<()> {
-        self.send(Method::DELETE, "faults", None::<&()>)
-            .await
-            .map(drop)
-    }
-
     /// Turns knobs: `control.turn(|knobs| knobs.quota_delay = 5000)`.
     pub async fn turn(&self, change: impl FnOnce(&mut Knobs)) -> Result<()> {
-        let mut knobs: Knobs = self.call(Method::GET, "knobs", None::<&()>).await?;
-        change(&mut knobs);
-        self.send(Method::PUT, "knobs", Some(&knobs))
-            .await
-            .map(drop)
+        self.turn_knobs(change).await
     }
 
     /// The cluster runs another version from now on.
     pub async fn upgrade(&self, release: &str) -> Result<()> {
         let release = release.to_owned();
         let upgrade = Upgrade { release };
-        self.send(Method::PUT, "release", Some(&upgrade))
-            .await
-            .map(drop)
+        self.client.put("release", &upgrade).await
     }
 
     /// Access tokens are void, refresh tokens if asked for.
     pub async fn revoke_tokens(&self, refresh: bool) -> Result<()> {
         self.post("tokens/revoke", &Revocation { refresh }).await
-    }
-
-    /// The cluster reads everything from its data directory again; nothing answers for `down`.
-    pub async fn restart(&self, down: Duration) -> Result<()> {
-        let down = u64::try_from(down.as_millis()).unwrap_or(u64::MAX);
-        self.post("restart", &Restart { down }).await
     }
 
     /// Adds or replaces any object.
@@ -180,24 +123,17 @@ impl Control {
         self.put(Object::InterfaceGroup(group)).await
     }
 
-    /// The requests to the REST API since the last call.
-    pub async fn take_requests(&self) -> Result<Vec<SeenRequest>> {
-        self.call(Method::DELETE, "requests", None::<&()>).await
-    }
-
     /// Operations on the files of a filesystem hang, or go on.
     pub async fn hang(&self, filesystem_uid: &str, hung: bool) -> Result<()> {
         let path = format!("filesystems/{filesystem_uid}/hang");
-        self.send(Method::PUT, &path, Some(&Hang { hung }))
-            .await
-            .map(drop)
+        self.client.put(&path, &Hang { hung }).await
     }
 
     /// What the stand-ins of kernel files on a frontend's node are to say.
     pub async fn set_stage(&self, container: &str, stage: Stage) -> Result<()> {
-        self.send(Method::PUT, &format!("frontends/{container}"), Some(&stage))
+        self.client
+            .put(&format!("frontends/{container}"), &stage)
             .await
-            .map(drop)
     }
 
     /// A frontend says that it is there.
@@ -208,39 +144,5 @@ impl Control {
     /// A frontend asks whether it may mount.
     pub async fn mount(&self, request: &MountRequest) -> Result<Grant> {
         self.call(Method::POST, "mounts", Some(request)).await
-    }
-
-    async fn post(&self, path: &str, body: &impl Serialize) -> Result<()> {
-        self.send(Method::POST, path, Some(body)).await.map(drop)
-    }
-
-    async fn call<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&impl Serialize>,
-    ) -> Result<T> {
-        Ok(self.send(method, path, body).await?.json().await?)
-    }
-
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&impl Serialize>,
-    ) -> Result<reqwest::Response> {
-        let mut request = self.http.request(method, format!("{}/{path}", self.base));
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        let response = request.send().await?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let status = response.status();
-        let text = response.text().await?;
-        let message = serde_json::from_str(&text)
-            .map_or(format!("{status}: {text}"), |c: ErrorBody| c.message);
-        Err(ControlError::Refused(message))
     }
 }

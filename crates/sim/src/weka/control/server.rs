@@ -1,20 +1,20 @@
 //! What answers the control API. Bodies are JSON; an answer without content is 204.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post, put};
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use super::faults::{ActiveFault, Fault};
 use super::frontends::{Report, Stage};
-use crate::weka::array::{Running, StartError};
-use crate::weka::core::{Failure, Knobs, SeenRequest, now};
-use crate::weka::endpoints::{EndpointError, EndpointStatus};
+use crate::control::{self, ErrorBody};
+use crate::endpoints::EndpointStatus;
+use crate::moment::now;
+use crate::weka::array::Running;
+use crate::weka::core::{Failure, Knobs};
 use crate::weka::release::Release;
 use crate::weka::state::mounts::{self, Grant, MountRequest};
 use crate::weka::state::{Change, Object, Refusal, tokens};
@@ -51,15 +51,6 @@ pub struct Revocation {
     pub refresh: bool,
 }
 
-/// A restart.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Restart {
-    /// How long nothing answers, in milliseconds.
-    #[serde(default)]
-    pub down: u64,
-}
-
 /// Whether operations on files hang.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,38 +59,22 @@ pub struct Hang {
     pub hung: bool,
 }
 
-/// What the control API says if it cannot do something.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ErrorBody {
-    /// Why.
-    pub message: String,
-}
-
 type Shared = State<Arc<Running>>;
 type Done = Result<StatusCode, ControlFailure>;
 
 /// The paths of the control API.
 pub fn router(running: Arc<Running>) -> Router {
-    Router::new()
+    let own = Router::new()
         .route("/status", get(status))
-        .route("/endpoints/{number}/start", post(start_endpoint))
-        .route("/endpoints/{number}/stop", post(stop_endpoint))
-        .route(
-            "/faults",
-            get(list_faults).post(add_fault).delete(clear_faults),
-        )
-        .route("/faults/{id}", delete(remove_fault))
-        .route("/knobs", get(get_knobs).put(set_knobs))
         .route("/release", put(upgrade))
         .route("/tokens/revoke", post(revoke))
-        .route("/restart", post(restart))
         .route("/objects", post(put_object))
-        .route("/requests", delete(take_requests))
         .route("/filesystems/{uid}/hang", put(hang))
         .route("/frontends", post(report))
         .route("/frontends/{container}", put(stage))
         .route("/mounts", post(mount))
-        .with_state(running)
+        .with_state(Arc::clone(&running));
+    own.merge(control::server::router(running))
 }
 
 async fn status(State(running): Shared) -> Json<Status> {
@@ -116,43 +91,6 @@ async fn status(State(running): Shared) -> Json<Status> {
             knobs: running.core.knobs(),
         }
     }))
-}
-
-async fn start_endpoint(State(running): Shared, Path(number): Path<usize>) -> Done {
-    running.start_endpoint(number).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-async fn stop_endpoint(State(running): Shared, Path(number): Path<usize>) -> Done {
-    running.endpoints.stop(number)?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-async fn list_faults(State(running): Shared) -> Json<Vec<ActiveFault>> {
-    Json(running.core.faults.list())
-}
-
-async fn add_fault(State(running): Shared, Json(fault): Json<Fault>) -> Json<u64> {
-    Json(running.core.faults.add(fault))
-}
-
-async fn clear_faults(State(running): Shared) -> StatusCode {
-    running.core.faults.clear();
-    StatusCode::NO_CONTENT
-}
-
-async fn remove_fault(State(running): Shared, Path(id): Path<u64>) -> StatusCode {
-    running.core.faults.remove(id);
-    StatusCode::NO_CONTENT
-}
-
-async fn get_knobs(State(running): Shared) -> Json<Knobs> {
-    Json(running.core.knobs())
-}
-
-async fn set_knobs(State(running): Shared, Json(knobs): Json<Knobs>) -> StatusCode {
-    running.core.set_knobs(knobs);
-    StatusCode::NO_CONTENT
 }
 
 async fn upgrade(State(running): Shared, Json(upgrade): Json<Upgrade>) -> Done {
@@ -181,18 +119,9 @@ async fn revoke(State(running): Shared, Json(revocation): Json<Revocation>) -> D
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn restart(State(running): Shared, Json(restart): Json<Restart>) -> Done {
-    running.restart(Duration::from_millis(restart.down)).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
 async fn put_object(State(running): Shared, Json(object): Json<Object>) -> Done {
     running.core.put(vec![Change::Put(object)]).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-async fn take_requests(State(running): Shared) -> Json<Vec<SeenRequest>> {
-    Json(running.core.take_requests())
 }
 
 async fn hang(State(running): Shared, Path(uid): Path<String>, Json(hang): Json<Hang>) -> Done {
@@ -231,43 +160,23 @@ async fn mount(
     Ok(Json(grant.map_err(Failure::from)?))
 }
 
-/// Why a request failed.
-enum ControlFailure {
-    Failure(Failure),
-    Start(StartError),
-}
+/// Why something cannot be done.
+struct ControlFailure(Failure);
 
 impl From<Failure> for ControlFailure {
     fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
-    }
-}
-
-impl From<StartError> for ControlFailure {
-    fn from(error: StartError) -> Self {
-        Self::Start(error)
-    }
-}
-
-impl From<EndpointError> for ControlFailure {
-    fn from(error: EndpointError) -> Self {
-        Self::Start(error.into())
+        Self(failure)
     }
 }
 
 impl IntoResponse for ControlFailure {
     fn into_response(self) -> Response {
-        let (status, message) = match self {
-            Self::Failure(Failure::Refused(refusal)) => (
-                StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_REQUEST),
-                refusal.to_string(),
-            ),
-            Self::Failure(failure) => (StatusCode::INTERNAL_SERVER_ERROR, failure.to_string()),
-            Self::Start(StartError::Endpoint(error @ EndpointError::Unknown(_))) => {
-                (StatusCode::NOT_FOUND, error.to_string())
-            }
-            Self::Start(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        let status = match &self.0 {
+            Failure::Refused(refusal) => StatusCode::from_u16(refusal.status()),
+            Failure::Storage(_) => Ok(StatusCode::INTERNAL_SERVER_ERROR),
         };
+        let message = self.0.to_string();
+        let status = status.unwrap_or(StatusCode::BAD_REQUEST);
         (status, Json(ErrorBody { message })).into_response()
     }
 }

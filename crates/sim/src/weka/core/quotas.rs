@@ -2,9 +2,10 @@
 
 use std::io;
 
-use super::{Core, Failure, now};
+use super::{Core, Failure};
+use crate::files::ledger::Record;
+use crate::moment::now;
 use crate::weka::backing::{self, Found};
-use crate::weka::ledger::Record;
 use crate::weka::release::Feature;
 use crate::weka::state::objects::quota_key;
 use crate::weka::state::quotas::{self, Directory, Limits};

@@ -3,10 +3,10 @@
 use std::io;
 
 use super::{Core, fresh_uid};
+use crate::store::StoreError;
 use crate::weka::Options;
 use crate::weka::release::Release;
 use crate::weka::state::access::Role;
-use crate::weka::state::store::StoreError;
 use crate::weka::state::{Change, Cluster, Filesystem, Object, Organization, ROOT, User};
 
 const DEFAULT_FILESYSTEM_BYTES: u64 = 100 << 30;
@@ -18,25 +18,21 @@ pub fn complete(core: &Core, options: &Options) -> Result<(), StoreError> {
         path: options.data.clone(),
         source,
     };
-    let mut kept = core.kept();
-    let changes = if kept.state.cluster.is_empty() {
-        first_objects(options)
-    } else {
-        upgrade(kept.state.cluster(), options.release.as_ref())
-    };
-    if let Some(store) = &kept.store {
-        // Not waited for: opened again, it would decide the same.
-        drop(store.append(&changes));
-    }
-    for change in changes {
-        kept.state.apply(change);
-    }
-    for filesystem in kept.state.filesystems.values() {
-        core.backing
-            .create(&filesystem.uid, filesystem.total_budget)
-            .map_err(unusable)?;
-    }
-    Ok(())
+    core.machine.complete(|state| {
+        if state.cluster.is_empty() {
+            first_objects(options)
+        } else {
+            upgrade(state.cluster(), options.release.as_ref())
+        }
+    });
+    core.machine.read(|state| {
+        for filesystem in state.filesystems.values() {
+            core.backing
+                .create(&filesystem.uid, filesystem.total_budget)
+                .map_err(unusable)?;
+        }
+        Ok(())
+    })
 }
 
 fn first_objects(options: &Options) -> Vec<Change> {

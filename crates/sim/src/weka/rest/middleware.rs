@@ -10,9 +10,10 @@ use axum::response::Response;
 use tokio::time::sleep;
 
 use super::answer;
+use crate::control::SeenRequest;
+use crate::endpoints::{EndpointNumber, Unsent};
 use crate::weka::control::Trouble;
-use crate::weka::core::{Core, SeenRequest};
-use crate::weka::endpoints::{EndpointNumber, Unsent};
+use crate::weka::core::Core;
 
 /// Lets every request wait for the latency, and those that a fault fits get into trouble.
 pub async fn trouble(
@@ -26,14 +27,14 @@ pub async fn trouble(
     let path = request.uri().path().trim_matches('/').to_owned();
     let query = request.uri().query().unwrap_or_default().to_owned();
     sleep(Duration::from_millis(core.knobs().latency)).await;
-    let trouble = core.faults.strike(&method, &path, endpoint);
+    let trouble = core.controls.faults.strike(&method, &path, endpoint);
     // A client that hangs up does not stop work that has started: the array would not notice either.
     let work = {
         let trouble = trouble.clone();
         tokio::spawn(async move { answer(trouble, request, next).await })
     };
     let response = work.await.unwrap_or_else(|_| answer::fault(500));
-    core.saw(SeenRequest {
+    core.controls.saw(SeenRequest {
         method,
         path,
         query,

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::answer::{Answer, data};
 use super::ask::{Body, Caller};
-use crate::weka::core::{Core, fresh_secret};
+use crate::moment::fresh_secret;
+use crate::weka::core::Core;
 use crate::weka::state::access::Right;
 use crate::weka::state::tokens::{self, Login, Pair};
 use crate::weka::state::{Millis, Refusal, State as ClusterState, User};

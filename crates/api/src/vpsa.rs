@@ -1,0 +1,53 @@
+//! `storage.zadara.com/v1`: the custom resources of the VPSA driver. All are cluster-scoped.
+//!
+//! | kind | stands for |
+//! |---|---|
+//! | [`VscStorageClass`] | a group of arrays that volumes are spread over |
+//! | [`Vpsa`] | one array, a member of a class |
+//! | [`VscNode`] | a node of the cluster, the template of its Server record on arrays |
+//! | [`Volume`] | a volume on an array that the driver made, or took over |
+//! | [`ExternalVolume`] | a volume on an array that somebody else made; nothing is ever deleted for it |
+//! | [`VolumeAttachment`] | a volume on a node |
+//! | [`Snapshot`] | a snapshot of a volume |
+//!
+//! Spelling, states, columns and short names are those of Zadara's driver, whose objects are adopted as they are; so what
+//! it may have left out is optional in these types, and what they do not know is kept. Everything newer is optional.
+//! A text that is null or missing is the empty one.
+
+mod array;
+mod attachment;
+mod class;
+mod node;
+mod shared;
+mod snapshot;
+mod state;
+#[cfg(test)]
+mod tests;
+mod volume;
+
+pub use array::{ArrayVersion, Tls, TokenSecretRef, Vpsa, VpsaCounters, VpsaSpec, VpsaStatus};
+pub use attachment::{
+    BlockAttachment, VolumeAttachment, VolumeAttachmentSpec, VolumeAttachmentStatus,
+};
+pub use class::{ClassCounters, VscStorageClass, VscStorageClassSpec, VscStorageClassStatus};
+pub use node::{BlockAddress, NasAddress, VscNode, VscNodeSpec, VscNodeStatus};
+pub use shared::{Capacity, CloneSource, Concealed, Observed, Unknown, VolumeFlags};
+pub use snapshot::{Snapshot, SnapshotSpec, SnapshotStatus};
+pub use state::{
+    AttachType, AttachmentState, CapacityMode, ClassState, CloneSourceKind, DeletionPolicy,
+    IscsiStatus, SnapshotState, VolumeState, VolumeType, VpsaState,
+};
+pub use volume::{
+    BlockVolume, ExternalVolume, ExternalVolumeSpec, NasVolume, Volume, VolumeSpec, VolumeStatus,
+};
+
+/// The API group.
+pub const GROUP: &str = "storage.zadara.com";
+/// Keeps an object until what it stands for is cleaned up on the array.
+pub const FINALIZER: &str = "storage.zadara.com/vsc-delete-protection";
+/// Annotation of a VPSA: any value that is not empty has its foreign volumes imported as ExternalVolumes.
+pub const MANAGE_EXTERNAL_VOLUMES: &str = "storage.zadara.com/vsc-manage-external-volumes";
+/// Begins a secret that Zadara's driver encrypted. It cannot be read without that driver's key, and is reported.
+pub const FOREIGN_CIPHER: &str = "AES:";
+/// Begins a secret that this driver encrypted (AES-256-GCM).
+pub const CIPHER: &str = "AES2:";

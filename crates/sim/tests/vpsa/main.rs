@@ -1,0 +1,10 @@
+//! The simulated VPSA: its REST API over real ports, its disks and shares with real logins. Needs root.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy exempts tests, but not the functions they share"
+)]
+
+mod initiator;
+mod libiscsi;
+mod rig;
