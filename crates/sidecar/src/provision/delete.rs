@@ -192,7 +192,7 @@ impl Deleter {
 }
 
 fn next_step(volume: &Volume, attachments: usize) -> Step {
-    if !volume.provisioned_by_us {
+    if !volume.ours_to_delete {
         return Step::Nothing;
     }
     let protected = volume.has_finalizer(DELETION_PROTECTION);
@@ -245,7 +245,7 @@ mod tests {
             block: false,
             class: None,
             affinity: None,
-            provisioned_by_us: true,
+            ours_to_delete: true,
             deletion_secret: DeletionSecret::None,
             finalizers: if protected {
                 vec![DELETION_PROTECTION.to_owned()]
@@ -278,7 +278,7 @@ mod tests {
             assert_eq!(next_step(&volume, attachments), expected, "{volume:?}");
         }
         let mut foreign = volume(Released, Delete, true, false);
-        foreign.provisioned_by_us = false;
+        foreign.ours_to_delete = false;
         assert_eq!(next_step(&foreign, 0), Step::Nothing);
     }
 }

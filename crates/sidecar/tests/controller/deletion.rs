@@ -117,29 +117,58 @@ async fn a_volume_whose_object_was_deleted_by_hand_waits_for_its_claim() {
     rig.nothing_left().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_volume_that_somebody_else_made_is_not_ours_to_delete() {
-    let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(run, &[]);
-    rig.class(json!({})).await;
+/// A volume that a person made an object for.
+async fn static_volume(rig: &Rig, handle: &str, annotations: Value) -> String {
     let name = format!("static-{}", rig.namespace);
     let object = json!({
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": annotations},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "capacity": {"storage": "1Gi"},
-            "csi": {"driver": rig.name, "volumeHandle": "precious"},
+            "csi": {"driver": rig.name, "volumeHandle": handle},
             "persistentVolumeReclaimPolicy": "Delete",
             "storageClassName": rig.name,
         },
     });
     create::<PersistentVolume>(&rig.volumes(), object).await;
-    rig.claim("data", json!({"spec": {"volumeName": name}}))
-        .await;
-    rig.bound("data").await;
-    is_protected(&rig, &name, false).await;
+    let named = json!({"spec": {"volumeName": name}});
+    rig.claim("static", named).await;
+    rig.bound("static").await;
+    name
+}
+
+/// It names this driver, and its policy says what is to become of it: nobody else will delete it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_static_volume_is_protected_and_deleted_as_its_policy_says() {
+    let rig = Rig::plain().await;
+    let _sidecar = rig.sidecar(run, &[]);
+    rig.class(json!({"reclaimPolicy": "Retain"})).await;
+    rig.claim("data", json!({})).await;
+    let volume = rig.bound("data").await;
+    let handle = volume.spec.unwrap().csi.unwrap().volume_handle;
     rig.delete_claim("data").await;
-    rig.claim_is_gone("data").await;
+    let name = volume.metadata.name.unwrap();
+    phase(&rig, &name, "Released").await;
+    let params = DeleteParams::default();
+    rig.volumes().delete(&name, &params).await.unwrap();
+
+    let name = static_volume(&rig, &handle, json!({})).await;
+    is_protected(&rig, &name, true).await;
+    rig.delete_claim("static").await;
+    rig.nothing_left().await;
+    assert_eq!(rig.driver.deleted_volumes(), [handle]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_somebody_else_provisioned_is_not_ours_to_delete() {
+    let rig = Rig::plain().await;
+    let sidecar = rig.sidecar(run, &[]);
+    rig.class(json!({})).await;
+    let by = json!({"pv.kubernetes.io/provisioned-by": "another.csi.test"});
+    let name = static_volume(&rig, "precious", by).await;
+    is_protected(&rig, &name, false).await;
+    rig.delete_claim("static").await;
+    rig.claim_is_gone("static").await;
     assert!(sidecar.runs().await);
     assert_eq!(rig.driver.calls("CreateVolume"), 0);
     assert_eq!(rig.driver.calls("DeleteVolume"), 0);
