@@ -32,7 +32,8 @@ use std::time::SystemTime;
 
 use futures::FutureExt as _;
 use stowage_kubernetes::queue::{Key, Queue};
-use stowage_kubernetes::store::{Cached as _, Change};
+use stowage_kubernetes::store::{Cached, Change};
+use stowage_kubernetes::watch::Watched;
 use tokio_util::sync::CancellationToken;
 
 use self::create::Provisioner;
@@ -89,6 +90,8 @@ async fn run(context: Context, stop: CancellationToken) {
     listen_to_claims(&context, &provisioner, &claims, &originals);
     listen_to_classes(&context, &claims);
     listen_to_volumes(&context, &provisioner, &claims, &volumes);
+    listen_to_nodes(&context.cluster.nodes, &provisioner, &claims);
+    listen_to_nodes(&context.cluster.csi_nodes, &provisioner, &claims);
     let freed = volumes.clone();
     context.cluster.attachments.listen(move |change| {
         if let Change::Gone(attachment) = change
@@ -245,6 +248,27 @@ fn listen_to_classes(context: &Context, claims: &Queue) {
                 claims.add(claim.uid.as_str());
             }
         }
+    });
+}
+
+/// A node that came or changed may help claims that have no place yet.
+fn listen_to_nodes<T: Cached + PartialEq>(
+    nodes: &Watched<T>,
+    provisioner: &Arc<Provisioner>,
+    claims: &Queue,
+) {
+    let (provisioner, claims) = (Arc::clone(provisioner), claims.clone());
+    nodes.listen(move |change| match change {
+        Change::Set {
+            old: Some(old),
+            new,
+        } if old == new => {}
+        Change::Set { .. } => {
+            for uid in provisioner.take_waiting_for_nodes() {
+                claims.add(uid);
+            }
+        }
+        Change::Gone(_) => {}
     });
 }
 

@@ -161,7 +161,7 @@ async fn an_object_that_may_not_be_deleted_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_may_not_be_listed_is_named_on_readyz_until_it_may() {
     for kind in ["csinodes", "storageclasses", "persistentvolumeclaims"] {
-        let rig = Rig::new(|profile| profile).await;
+        let rig = Rig::plain().await;
         let user = rig.user(without(kind, "list")).await;
         let sidecar = rig.sidecar_as(run, &user, &[]);
         rig.class(json!({})).await;

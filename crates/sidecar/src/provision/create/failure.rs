@@ -29,6 +29,11 @@ impl Provisioner {
                 self.choose_another_node(claim, message).await
             }
             _ => {
+                if let Refusal::Topology(error) = &refusal
+                    && error.waits_for_nodes()
+                {
+                    self.waiting_for_nodes.lock().insert(claim.uid.clone());
+                }
                 self.refused(claim, &message);
                 Verdict::Retry(message)
             }
