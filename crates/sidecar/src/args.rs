@@ -82,7 +82,7 @@ pub struct RoleArgs {
     pub own_node: OwnNodeArgs,
 
     /// Flags that Go manifests carry and that have no meaning here.
-    #[arg(long = "kube-api-qps", aliases = ["kube-api-burst", "kube-api-capacity-qps", "kube-api-capacity-burst", "resync", "resync-period", "max-entries", "max-grpc-log-length", "cloning-protection-threads", "capacity-threads", "snapshot-orphan-sweep-interval"],
+    #[arg(long = "kube-api-qps", aliases = ["kube-api-burst", "kube-api-capacity-qps", "kube-api-capacity-burst", "resync", "resync-period", "max-grpc-log-length", "cloning-protection-threads", "capacity-threads", "snapshot-orphan-sweep-interval"],
         hide = true, value_name = "ignored", num_args = 0..=1, default_missing_value = "", allow_hyphen_values = true)]
     ignored: Vec<String>,
 }

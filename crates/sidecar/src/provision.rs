@@ -9,6 +9,7 @@
 //! | [`limits`] | how many claims are worked on at a time, and why |
 //! | [`delete`] | deletes released volumes, guards the objects of the others |
 //! | [`protection`] | keeps claims and snapshots while they are copied |
+//! | [`own_node`] | whether this node takes a claim that any node may take |
 //! | [`scope`] | whether this process works for the whole cluster, or for one node |
 //! | [`selected_node`] | the node that a volume is made for, written on the claim |
 //! | [`metrics`] | what is counted |
@@ -18,6 +19,7 @@ mod delete;
 mod limits;
 mod metrics;
 mod object;
+mod own_node;
 mod parameters;
 mod plan;
 mod protection;
@@ -195,14 +197,15 @@ fn listen_to_claims(
                 return;
             }
             match (delays, &new.selected_node) {
-                (Some(delays), None) => {
+                // For a copy it depends on where its original is.
+                (Some(delays), None) if new.source.is_none() => {
                     claims.add_after(new.uid.as_str(), jitter(delays));
                 }
                 _ => claims.add(new.uid.as_str()),
             }
         }
         Change::Gone(last) => {
-            provisioner.seen(&last.uid);
+            provisioner.forget(&last.uid);
             release_sources(Some(last), None, &originals);
             if last.ours {
                 // There may be an intent whose volume nobody wants any more.

@@ -62,6 +62,7 @@ impl Provisioner {
         let planner = Planner {
             context: context.clone(),
             accessibility,
+            deferred: Arc::default(),
         };
         Self {
             context,
@@ -92,6 +93,13 @@ impl Provisioner {
     /// The object of a claim's volume came, changed or went: the cache tells from here on.
     pub(crate) fn seen(&self, uid: &str) {
         self.written.lock().remove(uid);
+    }
+
+    /// A claim is gone.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.seen(uid);
+        self.waiting_for_nodes.lock().remove(uid);
+        self.planner.deferred.lock().remove(uid);
     }
 
     /// A node came or changed: these claims are to be looked at again.

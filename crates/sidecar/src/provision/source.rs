@@ -177,6 +177,9 @@ async fn volume(
     let Some(volume) = volumes.get(&name) else {
         return Err(unusable("its volume is of another driver".to_owned()));
     };
+    if volume.is_in_tree() {
+        return Err(unusable("its volume is of an in-tree plugin".to_owned()));
+    }
     // What was asked for, not what the driver rounded it up to: that is asked for again, and rounded up again.
     let requested = spec
         .resources

@@ -10,6 +10,8 @@ use stowage_memory_driver::Fault;
 use stowage_sidecar::controller::run;
 use stowage_stage::{Rig, create, eventually};
 
+use crate::rbac::without;
+
 const PROTECTION: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
 async fn set_reclaim(rig: &Rig, volume: &str, policy: &str) {
@@ -191,6 +193,24 @@ async fn a_secret_that_is_gone_does_not_keep_a_volume() {
     rig.claim("data", json!({})).await;
     rig.bound("data").await;
     rig.delete_secret("login").await;
+    rig.delete_claim("data").await;
+    rig.nothing_left().await;
+    let deletion: DeleteVolumeRequest = rig.driver.last_request().unwrap();
+    assert!(deletion.secrets.is_empty());
+}
+
+/// Upstream's roles leave secrets out unless a driver needs them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_may_not_be_read_does_not_keep_a_volume() {
+    let rig = Rig::plain().await;
+    let sidecar = rig.sidecar(run, &[]);
+    rig.class(with_secret(&rig)).await;
+    rig.secret("login", "user", "admin").await;
+    rig.claim("data", json!({})).await;
+    rig.bound("data").await;
+    sidecar.stop().await.unwrap();
+    let user = rig.user(without("secrets", "get")).await;
+    let _sidecar = rig.sidecar_as(run, &user, &[]);
     rig.delete_claim("data").await;
     rig.nothing_left().await;
     let deletion: DeleteVolumeRequest = rig.driver.last_request().unwrap();

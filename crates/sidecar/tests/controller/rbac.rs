@@ -60,7 +60,7 @@ pub fn upstream() -> Vec<Rule<'static>> {
 }
 
 /// All of it but one verb on one resource.
-fn without(resource: &str, verb: &str) -> Vec<Rule<'static>> {
+pub fn without(resource: &str, verb: &str) -> Vec<Rule<'static>> {
     let mut rules = upstream();
     let found = rules.iter_mut().find(|rule| rule.resources == [resource]);
     let found = found.expect("such a rule");
