@@ -7,7 +7,8 @@
 mod tests;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps,
+    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube_core::CustomResourceExt;
 
@@ -72,6 +73,14 @@ impl CrdGroup {
         derived.into_iter().map(|crd| self.finish(crd)).collect()
     }
 
+    /// Versions before `v1` that clients still ask for. They have the shape of `v1`, so that nothing is to be converted.
+    fn older_versions(self) -> &'static [&'static str] {
+        match self {
+            Self::DriverDeployments | Self::Snapshots => &[],
+            Self::GroupSnapshots => &["v1beta1", "v1beta2"],
+        }
+    }
+
     /// The review in which the Kubernetes project accepted the API, for groups that are its own.
     fn approval(self) -> Option<&'static str> {
         match self {
@@ -109,6 +118,14 @@ impl CrdGroup {
                 root.title = None;
                 tidy(root, self.absence());
             }
+        }
+        let newest = crd.spec.versions.clone();
+        for (older, version) in self.older_versions().iter().zip(newest.iter().cycle()) {
+            crd.spec.versions.push(CustomResourceDefinitionVersion {
+                name: (*older).to_owned(),
+                storage: false,
+                ..version.clone()
+            });
         }
         crd
     }

@@ -53,13 +53,23 @@ pub(crate) struct Content {
     pub(crate) source_bytes: Option<u64>,
 }
 
-/// The size of a new volume: as small as allowed, and never silently another than asked for.
+/// The size of a new volume: as small as allowed. What is asked for is a minimum, so a filesystem that needs more gets
+/// it, unless the caller set a limit.
 pub(crate) fn choose(range: Range, content: Content, maximum: u64) -> Result<u64, SizeError> {
     let bytes = match content.source_bytes {
         _ if range.required > 0 => smallest(range, 0)?,
         Some(source_bytes) => smallest(range, source_bytes)?,
         None if range.limit == 0 => DEFAULT_BYTES,
         None => range.limit.min(DEFAULT_BYTES) / SECTOR * SECTOR,
+    };
+    let minimum = match content.access {
+        Access::Filesystem => content.filesystem.minimum_bytes(),
+        Access::Block => 0,
+    };
+    let bytes = if range.limit == 0 {
+        bytes.max(minimum)
+    } else {
+        bytes
     };
     if let Some(source_bytes) = content.source_bytes
         && bytes < source_bytes
@@ -69,7 +79,7 @@ pub(crate) fn choose(range: Range, content: Content, maximum: u64) -> Result<u64
             bytes,
         });
     }
-    if content.access == Access::Filesystem && bytes < content.filesystem.minimum_bytes() {
+    if bytes < minimum {
         return Err(SizeError::BelowMinimum {
             kind: content.filesystem,
             bytes,
@@ -145,13 +155,37 @@ mod tests {
 
     #[test]
     fn a_filesystem_has_its_minimum_and_the_error_names_it() {
-        let error = sized(100 * MIB, 0, empty(Access::Filesystem, FsKind::Xfs)).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "104857600 bytes are too few: xfs needs at least 314572800"
-        );
-        assert!(sized(100 * MIB, 0, empty(Access::Filesystem, FsKind::Btrfs)).is_err());
-        assert!(sized(100 * MIB, 0, empty(Access::Block, FsKind::Xfs)).is_ok());
+        for (required, limit) in [(100 * MIB, 100 * MIB), (0, 100 * MIB)] {
+            let xfs = empty(Access::Filesystem, FsKind::Xfs);
+            assert_eq!(
+                sized(required, limit, xfs).unwrap_err().to_string(),
+                "104857600 bytes are too few: xfs needs at least 314572800"
+            );
+        }
+        let block = empty(Access::Block, FsKind::Xfs);
+        assert_eq!(sized(100 * MIB, 100 * MIB, block), Ok(100 * MIB));
+    }
+
+    /// Claims of 1Mi are what Kubernetes' own suite makes.
+    #[test]
+    fn without_a_limit_a_filesystem_gets_what_it_needs() {
+        for (kind, asked) in [
+            (FsKind::Ext4, MIB),
+            (FsKind::Xfs, MIB),
+            (FsKind::Btrfs, 100 * MIB),
+        ] {
+            let content = empty(Access::Filesystem, kind);
+            assert_eq!(sized(asked, 0, content), Ok(kind.minimum_bytes()));
+        }
+        let block = empty(Access::Block, FsKind::Ext4);
+        assert_eq!(sized(MIB, 0, block), Ok(MIB));
+        // A copy that asks for as little as its source did gets as much.
+        let minimum = FsKind::Ext4.minimum_bytes();
+        let copy = Content {
+            source_bytes: Some(minimum),
+            ..empty(Access::Filesystem, FsKind::Ext4)
+        };
+        assert_eq!(sized(MIB, 0, copy), Ok(minimum));
     }
 
     #[test]

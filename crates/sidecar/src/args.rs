@@ -82,7 +82,7 @@ pub struct RoleArgs {
     pub own_node: OwnNodeArgs,
 
     /// Flags that Go manifests carry and that have no meaning here.
-    #[arg(long = "kube-api-qps", aliases = ["kube-api-burst", "kube-api-capacity-qps", "kube-api-capacity-burst", "feature-gates", "resync", "resync-period", "max-entries", "max-grpc-log-length", "cloning-protection-threads", "capacity-threads", "snapshot-orphan-sweep-interval"],
+    #[arg(long = "kube-api-qps", aliases = ["kube-api-burst", "kube-api-capacity-qps", "kube-api-capacity-burst", "resync", "resync-period", "max-grpc-log-length", "cloning-protection-threads", "capacity-threads", "snapshot-orphan-sweep-interval"],
         hide = true, value_name = "ignored", num_args = 0..=1, default_missing_value = "", allow_hyphen_values = true)]
     ignored: Vec<String>,
 }
@@ -131,6 +131,9 @@ pub enum ArgsError {
         "--enable-capacity needs the name of this pod, which owns the objects: set the environment variable POD_NAME or --pod-name, or --capacity-ownerref-level=-1"
     )]
     CapacityPod,
+    /// Neither on nor off.
+    #[error("--feature-gates: `{0}` is neither `true` nor `false`")]
+    FeatureGate(String),
     /// Work that fails would be tried without a pause.
     #[error("--retry-interval-start must be more than 0 and at most --retry-interval-max")]
     Retry,

@@ -15,7 +15,7 @@ pub(crate) enum ClassError {
     NoKind,
     #[error("does not exist")]
     Missing,
-    #[error("is for driver `{0}`")]
+    #[error("is for driver `{0}`: name a class of this driver")]
     OtherDriver(String),
     #[error("cannot be read: {}", answer::chain(&**.0))]
     Unreadable(Box<kube::Error>),

@@ -161,7 +161,7 @@ impl Cluster {
         let volume = self.volumes.store().get(claim.volume.as_ref()?)?;
         let key = volume.claim.as_ref();
         let both_ways = key.is_some_and(|key| key.uid == claim.uid);
-        (both_ways && !volume.deleting).then_some(volume)
+        (both_ways && !volume.deleting && !volume.is_in_tree()).then_some(volume)
     }
 
     /// Returns when all kinds that are watched are known.

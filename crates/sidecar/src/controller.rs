@@ -143,6 +143,11 @@ impl Controller {
         process: Process,
         driver: Driver,
     ) -> Result<Self, ControllerError> {
+        let driver = if settings.provision.topology {
+            driver
+        } else {
+            driver.without_topology()
+        };
         Ok(Self {
             settings: Arc::new(settings),
             elections: Elections::new(config.clone(), lease, &process.metrics)?,

@@ -202,6 +202,18 @@ impl Driver {
         self.about.capabilities
     }
 
+    /// The same driver, whose volumes are taken to be reachable from everywhere, whatever it says.
+    pub(crate) fn without_topology(self) -> Self {
+        let about = About {
+            capabilities: self.about.capabilities.without_topology(),
+            ..About::clone(&self.about)
+        };
+        Self {
+            about: about.into(),
+            ..self
+        }
+    }
+
     /// For calls: hand a clone to a generated client. They are counted under the driver's name.
     pub fn connection(&self) -> Connection {
         self.connection.clone()

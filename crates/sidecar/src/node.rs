@@ -22,6 +22,9 @@ use crate::liveness::{Liveness, LivenessArgs, LivenessError, some_time};
 use crate::register::{HostSocket, RegisterError, Registrar, check_directory};
 use crate::termination::TerminationArgs;
 
+/// How long a call to the driver may take that a node without roles makes.
+const REGISTRATION: Duration = Duration::from_secs(1);
+
 /// Flags of `stowage sidecar node`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct NodeArgs {
@@ -41,9 +44,9 @@ pub struct NodeArgs {
     #[arg(long, value_name = "NAME")]
     pub driver_name: Option<DriverName>,
 
-    /// How long a call to the driver may take
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = some_time)]
-    pub timeout: Duration,
+    /// How long a call to the driver may take [default: 1s; with --node-deployment that of each role]
+    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    pub timeout: Option<Duration>,
 
     /// Liveness.
     #[command(flatten)]
@@ -135,7 +138,7 @@ pub async fn run(args: NodeArgs, process: Process) -> Result<(), NodeError> {
 
     let options = DriverOptions {
         endpoint: args.csi_address.clone(),
-        timeout: args.timeout,
+        timeout: args.timeout.unwrap_or(REGISTRATION),
         metrics,
         interest: if args.node_deployment {
             Interest::Capabilities
@@ -178,7 +181,7 @@ async fn run_roles(
     driver: Driver,
     watch: DriverWatch,
 ) -> Result<(), ControllerError> {
-    let settings = args.roles.settings(None, true)?;
+    let settings = args.roles.settings(args.timeout, true)?;
     let config = args.kube.config().await?;
     let controller = Controller::new(settings, config, &args.lease, process, driver)?;
     controller
@@ -222,7 +225,7 @@ mod tests {
             args.plugin_registration_path,
             PathBuf::from("/registration")
         );
-        assert_eq!(args.timeout, Duration::from_secs(1));
+        assert_eq!(args.timeout, None);
         assert_eq!(args.liveness.health_port, 9808);
         assert_eq!(args.liveness.probe_timeout, Duration::from_secs(3));
         assert!(!args.is_exec_probe());

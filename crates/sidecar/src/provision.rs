@@ -9,6 +9,7 @@
 //! | [`limits`] | how many claims are worked on at a time, and why |
 //! | [`delete`] | deletes released volumes, guards the objects of the others |
 //! | [`protection`] | keeps claims and snapshots while they are copied |
+//! | [`own_node`] | whether this node takes a claim that any node may take |
 //! | [`scope`] | whether this process works for the whole cluster, or for one node |
 //! | [`selected_node`] | the node that a volume is made for, written on the claim |
 //! | [`metrics`] | what is counted |
@@ -18,6 +19,7 @@ mod delete;
 mod limits;
 mod metrics;
 mod object;
+mod own_node;
 mod parameters;
 mod plan;
 mod protection;
@@ -32,7 +34,8 @@ use std::time::SystemTime;
 
 use futures::FutureExt as _;
 use stowage_kubernetes::queue::{Key, Queue};
-use stowage_kubernetes::store::{Cached as _, Change};
+use stowage_kubernetes::store::{Cached, Change};
+use stowage_kubernetes::watch::Watched;
 use tokio_util::sync::CancellationToken;
 
 use self::create::Provisioner;
@@ -89,6 +92,8 @@ async fn run(context: Context, stop: CancellationToken) {
     listen_to_claims(&context, &provisioner, &claims, &originals);
     listen_to_classes(&context, &claims);
     listen_to_volumes(&context, &provisioner, &claims, &volumes);
+    listen_to_nodes(&context.cluster.nodes, &provisioner, &claims);
+    listen_to_nodes(&context.cluster.csi_nodes, &provisioner, &claims);
     let freed = volumes.clone();
     context.cluster.attachments.listen(move |change| {
         if let Change::Gone(attachment) = change
@@ -192,14 +197,15 @@ fn listen_to_claims(
                 return;
             }
             match (delays, &new.selected_node) {
-                (Some(delays), None) => {
+                // For a copy it depends on where its original is.
+                (Some(delays), None) if new.source.is_none() => {
                     claims.add_after(new.uid.as_str(), jitter(delays));
                 }
                 _ => claims.add(new.uid.as_str()),
             }
         }
         Change::Gone(last) => {
-            provisioner.seen(&last.uid);
+            provisioner.forget(&last.uid);
             release_sources(Some(last), None, &originals);
             if last.ours {
                 // There may be an intent whose volume nobody wants any more.
@@ -245,6 +251,27 @@ fn listen_to_classes(context: &Context, claims: &Queue) {
                 claims.add(claim.uid.as_str());
             }
         }
+    });
+}
+
+/// A node that came or changed may help claims that have no place yet.
+fn listen_to_nodes<T: Cached + PartialEq>(
+    nodes: &Watched<T>,
+    provisioner: &Arc<Provisioner>,
+    claims: &Queue,
+) {
+    let (provisioner, claims) = (Arc::clone(provisioner), claims.clone());
+    nodes.listen(move |change| match change {
+        Change::Set {
+            old: Some(old),
+            new,
+        } if old == new => {}
+        Change::Set { .. } => {
+            for uid in provisioner.take_waiting_for_nodes() {
+                claims.add(uid);
+            }
+        }
+        Change::Gone(_) => {}
     });
 }
 

@@ -24,11 +24,16 @@ pub(crate) enum Failure {
     Selector(String),
     #[error("class `{0}` does not exist: create it, or name another one")]
     NoClass(String),
+    // The words that upstream's controller says come first: suites and people look for them.
     #[error(
-        "no class is named, and there is no default class for driver `{0}`: name one, or mark one with the annotation `{1}: \"true\"`"
+        "cannot find default {kind} class: no class is named, and driver `{driver}` has no default class; name one, or mark one with the annotation `{mark}: \"true\"`"
     )]
-    NoDefault(String, &'static str),
-    #[error("no class is named, and there are {} default classes for driver `{driver}`: name one, or leave the mark to one of {}", classes.len(), classes.join(", "))]
+    NoDefault {
+        kind: &'static str,
+        driver: String,
+        mark: &'static str,
+    },
+    #[error("{} default snapshot classes were found for driver `{driver}`, and no class is named: name one, or leave the mark to one of {}", classes.len(), classes.join(", "))]
     Defaults {
         driver: String,
         classes: Vec<String>,
@@ -108,7 +113,7 @@ impl Failure {
         Audience::User(match self {
             Self::Source => by_kind("SnapshotValidationError", "GroupSnapshotValidationError"),
             Self::NoClass(_) => by_kind("GetSnapshotClassFailed", "GetGroupSnapshotClassFailed"),
-            Self::NoDefault(..) | Self::Defaults { .. } => by_kind(
+            Self::NoDefault { .. } | Self::Defaults { .. } => by_kind(
                 "SetDefaultSnapshotClassFailed",
                 "SetDefaultGroupSnapshotClassFailed",
             ),

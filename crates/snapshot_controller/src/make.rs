@@ -145,8 +145,12 @@ impl Worker {
                 match defaults.as_slice() {
                     [class] => Class::clone(class),
                     [] => {
+                        let kind = match self.kind {
+                            Kind::Single => "snapshot",
+                            Kind::Group => "group snapshot",
+                        };
                         let mark = self.kind.names().default_class;
-                        return Err(Failure::NoDefault(driver, mark));
+                        return Err(Failure::NoDefault { kind, driver, mark });
                     }
                     several => {
                         let names = several.iter().map(|class| format!("`{}`", class.name));

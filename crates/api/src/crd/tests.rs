@@ -1,4 +1,6 @@
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionVersion,
+};
 use serde_json::Value;
 
 use super::{CrdGroup, crds};
@@ -247,4 +249,32 @@ fn sizes_and_times_have_the_wire_types_of_the_kubernetes_project() {
     assert_eq!(field("volumesnapshotcontents", "restoreSize"), bytes);
     assert_eq!(field("volumegroupsnapshots", "creationTime"), text);
     assert_eq!(field("volumegroupsnapshotcontents", "creationTime"), text);
+}
+
+/// Kubernetes' own suite and older clients ask for group snapshots in the versions before `v1`.
+#[test]
+fn group_snapshots_are_served_in_every_version_that_clients_ask_for() {
+    for crd in CrdGroup::GroupSnapshots.crds() {
+        let versions = &crd.spec.versions;
+        let shown: Vec<_> = versions
+            .iter()
+            .map(|version| (version.name.as_str(), version.served, version.storage))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("v1", true, true),
+                ("v1beta1", true, false),
+                ("v1beta2", true, false)
+            ]
+        );
+        let same = |one: &CustomResourceDefinitionVersion| {
+            one.schema == versions[0].schema && one.subresources == versions[0].subresources
+        };
+        assert!(versions.iter().all(same), "nothing converts them");
+        assert_eq!(crd.spec.conversion, None);
+    }
+    for group in [CrdGroup::DriverDeployments, CrdGroup::Snapshots] {
+        assert!(group.crds().iter().all(|crd| crd.spec.versions.len() == 1));
+    }
 }

@@ -90,6 +90,8 @@ fn the_samples_in_deploy_are_valid() {
             let valid =
                 stowage_operator::driver_deployment::validate::validate(&instance, &config, ports);
             assert!(valid.is_ok(), "{name}: {:?}", valid.unwrap_err());
+            // Without it, and without a filesystem type in the class, the kubelet ignores the fsGroup of pods.
+            assert!(document.contains("fsGroupPolicy: File"), "{name}");
             seen += 1;
         }
     }

@@ -22,6 +22,10 @@ pub struct AttachArgs {
     /// How often to compare attachments with what the driver lists, where it can list them; 0 is never
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1m", help_heading = HEADING)]
     pub reconcile_sync: Duration,
+
+    /// How many volumes to list at a time for that; 0 leaves it to the driver
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..), help_heading = HEADING)]
+    pub max_entries: i32,
 }
 
 /// How volumes are attached.
@@ -31,6 +35,8 @@ pub(crate) struct Attach {
     pub(crate) timeout: Duration,
     /// `None`: never.
     pub(crate) compare_every: Option<Duration>,
+    /// How many volumes are listed at a time; 0: as many as the driver likes.
+    pub(crate) page: i32,
 }
 
 impl AttachArgs {
@@ -39,6 +45,7 @@ impl AttachArgs {
             workers: common.workers(self.attacher_worker_threads, 10),
             timeout: common.timeout(self.attacher_timeout, 15),
             compare_every: (!self.reconcile_sync.is_zero()).then_some(self.reconcile_sync),
+            page: self.max_entries,
         }
     }
 }

@@ -50,6 +50,10 @@ pub struct ProvisionArgs {
         num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", help_heading = HEADING)]
     pub prevent_volume_mode_conversion: bool,
 
+    /// Features of the Go sidecars. `Topology=false` switches topology off; the others have no effect
+    #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', num_args = 0..=1, help_heading = HEADING)]
+    pub feature_gates: Vec<String>,
+
     /// Like --timeout, to provision only
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = HEADING)]
     pub provisioner_timeout: Option<Duration>,
@@ -70,6 +74,8 @@ pub(crate) struct Provision {
     pub(crate) timeout: Duration,
     pub(crate) naming: Naming,
     pub(crate) extra_metadata: bool,
+    /// Volumes of a driver with topology are made in places.
+    pub(crate) topology: bool,
     pub(crate) strict_topology: bool,
     pub(crate) immediate_topology: bool,
     pub(crate) publish_read_only: bool,
@@ -87,10 +93,26 @@ impl ProvisionArgs {
                 self.volume_name_uuid_length,
             )?,
             extra_metadata: self.extra_create_metadata,
+            topology: topology(&self.feature_gates)?,
             strict_topology: self.strict_topology,
             immediate_topology: self.immediate_topology,
             publish_read_only: self.controller_publish_readonly,
             keep_volume_mode: self.prevent_volume_mode_conversion,
         })
     }
+}
+
+/// Whether topology is on, which is the default. The last word counts, as in the Go sidecars.
+fn topology(gates: &[String]) -> Result<bool, ArgsError> {
+    let mut on = true;
+    for gate in gates {
+        if let Some(("Topology", value)) = gate.trim().split_once('=') {
+            on = match value {
+                "1" | "t" | "T" | "true" | "True" | "TRUE" => true,
+                "0" | "f" | "F" | "false" | "False" | "FALSE" => false,
+                _ => return Err(ArgsError::FeatureGate(gate.clone())),
+            };
+        }
+    }
+    Ok(on)
 }

@@ -108,3 +108,39 @@ fn a_controller_per_node_knows_its_node() {
     let delays = (Duration::from_secs(20), Duration::from_secs(60));
     assert_eq!(own.immediate, Some(delays));
 }
+
+#[test]
+fn topology_is_on_unless_its_gate_says_otherwise() {
+    let topology = |words: &[&str]| {
+        parse(words)
+            .settings(None, false)
+            .unwrap()
+            .provision
+            .topology
+    };
+    for (words, expected) in [
+        (&[][..], true),
+        (&["--feature-gates=Topology=false"], false),
+        (&["--feature-gates=Topology=False"], false),
+        (&["--feature-gates=Topology=true"], true),
+        (&["--feature-gates", "Topology=0"], false),
+        (&["--feature-gates=A=false,Topology=f, B=true"], false),
+        (
+            &["--feature-gates=Topology=false", "--feature-gates=B=true"],
+            false,
+        ),
+        (
+            &[
+                "--feature-gates=Topology=false",
+                "--feature-gates=Topology=true",
+            ],
+            true,
+        ),
+        (&["--feature-gates="], true),
+        (&["--feature-gates=CSIVolumeGroupSnapshot=true"], true),
+    ] {
+        assert_eq!(topology(words), expected, "{words:?}");
+    }
+    let said = refused(&["--feature-gates=Topology=maybe"], false);
+    assert!(said.contains("Topology=maybe"), "{said}");
+}

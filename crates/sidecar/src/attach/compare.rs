@@ -70,7 +70,8 @@ impl Worker {
                 .cluster
                 .volumes
                 .store()
-                .get(attachment.volume.as_deref()?)?;
+                .get(attachment.volume.as_deref()?)
+                .filter(|volume| !volume.is_in_tree())?;
             let registered = || self.cluster.csi_nodes.store().get(&attachment.node);
             let node_id = match &attachment.node_id {
                 Some(node_id) => node_id.clone(),
@@ -95,7 +96,7 @@ impl Worker {
         let mut token = String::new();
         loop {
             let request = ListVolumesRequest {
-                max_entries: 0,
+                max_entries: self.page,
                 starting_token: token.clone(),
             };
             let page = self.controller.clone().list_volumes(request).await;

@@ -86,6 +86,11 @@ pub(super) enum Problem {
         "PersistentVolume `{volume}` does not exist or is not a volume of driver `{driver}`: create it, or delete the attachment"
     )]
     VolumeMissing { volume: String, driver: String },
+    #[error(
+        "PersistentVolume `{volume}` is of an in-tree plugin, which is not translated for driver `{driver}` here: make a \
+         PersistentVolume of the driver itself for it, or run the Go attacher for such volumes"
+    )]
+    InTree { volume: String, driver: String },
     #[error("PersistentVolume `{0}` is being deleted and cannot be attached any more")]
     VolumeDeleting(String),
     #[error(
@@ -143,6 +148,9 @@ pub(super) fn next_step(
     node: Option<&CsiNode>,
     doubted: bool,
 ) -> Step {
+    if let Some(volume) = volume.filter(|volume| volume.is_in_tree() && rules.publishes) {
+        return in_tree(rules, attachment, volume);
+    }
     let again = doubted && node.is_some() && volume.is_some_and(|volume| !volume.deleting);
     match (rules.publishes, attachment.deleting) {
         (true, true) => detach(rules, attachment, volume, node),
@@ -152,6 +160,22 @@ pub(super) fn next_step(
         (false, false) if !attachment.attached => Step::Answer,
         (false, _) => Step::Rest,
     }
+}
+
+/// Nothing is asked of the driver for what it knows by another name.
+fn in_tree(rules: &Rules, attachment: &Attachment, volume: &Volume) -> Step {
+    let done = if attachment.deleting {
+        !attachment.has_finalizer(&rules.finalizer)
+    } else {
+        attachment.attached
+    };
+    if done {
+        return Step::Rest;
+    }
+    Step::Wait(Problem::InTree {
+        volume: volume.name.clone(),
+        driver: rules.driver.clone(),
+    })
 }
 
 fn attach(

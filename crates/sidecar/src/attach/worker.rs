@@ -42,6 +42,8 @@ pub(super) struct Worker {
     turns: Turns,
     unsure: Unsure,
     error_codes: bool,
+    /// How many volumes are listed at a time.
+    pub(super) page: i32,
 }
 
 /// Attachments that the driver does not list although they are attached.
@@ -85,6 +87,7 @@ impl Worker {
             turns: Turns::default(),
             unsure: Unsure::default(),
             error_codes: setup.error_codes,
+            page: setup.settings.page,
         }
     }
 

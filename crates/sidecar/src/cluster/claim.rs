@@ -40,6 +40,8 @@ pub struct Claim {
     pub(crate) uid: String,
     /// Kubernetes asks this driver to provision it.
     pub(crate) ours: bool,
+    /// It asks an in-tree plugin that was migrated to this driver.
+    pub(crate) in_tree: bool,
     pub(crate) selected_node: Option<String>,
     pub(crate) class: Option<String>,
     pub(crate) attributes_class: Option<String>,
@@ -88,6 +90,7 @@ impl Claim {
             .iter()
             .flatten()
             .any(|name| *name == driver);
+        let in_tree = ours && asked.is_none_or(|name| name != driver);
         let selected_node = [SELECTED_NODE, SELECTED_NODE_ALPHA]
             .iter()
             .find_map(|key| annotations.remove(*key))
@@ -98,6 +101,7 @@ impl Claim {
             name: metadata.name?,
             uid: metadata.uid?,
             ours,
+            in_tree,
             selected_node,
             class: annotations.remove(CLASS_BETA).or(spec.storage_class_name),
             attributes_class: spec

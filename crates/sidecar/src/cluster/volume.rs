@@ -52,8 +52,8 @@ pub struct Volume {
     pub(crate) class: Option<String>,
     /// Where it can be used; none: everywhere.
     pub(crate) affinity: Option<NodeAffinity>,
-    /// This driver provisioned it, and nobody else may delete it.
-    pub(crate) provisioned_by_us: bool,
+    /// No other provisioner made it: it is protected and deleted here, as its reclaim policy says.
+    pub(crate) ours_to_delete: bool,
     pub(crate) deletion_secret: DeletionSecret,
     pub(crate) finalizers: Vec<String>,
     pub(crate) deleting: bool,
@@ -98,18 +98,25 @@ pub struct ClaimKey {
 }
 
 impl Volume {
-    /// Reads a volume. `None`: it is another driver's.
+    /// Reads a volume. `None`: it is another driver's, or nobody's.
     pub(crate) fn read(wire: WireVolume, driver: &str) -> Option<Self> {
         let WireVolume {
             metadata,
             spec,
             status,
         } = wire;
-        let csi = spec.csi.filter(|csi| csi.driver == driver)?;
         let annotations = metadata.annotations.unwrap_or_default();
-        let provisioned_by_us = [PROVISIONED_BY, MIGRATED_TO]
-            .iter()
-            .any(|key| annotations.get(*key).is_some_and(|name| name == driver));
+        let is_ours = |key: &str| annotations.get(key).is_some_and(|name| name == driver);
+        let csi = match spec.csi {
+            Some(csi) => CsiSource::from(Some(csi).filter(|csi| csi.driver == driver)?),
+            // Kept so that it can be told of. Its handle is empty, which no volume of a driver's own has.
+            None if is_ours(MIGRATED_TO) => CsiSource::default(),
+            None => return None,
+        };
+        // A static volume was provisioned by nobody: the driver that it names is to delete it.
+        let ours_to_delete = !annotations.contains_key(PROVISIONED_BY)
+            || is_ours(PROVISIONED_BY)
+            || is_ours(MIGRATED_TO);
         let secret = |name_key: &str, namespace_key: &str| {
             let name = annotations.get(name_key)?;
             Some(Box::new(SecretReference {
@@ -147,17 +154,22 @@ impl Volume {
                 .volume_attributes_class_name
                 .filter(|name| !name.is_empty()),
             modify_secret: secret(MODIFY_SECRET_NAME, MODIFY_SECRET_NAMESPACE),
-            csi: csi.into(),
+            csi,
             access_modes: exact(spec.access_modes),
             mount_options: exact(spec.mount_options),
             block: spec.volume_mode.as_deref() == Some("Block"),
             class: spec.storage_class_name.filter(|name| !name.is_empty()),
             affinity: spec.node_affinity.and_then(NodeAffinity::read),
-            provisioned_by_us,
+            ours_to_delete,
             deletion_secret,
             finalizers: exact(metadata.finalizers.unwrap_or_default()),
             deleting: metadata.deletion_timestamp.is_some(),
         })
+    }
+
+    /// Whether it is of an in-tree plugin that was migrated to this driver. Nobody translates it: nothing is done to it.
+    pub(crate) fn is_in_tree(&self) -> bool {
+        self.csi.volume_handle.is_empty()
     }
 
     pub(crate) fn has_finalizer(&self, finalizer: &str) -> bool {

@@ -32,6 +32,10 @@ impl Numbers {
     fn has(self, number: impl Into<i32>) -> bool {
         self.0 & bit(number.into()) != 0
     }
+
+    fn without(self, number: impl Into<i32>) -> Self {
+        Self(self.0 & !bit(number.into()))
+    }
 }
 
 impl FromIterator<i32> for Numbers {
@@ -124,6 +128,18 @@ impl fmt::Debug for Capabilities {
         f.write_str("[")?;
         f.write_str(&self.names().join(" "))?;
         f.write_str("]")
+    }
+}
+
+impl Capabilities {
+    /// The same, but that volumes are reachable from everywhere.
+    pub(crate) fn without_topology(self) -> Self {
+        Self {
+            services: self
+                .services
+                .without(Service::VolumeAccessibilityConstraints),
+            ..self
+        }
     }
 }
 

@@ -141,16 +141,7 @@ impl Worker {
         let class = attributes_class::find(&context.client, &context.server, driver, target).await;
         let class = match class {
             Ok(class) => class,
-            Err(error) => {
-                if !matches!(error, ClassError::Unreadable(_)) {
-                    // Nobody can say what was asked of the driver: what is wanted now is next.
-                    self.refused.lock().insert(Arc::clone(key));
-                    if let Some(patch) = patch::pending(&live, target) {
-                        self.write(claim, &patch).await?;
-                    }
-                }
-                return Err(Failure::Class(target.to_owned(), error));
-            }
+            Err(error) => return self.unusable(key, claim, &live, target, error).await,
         };
         let secret = volume.modify_secret.as_deref();
         let secret = secret.or(volume.csi.controller_expand_secret.as_deref());
@@ -187,6 +178,33 @@ impl Worker {
             return self.not_modified(key, claim, &live, target, status).await;
         }
         self.settle(claim, volume, &live, target).await
+    }
+
+    /// There is no class to change the volume to.
+    async fn unusable(
+        &self,
+        key: &Key,
+        claim: &Claim,
+        live: &Progress,
+        target: &str,
+        error: ClassError,
+    ) -> Result<Verdict, Failure> {
+        // Nobody can say what was asked of the driver: what is wanted now is next.
+        let patch = match &error {
+            ClassError::Unreadable(_) => return Err(Failure::Class(target.to_owned(), error)),
+            ClassError::NoKind | ClassError::Missing => patch::pending(live, target),
+            // As if the driver had refused it. It is not asked: parameters for another driver may mean something to it.
+            ClassError::OtherDriver(_) => {
+                let message = format!("VolumeAttributesClass `{target}` {error}");
+                let code = code_label(Code::InvalidArgument);
+                patch::failed(live, target, code, &message, true)
+            }
+        };
+        self.refused.lock().insert(Arc::clone(key));
+        if let Some(patch) = patch {
+            self.write(claim, &patch).await?;
+        }
+        Err(Failure::Class(target.to_owned(), error))
     }
 
     /// The volume's object first: a claim that is done is not looked at again.

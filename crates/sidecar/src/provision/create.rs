@@ -40,6 +40,8 @@ pub(crate) struct Provisioner {
     planner: Planner,
     /// Claims whose volumes have objects that are not in the cache yet: they are not made again.
     written: Mutex<HashSet<String>>,
+    /// Claims that a node may help which comes or changes.
+    waiting_for_nodes: Mutex<HashSet<String>>,
     /// Goes into each volume, as upstream's does.
     identity: String,
     metrics: ProvisionMetrics,
@@ -60,11 +62,13 @@ impl Provisioner {
         let planner = Planner {
             context: context.clone(),
             accessibility,
+            deferred: Arc::default(),
         };
         Self {
             context,
             planner,
             written: Mutex::default(),
+            waiting_for_nodes: Mutex::default(),
             identity,
             metrics,
             limits,
@@ -89,6 +93,18 @@ impl Provisioner {
     /// The object of a claim's volume came, changed or went: the cache tells from here on.
     pub(crate) fn seen(&self, uid: &str) {
         self.written.lock().remove(uid);
+    }
+
+    /// A claim is gone.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.seen(uid);
+        self.waiting_for_nodes.lock().remove(uid);
+        self.planner.deferred.lock().remove(uid);
+    }
+
+    /// A node came or changed: these claims are to be looked at again.
+    pub(crate) fn take_waiting_for_nodes(&self) -> HashSet<String> {
+        std::mem::take(&mut self.waiting_for_nodes.lock())
     }
 
     /// Works on one claim. Called twice: the same call to the driver, the same object, no second volume.

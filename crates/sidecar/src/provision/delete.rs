@@ -8,10 +8,11 @@ use k8s_openapi::api::core::v1::{PersistentVolume, SecretReference};
 use kube::Api;
 use stowage_csi::proto::csi::DeleteVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_kubernetes::answer;
 use stowage_kubernetes::deletion::delete;
 use stowage_kubernetes::finalizer::{self, Seen};
 use stowage_kubernetes::queue::Verdict;
-use stowage_kubernetes::{answer, secrets};
+use stowage_kubernetes::secrets::{self, SecretError};
 
 use super::metrics::ProvisionMetrics;
 use super::parameters::Parameters;
@@ -21,6 +22,10 @@ use crate::cluster::volume::{DELETION_PROTECTION, DeletionSecret, Phase, Reclaim
 use crate::cluster::wire::WireVolume;
 use crate::driver_call;
 use crate::role::Context;
+
+/// What is said of a volume that is not translated.
+const IN_TREE: &str = "it is a volume of an in-tree plugin, which is not translated for this driver here: delete it at the \
+     storage, then delete the PersistentVolume and, if it stays, its finalizers";
 
 /// The worker on volumes.
 pub(crate) struct Deleter {
@@ -33,6 +38,8 @@ pub(crate) struct Deleter {
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Nothing,
+    /// It is of an in-tree plugin: nobody translates it.
+    TellInTree,
     /// It is attached somewhere: a change of the attachment brings it back.
     Wait,
     Protect,
@@ -60,6 +67,7 @@ impl Deleter {
         let attachments = self.context.cluster.attachments.store().in_group(name);
         let result = match next_step(&volume, attachments.len()) {
             Step::Nothing => Ok(()),
+            Step::TellInTree => return self.failed(&volume, IN_TREE, Verdict::Done),
             Step::Wait => {
                 let nodes: Vec<_> = attachments.iter().map(|one| one.node.as_str()).collect();
                 let message = format!("it is still attached to node {}", nodes.join(", "));
@@ -96,8 +104,7 @@ impl Deleter {
             return Ok(());
         }
         let secret = self.secret(volume)?;
-        let secrets = secrets::read_if_there(&self.context.client, secret.as_ref()).await;
-        let secrets = secrets.map_err(|error| answer::chain(&error))?;
+        let secrets = self.read_secret(volume, secret.as_ref()).await?;
         let timeout = self.context.settings.provision.timeout;
         let connection = self.context.driver.connection().with_timeout(timeout);
         let request = DeleteVolumeRequest {
@@ -142,6 +149,24 @@ impl Deleter {
             delete(&api, &volume.name, &volume.uid).await?;
         }
         finalizer::remove(&api, seen(volume), DELETION_PROTECTION).await
+    }
+
+    /// A secret that is gone, or that we may not read, holds nothing: many drivers delete without it, and one that needs
+    /// it says so. Where the server does not answer, it is asked again.
+    async fn read_secret(
+        &self,
+        volume: &Volume,
+        secret: Option<&SecretReference>,
+    ) -> Result<BTreeMap<String, String>, String> {
+        match secrets::read(&self.context.client, secret).await {
+            Err(error @ SecretError::Unreadable(..)) => Err(answer::chain(&error)),
+            Err(error) => {
+                let volume = &volume.name;
+                tracing::warn!(volume, reason = %error, "A volume is deleted without its secret.");
+                Ok(BTreeMap::new())
+            }
+            Ok(content) => Ok(content),
+        }
     }
 
     /// The secret that the volume was made with.
@@ -192,7 +217,7 @@ impl Deleter {
 }
 
 fn next_step(volume: &Volume, attachments: usize) -> Step {
-    if !volume.provisioned_by_us {
+    if !volume.ours_to_delete {
         return Step::Nothing;
     }
     let protected = volume.has_finalizer(DELETION_PROTECTION);
@@ -201,6 +226,12 @@ fn next_step(volume: &Volume, attachments: usize) -> Step {
             Step::Unprotect
         } else {
             Step::Nothing
+        };
+    }
+    if volume.is_in_tree() {
+        return match volume.phase {
+            Phase::Released => Step::TellInTree,
+            Phase::Bound | Phase::Other => Step::Nothing,
         };
     }
     if volume.deleting && !protected {
@@ -225,6 +256,8 @@ fn seen(volume: &Volume) -> Seen<'_> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::CSIPersistentVolumeSource;
+
     use super::*;
     use crate::cluster::volume::CsiSource;
 
@@ -239,13 +272,17 @@ mod tests {
             grew: false,
             attributes_class: None,
             modify_secret: None,
-            csi: CsiSource::default(),
+            csi: CSIPersistentVolumeSource {
+                volume_handle: "v".to_owned(),
+                ..CSIPersistentVolumeSource::default()
+            }
+            .into(),
             access_modes: Vec::new(),
             mount_options: Vec::new(),
             block: false,
             class: None,
             affinity: None,
-            provisioned_by_us: true,
+            ours_to_delete: true,
             deletion_secret: DeletionSecret::None,
             finalizers: if protected {
                 vec![DELETION_PROTECTION.to_owned()]
@@ -277,8 +314,13 @@ mod tests {
             let volume = volume(phase, reclaim, protected, deleting);
             assert_eq!(next_step(&volume, attachments), expected, "{volume:?}");
         }
+        let mut in_tree = volume(Released, Delete, true, false);
+        in_tree.csi = CsiSource::default();
+        assert_eq!(next_step(&in_tree, 0), Step::TellInTree);
+        in_tree.phase = Bound;
+        assert_eq!(next_step(&in_tree, 0), Step::Nothing);
         let mut foreign = volume(Released, Delete, true, false);
-        foreign.provisioned_by_us = false;
+        foreign.ours_to_delete = false;
         assert_eq!(next_step(&foreign, 0), Step::Nothing);
     }
 }

@@ -88,9 +88,9 @@ pub(crate) enum AnswerError {
     #[error("the driver made a volume of {made} bytes, but {asked} were requested")]
     Small { made: i64, asked: i64 },
     #[error(
-        "the driver made a volume with other content than requested: it may not be able to copy"
+        "the driver made a volume without the content that was requested: it may not be able to copy"
     )]
-    OtherContent,
+    NotCopied,
 }
 
 /// The longest id that is taken. CSI allows 128 bytes, but drivers whose ids are paths of their cloud have always had
@@ -115,21 +115,37 @@ pub(crate) fn check_answer(
             made,
             asked: intent.bytes,
         }
-    } else if intent.source.as_ref().map(content_source) != volume.content_source {
-        AnswerError::OtherContent
+    } else if intent.source.is_some() && volume.content_source.is_none() {
+        // Which source it names does not matter: drivers write one id in several ways.
+        AnswerError::NotCopied
     } else {
         return Ok(volume);
     };
     Err((error, Some(volume.volume_id)))
 }
 
-/// The object of a volume that was made. `identity` is of this process.
+/// Who made a volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Maker<'a> {
+    pub(crate) driver: &'a str,
+    /// Of this process.
+    pub(crate) identity: &'a str,
+    /// The driver's volumes are in places. What a driver without topology says of a place means nothing.
+    pub(crate) topology: bool,
+}
+
+/// The object of a volume that was made.
 pub(crate) fn persistent_volume(
     intent: &Intent,
     volume: Volume,
-    driver: &str,
-    identity: &str,
+    maker: Maker<'_>,
 ) -> PersistentVolume {
+    let driver = maker.driver;
+    let places = if maker.topology {
+        volume.accessible_topology.as_slice()
+    } else {
+        &[]
+    };
     let class = &intent.class;
     let secrets = &intent.secrets;
     let bytes = if volume.capacity_bytes == 0 {
@@ -138,7 +154,7 @@ pub(crate) fn persistent_volume(
         volume.capacity_bytes
     };
     let mut attributes = volume.volume_context;
-    attributes.insert(PROVISIONER_IDENTITY.to_owned(), identity.to_owned());
+    attributes.insert(PROVISIONER_IDENTITY.to_owned(), maker.identity.to_owned());
     let claim = &intent.claim;
     PersistentVolume {
         metadata: ObjectMeta {
@@ -168,7 +184,7 @@ pub(crate) fn persistent_volume(
                 node_expand_secret_ref: secrets.node_expand.clone(),
             }),
             mount_options: (!class.mount_options.is_empty()).then(|| class.mount_options.clone()),
-            node_affinity: node_affinity(&volume.accessible_topology),
+            node_affinity: node_affinity(places),
             persistent_volume_reclaim_policy: Some(class.reclaim_policy.clone()),
             storage_class_name: Some(class.name.clone()),
             volume_attributes_class_name: intent

@@ -1,11 +1,13 @@
 //! From a claim to an intent: everything that can be wrong with a claim or its class is found here, before anything
 //! is sent to the driver. Planning reads; it writes nothing, and a plan that is dropped leaves nothing behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, ResourceExt as _};
+use parking_lot::Mutex;
 use stowage_api::quantity::{self, QuantityError};
 use stowage_kubernetes::secret_template::TemplateError;
 use stowage_kubernetes::secrets::{self, SecretError};
@@ -68,6 +70,16 @@ pub(crate) enum Refusal {
     Unprotected(#[source] Box<kube::Error>),
     #[error(transparent)]
     Journal(#[from] JournalError),
+    #[error(
+        "the claim is for an in-tree plugin whose volumes this driver took over: they are not translated here; use a storage class whose provisioner is the driver itself"
+    )]
+    InTree,
+    /// With a controller on every node: another one may be better placed.
+    #[error("another node may take the claim within {}s", .0.as_secs())]
+    NotYet(Duration),
+    /// With a controller on every node: this is not told on the claim, which another one may take.
+    #[error("there is no room on this node: {asked} bytes are requested, {available} are free")]
+    NoRoom { asked: i64, available: i64 },
 }
 
 /// What planning looks things up in.
@@ -75,6 +87,8 @@ pub(crate) enum Refusal {
 pub(crate) struct Planner {
     pub(crate) context: Context,
     pub(crate) accessibility: Accessibility,
+    /// Claims without a node for which this one has let others go first.
+    pub(crate) deferred: Arc<Mutex<HashSet<String>>>,
 }
 
 /// What is to be done for a claim.
@@ -112,12 +126,15 @@ impl Planner {
                 Err(Refusal::NameTaken(volume))
             };
         }
+        if claim.in_tree {
+            return Err(Refusal::InTree);
+        }
         let class = self.class_of(claim)?;
         if class.waits_for_consumer && claim.selected_node.is_none() {
             return Ok(Step::Rest);
         }
         if let (Some(own), None) = (&context.settings.own_node, &claim.selected_node) {
-            return Ok(Step::TakeNode(own.name.clone()));
+            return self.take(claim, &class, own).await;
         }
         let (intent, original) = self.intent(claim, &class, volume).await?;
         let secret = intent.secrets.provisioner.as_ref();
@@ -241,7 +258,7 @@ impl Planner {
 }
 
 /// What a claim that can be provisioned at all asks for.
-fn size_of(claim: &Claim) -> Result<i64, Refusal> {
+pub(super) fn size_of(claim: &Claim) -> Result<i64, Refusal> {
     if claim.has_selector {
         return Err(Refusal::Selector);
     }

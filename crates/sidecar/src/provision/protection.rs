@@ -14,7 +14,7 @@ use crate::cluster::claim::{CLONING_PROTECTION, Original};
 use crate::role::Context;
 
 /// Keeps a snapshot that is being restored, as upstream's provisioner does from 6.0 on.
-const SNAPSHOT_PROTECTION: &str =
+pub(super) const SNAPSHOT_PROTECTION: &str =
     "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 /// How many snapshots are listed at a time.
 const PAGE: u32 = 500;

@@ -5,6 +5,7 @@ use kube::{Api, ResourceExt as _};
 use stowage_api::quantity;
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
+use super::protection::SNAPSHOT_PROTECTION;
 use crate::cluster::claim::{Claim, DataSource, SNAPSHOT_GROUP};
 use crate::intent::Source;
 use crate::role::Context;
@@ -92,7 +93,13 @@ async fn snapshot(
     let api = Api::<VolumeSnapshot>::namespaced(context.client.clone(), &claim.namespace);
     let snapshot = read(api.get_opt(&source.name).await, what, &source.name)?;
     let status = snapshot.status.clone().unwrap_or_default();
-    if snapshot.metadata.deletion_timestamp.is_some() {
+    // With our finalizer it stays until nobody waits for a copy of it: a claim that would not use it would wait for it
+    // to go, and it for the claim.
+    let is_kept = snapshot
+        .finalizers()
+        .iter()
+        .any(|one| one == SNAPSHOT_PROTECTION);
+    if snapshot.metadata.deletion_timestamp.is_some() && !is_kept {
         return Err(unusable("it is being deleted".to_owned()));
     }
     if status.ready_to_use != Some(true) {
@@ -136,7 +143,12 @@ fn check_content(
 
 fn may_change_mode(content: &VolumeSnapshotContent) -> bool {
     let annotation = content.annotations().get(ALLOW_MODE_CHANGE);
-    annotation.is_some_and(|value| value == "true")
+    annotation.is_some_and(|value| is_true(value))
+}
+
+/// Whether an annotation says yes, in any of the ways that Go's `ParseBool` takes.
+fn is_true(value: &str) -> bool {
+    matches!(value, "1" | "t" | "T" | "true" | "True" | "TRUE")
 }
 
 async fn volume(
@@ -165,10 +177,15 @@ async fn volume(
     let Some(volume) = volumes.get(&name) else {
         return Err(unusable("its volume is of another driver".to_owned()));
     };
-    let capacity = status
-        .capacity
-        .and_then(|mut capacity| capacity.remove("storage"));
-    let size = capacity.and_then(|capacity| quantity::size(&capacity.0).ok());
+    if volume.is_in_tree() {
+        return Err(unusable("its volume is of an in-tree plugin".to_owned()));
+    }
+    // What was asked for, not what the driver rounded it up to: that is asked for again, and rounded up again.
+    let requested = spec
+        .resources
+        .and_then(|resources| resources.requests)
+        .and_then(|mut requests| requests.remove("storage"));
+    let size = requested.and_then(|requested| quantity::size(&requested.0).ok());
     check_size(bytes, size.unwrap_or(0)).map_err(unusable)?;
     check_mode(claim, spec.volume_mode.as_deref()).map_err(unusable)?;
     Ok(Found {
@@ -219,5 +236,29 @@ fn unusable(what: &'static str, name: &str, reason: String) -> SourceError {
         what,
         name: name.to_owned(),
         reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yes_is_said_as_go_says_it() {
+        for (value, expected) in [
+            ("1", true),
+            ("t", true),
+            ("T", true),
+            ("true", true),
+            ("True", true),
+            ("TRUE", true),
+            ("tRUE", false),
+            ("yes", false),
+            ("0", false),
+            ("false", false),
+            ("", false),
+        ] {
+            assert_eq!(is_true(value), expected, "{value}");
+        }
     }
 }

@@ -29,7 +29,10 @@ impl Accessibility {
     pub(crate) fn of(context: &Context, scope: &Scope) -> Self {
         let can = context.driver.capabilities();
         match scope {
-            Scope::Node(segment) => Self::OwnNode(segment.clone()),
+            Scope::Node(segment) => {
+                let topology = can.volume_accessibility_constraints();
+                Self::OwnNode(segment.clone().filter(|_| topology))
+            }
             Scope::Cluster if can.volume_accessibility_constraints() => {
                 Self::Segments(Topologies::new(context.cluster.clone()))
             }
@@ -48,6 +51,7 @@ pub(crate) struct Topologies {
 /// The segments of all nodes with this driver.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segments {
+    /// All nodes of the cluster.
     nodes: HashMap<String, Place>,
     /// Nodes may report different keys while a driver is being upgraded: a volume is asked for in one set of keys.
     by_keys: BTreeMap<Vec<String>, Arc<[Segment]>>,
@@ -55,6 +59,8 @@ pub(crate) struct Segments {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
+    /// The driver is not registered on this node, or not yet.
+    NotRegistered,
     /// The driver on this node knows no topology.
     NoKeys,
     /// The node lacks the label of this key.
@@ -66,10 +72,12 @@ enum Place {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TopologyError {
     /// The scheduler must choose another node.
-    #[error(
-        "node `{0}`, which the scheduler chose, is gone or does not run this driver: the scheduler chooses again"
-    )]
+    #[error("node `{0}`, which the scheduler chose, is gone: the scheduler chooses again")]
     NodeGone(String),
+    #[error(
+        "the driver is not registered on node `{0}`, which the scheduler chose: see that its node plugin runs there"
+    )]
+    NotRegistered(String),
     #[error(
         "the driver on node `{0}` has reported no topology keys: see that its node plugin is registered"
     )]
@@ -82,6 +90,21 @@ pub(crate) enum TopologyError {
         "node `{0}` is outside of the allowedTopologies of the storage class: let the pod run elsewhere, or use another class"
     )]
     NotAllowed(String),
+    /// In upstream's words, and then in ours.
+    #[error(
+        "no available topology found: the driver is not registered on any node, or the nodes lack the labels of its topology keys; see that its node plugin runs"
+    )]
+    Nowhere,
+}
+
+impl TopologyError {
+    /// Whether a node that comes or changes may help.
+    pub(crate) fn waits_for_nodes(&self) -> bool {
+        match self {
+            Self::NotRegistered(_) | Self::NoKeys(_) | Self::NoLabel(..) | Self::Nowhere => true,
+            Self::NodeGone(_) | Self::NotAllowed(_) => false,
+        }
+    }
 }
 
 /// What a claim asks for.
@@ -129,16 +152,16 @@ impl Segments {
     fn of(cluster: &Cluster) -> Self {
         let mut nodes = HashMap::new();
         let mut by_keys = BTreeMap::<Vec<String>, BTreeSet<Segment>>::new();
-        for driver in cluster.csi_nodes.store().all() {
-            let Some(node) = cluster.nodes.store().get(&driver.name) else {
-                continue;
-            };
-            let place = place(&driver.topology_keys, &node.labels);
+        for node in cluster.nodes.store().all() {
+            let driver = cluster.csi_nodes.store().get(&node.name);
+            let place = driver.map_or(Place::NotRegistered, |driver| {
+                place(&driver.topology_keys, &node.labels)
+            });
             if let Place::At(segment) = &place {
                 let keys = segment.keys().cloned().collect();
                 by_keys.entry(keys).or_default().insert(segment.clone());
             }
-            nodes.insert(driver.name.clone(), place);
+            nodes.insert(node.name.clone(), place);
         }
         let by_keys = by_keys
             .into_iter()
@@ -159,7 +182,7 @@ impl Segments {
     ) -> Result<Option<FrozenTopology>, TopologyError> {
         match request.selected_node {
             Some(node) => self.near(node, request).map(Some),
-            None => Ok(self.spread(request)),
+            None => self.spread(request),
         }
     }
 
@@ -171,6 +194,9 @@ impl Segments {
     ) -> Result<FrozenTopology, TopologyError> {
         let own = match self.nodes.get(node) {
             None => return Err(TopologyError::NodeGone(node.to_owned())),
+            Some(Place::NotRegistered) => {
+                return Err(TopologyError::NotRegistered(node.to_owned()));
+            }
             Some(Place::NoKeys) => return Err(TopologyError::NoKeys(node.to_owned())),
             Some(Place::NoLabel(key)) => {
                 return Err(TopologyError::NoLabel(node.to_owned(), key.clone()));
@@ -206,23 +232,27 @@ impl Segments {
     }
 
     /// Nobody waits for it: the replicas of a StatefulSet are spread over the segments.
-    fn spread(&self, request: TopologyRequest<'_>) -> Option<FrozenTopology> {
+    fn spread(
+        &self,
+        request: TopologyRequest<'_>,
+    ) -> Result<Option<FrozenTopology>, TopologyError> {
         let allowed = flatten(request.allowed);
         let segments: Arc<[Segment]> = if !allowed.is_empty() {
             allowed.into()
         } else if request.immediate {
             let mut sets = self.by_keys.values();
-            let first = sets.next()?;
+            // Made anywhere, it might be where no node can ever use it.
+            let first = sets.next().ok_or(TopologyError::Nowhere)?;
             let largest = sets.fold(
                 first,
                 |best, set| if set.len() > best.len() { set } else { best },
             );
             Arc::clone(largest)
         } else {
-            return None;
+            return Ok(None);
         };
         let first = spread_index(request.claim) as usize % segments.len();
-        Some(FrozenTopology { segments, first })
+        Ok(Some(FrozenTopology { segments, first }))
     }
 }
 

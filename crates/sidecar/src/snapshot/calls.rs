@@ -189,9 +189,9 @@ fn single(snapshot: Snapshot, content: &Content) -> Result<Found, Failure> {
     let mut status = json!({
         "snapshotHandle": snapshot.snapshot_id,
         "creationTime": nanoseconds(snapshot.creation_time.map(|at| (at.seconds, at.nanos))),
-        "restoreSize": snapshot.size_bytes,
         "readyToUse": snapshot.ready_to_use,
     });
+    set_size(&mut status, &snapshot);
     let told = Some(snapshot.group_snapshot_id).filter(|group| !group.is_empty());
     if let Some(group) = content.state.group.clone().or(told) {
         status["volumeGroupSnapshotHandle"] = json!(group);
@@ -210,13 +210,14 @@ fn group_of(group: VolumeGroupSnapshot) -> Result<Found, Failure> {
         return Err(Failure::Answer(text));
     }
     let member = |snapshot: &Snapshot| {
-        json!({
+        let mut member = json!({
             "volumeHandle": snapshot.source_volume_id,
             "snapshotHandle": snapshot.snapshot_id,
             "creationTime": nanoseconds(snapshot.creation_time.map(|at| (at.seconds, at.nanos))),
-            "restoreSize": snapshot.size_bytes,
             "readyToUse": snapshot.ready_to_use,
-        })
+        });
+        set_size(&mut member, snapshot);
+        member
     };
     let created = nanoseconds(group.creation_time.map(|at| (at.seconds, at.nanos)));
     let created = Timestamp::from_nanosecond(created.into());
@@ -232,6 +233,13 @@ fn group_of(group: VolumeGroupSnapshot) -> Result<Found, Failure> {
     })
 }
 
+/// A driver that says nothing of the size says 0: as a size that would let nothing be restored but by chance.
+fn set_size(status: &mut Value, snapshot: &Snapshot) {
+    if snapshot.size_bytes > 0 {
+        status["restoreSize"] = json!(snapshot.size_bytes);
+    }
+}
+
 /// Since 1970. A driver that does not say when means now, as for upstream.
 fn nanoseconds(seconds_and_rest: Option<(i64, i32)>) -> i64 {
     let time = seconds_and_rest.map(|(seconds, rest)| {
@@ -242,4 +250,22 @@ fn nanoseconds(seconds_and_rest: Option<(i64, i32)>) -> i64 {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(i64::MAX))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_that_the_driver_does_not_know_is_not_written() {
+        for (size_bytes, expected) in [(0, Value::Null), (-1, Value::Null), (5, json!(5))] {
+            let snapshot = Snapshot {
+                size_bytes,
+                ..Snapshot::default()
+            };
+            let mut status = json!({});
+            set_size(&mut status, &snapshot);
+            assert_eq!(status["restoreSize"], expected);
+        }
+    }
 }

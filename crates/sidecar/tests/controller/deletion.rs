@@ -10,6 +10,8 @@ use stowage_memory_driver::Fault;
 use stowage_sidecar::controller::run;
 use stowage_stage::{Rig, create, eventually};
 
+use crate::rbac::without;
+
 const PROTECTION: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
 async fn set_reclaim(rig: &Rig, volume: &str, policy: &str) {
@@ -117,29 +119,58 @@ async fn a_volume_whose_object_was_deleted_by_hand_waits_for_its_claim() {
     rig.nothing_left().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_volume_that_somebody_else_made_is_not_ours_to_delete() {
-    let rig = Rig::plain().await;
-    let sidecar = rig.sidecar(run, &[]);
-    rig.class(json!({})).await;
+/// A volume that a person made an object for.
+async fn static_volume(rig: &Rig, handle: &str, annotations: Value) -> String {
     let name = format!("static-{}", rig.namespace);
     let object = json!({
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": annotations},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "capacity": {"storage": "1Gi"},
-            "csi": {"driver": rig.name, "volumeHandle": "precious"},
+            "csi": {"driver": rig.name, "volumeHandle": handle},
             "persistentVolumeReclaimPolicy": "Delete",
             "storageClassName": rig.name,
         },
     });
     create::<PersistentVolume>(&rig.volumes(), object).await;
-    rig.claim("data", json!({"spec": {"volumeName": name}}))
-        .await;
-    rig.bound("data").await;
-    is_protected(&rig, &name, false).await;
+    let named = json!({"spec": {"volumeName": name}});
+    rig.claim("static", named).await;
+    rig.bound("static").await;
+    name
+}
+
+/// It names this driver, and its policy says what is to become of it: nobody else will delete it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_static_volume_is_protected_and_deleted_as_its_policy_says() {
+    let rig = Rig::plain().await;
+    let _sidecar = rig.sidecar(run, &[]);
+    rig.class(json!({"reclaimPolicy": "Retain"})).await;
+    rig.claim("data", json!({})).await;
+    let volume = rig.bound("data").await;
+    let handle = volume.spec.unwrap().csi.unwrap().volume_handle;
     rig.delete_claim("data").await;
-    rig.claim_is_gone("data").await;
+    let name = volume.metadata.name.unwrap();
+    phase(&rig, &name, "Released").await;
+    let params = DeleteParams::default();
+    rig.volumes().delete(&name, &params).await.unwrap();
+
+    let name = static_volume(&rig, &handle, json!({})).await;
+    is_protected(&rig, &name, true).await;
+    rig.delete_claim("static").await;
+    rig.nothing_left().await;
+    assert_eq!(rig.driver.deleted_volumes(), [handle]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_somebody_else_provisioned_is_not_ours_to_delete() {
+    let rig = Rig::plain().await;
+    let sidecar = rig.sidecar(run, &[]);
+    rig.class(json!({})).await;
+    let by = json!({"pv.kubernetes.io/provisioned-by": "another.csi.test"});
+    let name = static_volume(&rig, "precious", by).await;
+    is_protected(&rig, &name, false).await;
+    rig.delete_claim("static").await;
+    rig.claim_is_gone("static").await;
     assert!(sidecar.runs().await);
     assert_eq!(rig.driver.calls("CreateVolume"), 0);
     assert_eq!(rig.driver.calls("DeleteVolume"), 0);
@@ -162,6 +193,24 @@ async fn a_secret_that_is_gone_does_not_keep_a_volume() {
     rig.claim("data", json!({})).await;
     rig.bound("data").await;
     rig.delete_secret("login").await;
+    rig.delete_claim("data").await;
+    rig.nothing_left().await;
+    let deletion: DeleteVolumeRequest = rig.driver.last_request().unwrap();
+    assert!(deletion.secrets.is_empty());
+}
+
+/// Upstream's roles leave secrets out unless a driver needs them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_may_not_be_read_does_not_keep_a_volume() {
+    let rig = Rig::plain().await;
+    let sidecar = rig.sidecar(run, &[]);
+    rig.class(with_secret(&rig)).await;
+    rig.secret("login", "user", "admin").await;
+    rig.claim("data", json!({})).await;
+    rig.bound("data").await;
+    sidecar.stop().await.unwrap();
+    let user = rig.user(without("secrets", "get")).await;
+    let _sidecar = rig.sidecar_as(run, &user, &[]);
     rig.delete_claim("data").await;
     rig.nothing_left().await;
     let deletion: DeleteVolumeRequest = rig.driver.last_request().unwrap();

@@ -6,7 +6,7 @@ use stowage_stage::Rig;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_is_bound_and_its_volume_goes_with_it() {
-    let rig = Rig::new(|profile| profile).await;
+    let rig = Rig::plain().await;
     let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({"parameters": {"tier": "gold"}})).await;
     rig.claim("data", json!({})).await;
@@ -20,7 +20,7 @@ async fn a_claim_is_bound_and_its_volume_goes_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_volume_is_made_and_deleted_with_one_call() {
-    let rig = Rig::new(|profile| profile).await;
+    let rig = Rig::plain().await;
     let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     let names: Vec<_> = (0..30).map(|number| format!("data-{number}")).collect();

@@ -7,6 +7,7 @@ mod bad_driver;
 mod bad_input;
 mod crash;
 mod deletion;
+mod in_tree;
 mod interchange;
 mod leases;
 mod lifecycle;

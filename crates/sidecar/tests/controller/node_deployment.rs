@@ -1,5 +1,7 @@
 //! Drivers that run whole on every node, each with its own sidecar.
 
+use std::time::Instant;
+
 use serde_json::json;
 use stowage_memory_driver::{Mishap, Room};
 use stowage_sidecar::node::run;
@@ -105,6 +107,69 @@ async fn a_node_without_room_gives_the_claim_to_another() {
     }
     assert_eq!(b.driver.volumes().len(), 4);
     assert!(a.driver.volumes().is_empty());
+    // It asked how much room there is, and did not take what it would have had to give back.
+    assert_eq!(a.driver.calls("CreateVolume"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_the_class_does_not_allow_leaves_its_claims_alone() {
+    let (rig, a, b) = two_nodes().await;
+    let _sidecars = (
+        a.sidecar(run, &rig, &[QUICK]),
+        b.sidecar(run, &rig, &[QUICK]),
+    );
+    let key = format!("{}/node", rig.name);
+    let labels = json!([{"key": key, "values": [b.name]}]);
+    rig.class(json!({"allowedTopologies": [{"matchLabelExpressions": labels}]}))
+        .await;
+    for number in 0..10 {
+        rig.claim(&format!("data-{number}"), json!({})).await;
+    }
+    for number in 0..10 {
+        rig.bound(&format!("data-{number}")).await;
+    }
+    assert_eq!(a.driver.calls("CreateVolume"), 0);
+    assert_eq!(b.driver.volumes().len(), 10);
+}
+
+/// Elsewhere it could not be made: the node with the original need not wait for others, and they wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_made_at_once_where_its_original_is() {
+    let (rig, a, b) = two_nodes().await;
+    let long = "--node-deployment-base-delay=1m";
+    let _sidecars = (a.sidecar(run, &rig, &[long]), b.sidecar(run, &rig, &[long]));
+    rig.class(json!({})).await;
+    rig.claim("original", json!({})).await;
+    rig.annotate("original", SELECTED, Some(&b.name)).await;
+    rig.bound("original").await;
+    let source = json!({"kind": "PersistentVolumeClaim", "name": "original"});
+    for number in 0..3 {
+        let name = format!("copy-{number}");
+        rig.claim(&name, json!({"spec": {"dataSource": source}}))
+            .await;
+    }
+    for number in 0..3 {
+        rig.bound(&format!("copy-{number}")).await;
+    }
+    assert_eq!(a.driver.calls("CreateVolume"), 0);
+    assert_eq!(b.driver.volumes().len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_timeout_of_a_nodes_sidecar_reaches_its_roles() {
+    let (rig, a, _b) = two_nodes().await;
+    let _sidecar = a.sidecar(run, &rig, &["--timeout=700ms"]);
+    rig.class(json!({"volumeBindingMode": "WaitForFirstConsumer"}))
+        .await;
+    a.driver.upset("CreateVolume", Mishap::hang().once());
+    rig.claim("data", json!({})).await;
+    rig.annotate("data", SELECTED, Some(&a.name)).await;
+    let called = Instant::now();
+    let says = "code = DeadlineExceeded";
+    rig.event("data", "ProvisioningFailed", says).await;
+    let took = called.elapsed();
+    assert!(took.as_secs() < 9, "ten seconds are the default: {took:?}");
+    rig.bound("data").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -60,7 +60,7 @@ pub fn upstream() -> Vec<Rule<'static>> {
 }
 
 /// All of it but one verb on one resource.
-fn without(resource: &str, verb: &str) -> Vec<Rule<'static>> {
+pub fn without(resource: &str, verb: &str) -> Vec<Rule<'static>> {
     let mut rules = upstream();
     let found = rules.iter_mut().find(|rule| rule.resources == [resource]);
     let found = found.expect("such a rule");
@@ -161,7 +161,7 @@ async fn an_object_that_may_not_be_deleted_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_may_not_be_listed_is_named_on_readyz_until_it_may() {
     for kind in ["csinodes", "storageclasses", "persistentvolumeclaims"] {
-        let rig = Rig::new(|profile| profile).await;
+        let rig = Rig::plain().await;
         let user = rig.user(without(kind, "list")).await;
         let sidecar = rig.sidecar_as(run, &user, &[]);
         rig.class(json!({})).await;

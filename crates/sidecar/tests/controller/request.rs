@@ -292,7 +292,11 @@ async fn each_access_mode_is_a_capability() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn drivers_with_one_mode_for_one_node_hear_that_one() {
-    let rig = Rig::new(|profile| profile.without(Can::SingleNodeMultiWriter)).await;
+    let rig = Rig::new(|mut profile| {
+        profile.topology = false;
+        profile.without(Can::SingleNodeMultiWriter)
+    })
+    .await;
     let _sidecar = rig.sidecar(run, &[]);
     rig.class(json!({})).await;
     rig.claim("data", json!({})).await;

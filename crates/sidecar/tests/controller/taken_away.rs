@@ -15,7 +15,7 @@ use tonic::Code;
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_driver_may_have_attached_is_detached_although_the_attachment_is_gone() {
     let publish = "ControllerPublishVolume";
-    let rig = Rig::new(|profile| profile).await;
+    let rig = Rig::plain().await;
     let sidecar = rig.sidecar(run, &["--retry-interval-start=100ms"]);
     rig.plane()
         .add_node(&rig.namespace, &rig.name, &[])

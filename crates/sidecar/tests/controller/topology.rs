@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use k8s_openapi::api::storage::v1::CSINode;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_csi::proto::csi::{CreateVolumeRequest, Topology};
 use stowage_memory_driver::{Mishap, Room};
@@ -217,4 +220,62 @@ async fn a_node_whose_driver_told_no_keys_is_waited_for() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let claim = rig.get_claim("data").await;
     assert!(claim.metadata.annotations.unwrap().contains_key(SELECTED));
+}
+
+/// A volume that is made anywhere may be where no node can use it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_binds_at_once_waits_for_the_first_node_of_the_driver() {
+    let rig = Rig::new(|profile| profile).await;
+    let _sidecar = rig.sidecar(run, &["--retry-interval-start=1m"]);
+    rig.class(json!({})).await;
+    rig.claim("data", json!({})).await;
+    let says = "no available topology found";
+    rig.event("data", "ProvisioningFailed", says).await;
+    assert_eq!(rig.driver.calls("CreateVolume"), 0);
+    // The node brings the claim back, not the end of a pause.
+    rig.node("a", &[(ZONE, "a")]).await;
+    rig.bound("data").await;
+    assert_eq!(asked(&rig).0, ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn topology_can_be_switched_off() {
+    let rig = three_zones().await;
+    let gates = "--feature-gates=VolumeAttributesClass=true,Topology=false";
+    let _sidecar = rig.sidecar(run, &[gates]);
+    rig.class(json!({})).await;
+    rig.claim("data", json!({})).await;
+    let volume = rig.bound("data").await;
+    assert_eq!(rig.creations()[0].accessibility_requirements, None);
+    assert_eq!(volume.spec.unwrap().node_affinity, None);
+}
+
+/// A node that has just come is registered soon: the pod need not go elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_on_which_the_driver_is_not_registered_yet_is_waited_for() {
+    let rig = three_zones().await;
+    let _sidecar = rig.sidecar(run, &["--retry-interval-start=1m"]);
+    let node = format!("{}-new", rig.namespace);
+    let (plane, name) = (rig.plane(), node.clone());
+    let add = move || {
+        let labels = [(ZONE, "d")];
+        plane.add_node(&name, "another.csi.test", &labels).unwrap();
+    };
+    tokio::task::spawn_blocking(add).await.unwrap();
+    waiting_class(&rig, json!({})).await;
+    rig.claim("data", json!({})).await;
+    select(&rig, "data", "new").await;
+    let says = "the driver is not registered on node";
+    rig.event("data", "ProvisioningFailed", says).await;
+    let claim = rig.get_claim("data").await;
+    assert!(claim.metadata.annotations.unwrap().contains_key(SELECTED));
+
+    let registered = json!({"name": rig.name, "nodeID": node, "topologyKeys": [ZONE]});
+    let patch = json!({"spec": {"drivers": [registered]}});
+    let nodes = Api::<CSINode>::all(rig.client.clone());
+    let params = PatchParams::default();
+    let patched = nodes.patch(&node, &params, &Patch::Strategic(&patch)).await;
+    patched.unwrap();
+    rig.bound("data").await;
+    assert_eq!(asked(&rig).1, ["d", "a", "b", "c"]);
 }

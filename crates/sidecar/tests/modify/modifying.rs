@@ -52,6 +52,33 @@ async fn a_volume_gets_the_class_that_its_claim_wants() {
     assert_eq!(asked(&newer), ["gold", "iron"]);
 }
 
+/// Kubernetes' own suite waits for the condition, and then names a class that can be used.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_class_of_another_driver_is_refused_as_the_driver_would_and_another_class_helps() {
+    let newer = Newer::new(|_| {}, &[]).await;
+    with_classes(&newer);
+    let parameters = json!({ "tier": "lead" });
+    newer
+        .overlay
+        .set_class("foreign", "another.csi.test", &parameters);
+    newer.want("foreign").await;
+    let status = json!({
+        "targetVolumeAttributesClassName": "foreign",
+        "status": "Infeasible",
+    });
+    newer.has(json!({ "modifyVolumeStatus": status })).await;
+    newer.says(&["ModifyVolumeError"]).await;
+    let text = "VolumeAttributesClass `foreign` is for driver `another.csi.test`";
+    newer.rig.event("data", "VolumeModifyFailed", text).await;
+    assert_eq!(newer.rig.driver.calls(MODIFY), 0);
+    newer.want("gold").await;
+    newer
+        .has(json!({"currentVolumeAttributesClassName": "gold"}))
+        .await;
+    newer.says(&[]).await;
+    assert_eq!(asked(&newer), ["gold"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_told_only_if_asked_for() {
     let newer = newer().await;

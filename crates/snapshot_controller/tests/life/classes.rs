@@ -3,8 +3,8 @@
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use stowage_api::snapshot::{VolumeSnapshotClass, names};
-use stowage_stage::create;
+use stowage_api::snapshot::{VolumeGroupSnapshotClass, VolumeSnapshotClass, names};
+use stowage_stage::{create, eventually};
 
 use crate::scene::Scene;
 
@@ -18,6 +18,50 @@ async fn default_class(scene: &Scene, name: &str, driver: &str) {
     create(&classes, object).await;
 }
 
+/// Kubernetes' own suite looks for upstream's words in the group's status.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_without_one_default_class_says_so_in_upstreams_words() {
+    let scene = Scene::new().await;
+    let rig = &scene.rig;
+    scene.claim("data", json!({"app": "shop"})).await;
+    let group = |name: &str| {
+        json!({
+            "metadata": {"name": name},
+            "spec": {"source": {"selector": {"matchLabels": {"app": "shop"}}}},
+        })
+    };
+    create(&scene.groups(), group("none")).await;
+    let error = group_error(&scene, "none").await;
+    let words = "cannot find default group snapshot class";
+    assert!(error.contains(words), "{error}");
+    rig.event("none", "SetDefaultGroupSnapshotClassFailed", words)
+        .await;
+
+    let mark = names::GROUP_SNAPSHOT.default_class;
+    let classes = Api::<VolumeGroupSnapshotClass>::all(rig.client.clone());
+    for number in ["one", "two"] {
+        let name = format!("{number}-{}", rig.name);
+        let object = json!({
+            "metadata": {"name": name, "annotations": {mark: "true"}},
+            "driver": rig.name,
+            "deletionPolicy": "Delete",
+        });
+        create(&classes, object).await;
+    }
+    create(&scene.groups(), group("several")).await;
+    let error = group_error(&scene, "several").await;
+    let words = "2 default snapshot classes were found";
+    assert!(error.contains(words), "{error}");
+}
+
+async fn group_error(scene: &Scene, name: &str) -> String {
+    eventually(&format!("group {name} shows an error"), async || {
+        let group = scene.groups().get(name).await.unwrap();
+        group.status?.error?.message
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_default_class_of_the_driver_is_written_down_and_two_are_one_too_many() {
     let scene = Scene::new().await;
@@ -26,7 +70,7 @@ async fn the_default_class_of_the_driver_is_written_down_and_two_are_one_too_man
     let unnamed = json!({"volumeSnapshotClassName": null});
     scene.snapshot("monday", "data", unnamed.clone()).await;
     let error = scene.error("monday").await;
-    let expected = format!("no default class for driver `{}`", rig.name);
+    let expected = format!("driver `{}` has no default class", rig.name);
     assert!(error.contains(&expected), "{error}");
     let event = rig
         .event("monday", "SetDefaultSnapshotClassFailed", "")

@@ -22,7 +22,12 @@ fn sidecar(directory: &Path, server: &ApiServer) -> Running {
         kubeconfig: server.kubeconfig(),
         namespace: "default",
     };
-    let flags = ["--retry-interval-max=1s", "--extra-create-metadata"];
+    let flags = [
+        "--retry-interval-max=1s",
+        "--extra-create-metadata",
+        // There are no nodes here to wait for.
+        "--immediate-topology=false",
+    ];
     Running::sidecar(controller::run, place, flags)
 }
 

@@ -1,7 +1,8 @@
+use std::collections::HashSet;
 use std::time::Duration;
 
-use stowage_csi::proto::csi::ControllerUnpublishVolumeRequest;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
+use stowage_csi::proto::csi::{ControllerUnpublishVolumeRequest, ListVolumesRequest};
 use stowage_memory_driver::Mishap;
 use tonic::Code;
 
@@ -42,6 +43,23 @@ async fn what_the_driver_no_longer_has_attached_is_attached_again() {
     let calls = scene.driver.calls("ControllerPublishVolume");
     tokio::time::sleep(every * 3).await;
     assert_eq!(scene.driver.calls("ControllerPublishVolume"), calls);
+}
+
+#[tokio::test]
+async fn as_many_volumes_are_listed_at_a_time_as_asked_for() {
+    let every = Duration::from_millis(200);
+    let scene = Scene::new().await.comparing_every(every);
+    let mut scene = scene.listing_by(1);
+    scene.add_volume("v").await;
+    scene.add_volume("w").await;
+    scene.start().await;
+    eventually("both pages are asked for", async || {
+        let asked = scene.driver.requests::<ListVolumesRequest>();
+        let pages: HashSet<_> = asked.iter().map(|one| &one.starting_token).collect();
+        assert!(asked.iter().all(|one| one.max_entries == 1));
+        pages.len() == 2
+    })
+    .await;
 }
 
 #[tokio::test]

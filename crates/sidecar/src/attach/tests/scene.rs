@@ -76,6 +76,7 @@ impl Scene {
                 workers: 3,
                 timeout: Duration::from_secs(15),
                 compare_every: None,
+                page: 0,
             },
             backoff: Backoff {
                 first: second,
@@ -91,6 +92,11 @@ impl Scene {
 
     pub(super) fn comparing_every(mut self, time: Duration) -> Self {
         self.attach.compare_every = Some(time);
+        self
+    }
+
+    pub(super) fn listing_by(mut self, page: i32) -> Self {
+        self.attach.page = page;
         self
     }
 

@@ -28,7 +28,26 @@ impl Provisioner {
                 self.refused(claim, &message);
                 self.choose_another_node(claim, message).await
             }
+            // Nothing is wrong with the claim.
+            Refusal::NotYet(pause) => Verdict::After(*pause, None),
+            Refusal::NoRoom { .. } => {
+                tracing::debug!(
+                    claim = claim.name,
+                    reason = message,
+                    "A claim is left to other nodes."
+                );
+                Verdict::Retry(message)
+            }
+            Refusal::InTree => {
+                self.refused(claim, &message);
+                Verdict::After(self.context.settings.retry_longest, Some(message))
+            }
             _ => {
+                if let Refusal::Topology(error) = &refusal
+                    && error.waits_for_nodes()
+                {
+                    self.waiting_for_nodes.lock().insert(claim.uid.clone());
+                }
                 self.refused(claim, &message);
                 Verdict::Retry(message)
             }

@@ -11,7 +11,7 @@ use stowage_kubernetes::queue::Verdict;
 
 use super::{Provisioner, reference, shown, source_label};
 use crate::intent::Intent;
-use crate::provision::object;
+use crate::provision::object::{self, Maker};
 
 impl Provisioner {
     pub(super) async fn save(
@@ -20,9 +20,14 @@ impl Provisioner {
         volume: MadeVolume,
         started: Instant,
     ) -> Verdict {
-        let driver = self.context.driver.name().as_str();
+        let driver = &self.context.driver;
         let handle = volume.volume_id.clone();
-        let object = object::persistent_volume(intent, volume, driver, &self.identity);
+        let maker = Maker {
+            driver: driver.name().as_str(),
+            identity: &self.identity,
+            topology: driver.capabilities().volume_accessibility_constraints(),
+        };
+        let object = object::persistent_volume(intent, volume, maker);
         let api = Api::<PersistentVolume>::all(self.context.client.clone());
         // Before the write: the watch may be faster than the answer.
         self.written.lock().insert(intent.claim.uid.clone());

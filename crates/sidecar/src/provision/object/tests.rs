@@ -8,6 +8,12 @@ use super::*;
 use crate::cluster::volume::ClaimKey;
 use crate::intent::{ClassFacts, FrozenTopology, Secrets, Segment};
 
+const MAKER: Maker<'static> = Maker {
+    driver: "d.csi",
+    identity: "1-2-d.csi",
+    topology: true,
+};
+
 fn zone(name: &str) -> Segment {
     Segment::from([("zone".to_owned(), name.to_owned())])
 }
@@ -92,7 +98,7 @@ fn the_call_holds_all_that_was_planned() {
 
 #[test]
 fn the_object_is_the_one_that_upstream_writes() {
-    let volume = persistent_volume(&intent(), made(), "d.csi", "1-2-d.csi");
+    let volume = persistent_volume(&intent(), made(), MAKER);
     let expected = json!({
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -145,9 +151,35 @@ fn a_driver_that_names_no_size_made_what_was_asked_for_and_no_place_is_everywher
         ..made()
     };
     assert!(check_answer(&intent(), Some(volume.clone())).is_ok());
-    let spec = persistent_volume(&intent(), volume, "d", "i").spec.unwrap();
+    let spec = persistent_volume(&intent(), volume, MAKER).spec.unwrap();
     assert_eq!(spec.capacity.unwrap()["storage"].0, "1Gi");
     assert_eq!(spec.node_affinity, None);
+}
+
+#[test]
+fn a_driver_without_topology_has_no_places_whatever_it_says() {
+    let maker = Maker {
+        topology: false,
+        ..MAKER
+    };
+    let volume = persistent_volume(&intent(), made(), maker);
+    assert_eq!(volume.spec.unwrap().node_affinity, None);
+}
+
+/// Some drivers write one id in several ways; and one that says more than it was asked says nothing wrong.
+#[test]
+fn a_source_in_another_spelling_is_a_source() {
+    let other = Source::Snapshot("the/same".to_owned());
+    let volume = Volume {
+        content_source: Some(content_source(&other)),
+        ..made()
+    };
+    assert!(check_answer(&intent(), Some(volume.clone())).is_ok());
+    let plain = Intent {
+        source: None,
+        ..intent()
+    };
+    assert!(check_answer(&plain, Some(volume)).is_ok());
 }
 
 #[test]
@@ -170,7 +202,7 @@ fn what_is_not_what_was_asked_for_is_told_with_its_id() {
                 content_source: None,
                 ..made()
             },
-            AnswerError::OtherContent,
+            AnswerError::NotCopied,
             true,
         ),
         (

@@ -13,6 +13,7 @@ fn three_zones() -> Segments {
         .iter()
         .map(|name| (format!("node-{name}"), Place::At(zone(name))))
         .collect();
+    nodes.insert("new".to_owned(), Place::NotRegistered);
     nodes.insert("bare".to_owned(), Place::NoKeys);
     nodes.insert("unlabelled".to_owned(), Place::NoLabel(ZONE.to_owned()));
     let all: Arc<[Segment]> = ["a", "b", "c"].map(zone).into();
@@ -88,6 +89,7 @@ fn a_class_can_allow_less() {
 fn a_node_that_cannot_be_used_says_why() {
     for (node, expected) in [
         ("gone", TopologyError::NodeGone("gone".to_owned())),
+        ("new", TopologyError::NotRegistered("new".to_owned())),
         ("bare", TopologyError::NoKeys("bare".to_owned())),
         (
             "unlabelled",
@@ -131,7 +133,20 @@ fn without_a_pod_the_cluster_is_told_only_if_asked_for() {
         *three_zones().choose(quiet).unwrap().unwrap().segments,
         [zone("a")]
     );
-    assert_eq!(Segments::default().choose(request(None, &[])), Ok(None));
+}
+
+#[test]
+fn where_no_node_is_known_nothing_is_made_anywhere() {
+    let none = Segments::default();
+    assert_eq!(none.choose(request(None, &[])), Err(TopologyError::Nowhere));
+    let allowed = allow(&["a"]);
+    let there = none.choose(request(None, &allowed)).unwrap().unwrap();
+    assert_eq!(*there.segments, [zone("a")]);
+    let quiet = TopologyRequest {
+        immediate: false,
+        ..request(None, &[])
+    };
+    assert_eq!(none.choose(quiet), Ok(None));
 }
 
 #[test]
