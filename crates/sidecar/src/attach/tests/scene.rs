@@ -45,7 +45,6 @@ pub(super) struct Scene {
     writes: Arc<Mutex<Vec<String>>>,
     admin: Client,
     attach: Attach,
-    backoff: Backoff,
     running: Option<(CancellationToken, JoinHandle<()>)>,
     endpoint: Endpoint,
     _serving: Serving,
@@ -76,10 +75,10 @@ impl Scene {
                 workers: 3,
                 timeout: Duration::from_secs(15),
                 compare_every: None,
-            },
-            backoff: Backoff {
-                first: second,
-                longest: second * 300,
+                retry: Backoff {
+                    first: second,
+                    longest: second * 300,
+                },
             },
             running: None,
             endpoint,
@@ -95,7 +94,7 @@ impl Scene {
     }
 
     pub(super) fn retrying_after(mut self, time: Duration) -> Self {
-        self.backoff.first = time;
+        self.attach.retry.first = time;
         self
     }
 
@@ -143,7 +142,6 @@ impl Scene {
             client,
             metrics: self.metrics.clone(),
             settings: self.attach.clone(),
-            backoff: self.backoff,
             default_fs_type: String::new(),
             own_node: None,
             error_codes: false,

@@ -63,7 +63,7 @@ impl Provisioner {
             }
             // Asking again will not help until somebody changes claim or class.
             Code::InvalidArgument => {
-                Verdict::After(self.context.settings.retry_longest, Some(message))
+                Verdict::After(self.context.settings.provision.retry.longest, Some(message))
             }
             _ => verdict,
         }
