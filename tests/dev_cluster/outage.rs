@@ -61,7 +61,7 @@ fn volumes(cluster: &Cluster) -> Vec<PathBuf> {
 fn an_api_server_that_is_killed_costs_no_volume_and_leaves_none() {
     let own = OwnCluster::named(NAME);
     own.run(&["up", "--nodes", "1"]);
-    own.run(&["image"]);
+    // Its node pulls the image under test from the cluster's own registry.
     let cluster = Cluster::named(NAME).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let apply = |text: &str| {
