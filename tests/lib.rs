@@ -1,6 +1,13 @@
 //! What end-to-end tests share: waiting for what a cluster will do, and running `./x` as a person would.
 
 #![allow(clippy::disallowed_methods, reason = "tests run programs")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should say where: that is what unwrap does"
+)]
+
+pub mod claims;
+pub mod deployed;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -21,6 +28,35 @@ pub const STOWAGE_IMAGE: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_
 pub fn cluster() -> &'static TestCluster {
     static CLUSTER: OnceLock<TestCluster> = OnceLock::new();
     CLUSTER.get_or_init(|| TestCluster::get().unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// The nodes of the cluster that take ordinary pods, in the order of their names.
+pub fn nodes() -> &'static [String] {
+    static NODES: OnceLock<Vec<String>> = OnceLock::new();
+    NODES.get_or_init(|| {
+        let list = cluster().kubectl(&["get", "nodes", "-o", "json"]).unwrap();
+        let list: Value = serde_json::from_str(&list).unwrap();
+        let takes_pods = |node: &&Value| {
+            let taints = node["spec"]["taints"].as_array();
+            let keeps_out = |taint: &Value| taint["effect"] != "PreferNoSchedule";
+            node["spec"]["unschedulable"] != true
+                && !taints.is_some_and(|all| all.iter().any(keeps_out))
+        };
+        let nodes = list["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(takes_pods);
+        let mut names: Vec<_> = nodes
+            .map(|node| text(&node["metadata"]["name"]).to_owned())
+            .collect();
+        assert!(
+            !names.is_empty(),
+            "no node of the cluster takes pods: {list}"
+        );
+        names.sort();
+        names
+    })
 }
 
 /// Asks until the answer is there, and panics with `what` if it never comes.
@@ -95,6 +131,13 @@ pub fn x(cluster: &str) -> Command {
         .map(PathBuf::from)
         .expect("this test runs ./x: start it with `./x test`");
     let mut command = Command::new(program);
+    // Cargo tells a test what it is a test of. A cargo that `./x` runs would take that for a change, and build everything again.
+    for (name, _) in std::env::vars_os() {
+        let told = name.to_string_lossy();
+        if told.starts_with("CARGO_") && told != "CARGO_HOME" && told != "CARGO_TARGET_DIR" {
+            command.env_remove(&name);
+        }
+    }
     command
         .env("STOWAGE_CLUSTER", cluster)
         .env_remove("STOWAGE_KUBECONFIG");

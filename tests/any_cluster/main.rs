@@ -4,4 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod api_access;
+mod operator;
+mod operator_samples;
+mod operator_trouble;
+mod operator_updates;
 mod workloads;

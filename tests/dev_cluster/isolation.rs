@@ -5,6 +5,8 @@ use std::process::Command;
 use devcluster::process::{Namespaces, capture};
 use stowage_tests::cluster;
 
+use super::shape::shared_directory;
+
 fn on_node(node: &str, script: &str) -> devcluster::Result<String> {
     let pid = cluster().dev()?.node_pid(node)?;
     Namespaces::whole(pid).enter(|| capture(Command::new("sh").args(["-c", script])))
@@ -30,6 +32,26 @@ fn a_file_of_one_node_is_not_on_another_nor_on_the_machine() {
         );
         on_node("node-b", &format!("rm {file}")).unwrap();
     }
+}
+
+/// Wherever the project's clone lies.
+#[test]
+fn what_the_tests_share_is_on_every_node_and_on_the_machine() {
+    let directory = shared_directory(&format!("isolation-{}", std::process::id()));
+    let file = directory.join("shared");
+    let write = format!(
+        "mkdir -p {} && echo here > {}",
+        directory.display(),
+        file.display()
+    );
+    on_node("node-b", &write).unwrap();
+    let read = on_node("node-a", &format!("cat {}", file.display()));
+    let here = std::fs::read_to_string(&file);
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(
+        (read.unwrap().as_str(), here.unwrap().as_str()),
+        ("here\n", "here\n")
+    );
 }
 
 #[test]

@@ -20,7 +20,8 @@ fn link(cluster: &str) -> String {
     format!("stow{}", record["network"])
 }
 
-fn pid_of(cluster: &Cluster, part: &str) -> Option<Pid> {
+/// The process of a part of a cluster, if it runs.
+pub fn pid_of(cluster: &Cluster, part: &str) -> Option<Pid> {
     let parts = cluster.status().unwrap();
     parts
         .into_iter()

@@ -10,18 +10,17 @@
 mod dev_cluster {
     mod bad_input;
     mod claims;
-    mod deployed;
+    mod demo;
     mod driver_on_node;
     mod hostpath;
     mod hostpath_shapes;
     mod isolation;
+    mod killed;
     mod life;
     mod lifecycle;
     mod node_loss;
-    mod operator;
-    mod operator_samples;
     mod operator_trouble;
-    mod operator_updates;
+    mod outage;
     mod shape;
     mod sidecar;
     mod traces;

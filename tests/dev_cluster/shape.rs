@@ -109,9 +109,9 @@ impl Shape {
     }
 }
 
-/// A directory that all nodes of the machine see.
-fn shared_directory(driver: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(driver)
+/// A directory that all nodes of the machine see: not in the project, whose clone may lie below `/tmp`, which each node has for itself.
+pub fn shared_directory(driver: &str) -> PathBuf {
+    PathBuf::from("/var/tmp").join(format!("stowage-{driver}"))
 }
 
 fn share_disk(sample: &str, directory: &std::path::Path) -> String {

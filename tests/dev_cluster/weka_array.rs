@@ -7,9 +7,8 @@ use devcluster::error::Error;
 use devcluster::testing::TestCluster;
 use devcluster::weka_sim::{ARRAY_WORKLOAD, SimulatedWeka};
 use serde_json::Value;
+use stowage_tests::deployed::install_operator;
 use stowage_tests::{cluster, eventually, text};
-
-use super::deployed::install_operator;
 
 const DRIVER: &str = include_str!("../../deploy/samples/weka.yaml");
 

@@ -42,11 +42,7 @@ pub fn run(driver: Driver, name: &str, report: &Report) -> anyhow::Result<()> {
 fn prepare(name: &str, report: &Report) -> anyhow::Result<PathBuf> {
     if let Some(own) = test::own_cluster()? {
         let archive = image::build(report)?;
-        say(&format!(
-            "The nodes of your cluster must have {}: it is in {}",
-            image::NAME,
-            archive.display()
-        ));
+        say(&image::must_be_on_the_nodes(&archive));
         return Ok(own);
     }
     let cluster = Cluster::named(name)?;

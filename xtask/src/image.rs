@@ -41,6 +41,14 @@ pub fn build_and_load(cluster: &str, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What a person with a cluster of their own must do.
+pub fn must_be_on_the_nodes(archive: &Path) -> String {
+    format!(
+        "The nodes of your cluster must have {NAME}: it is in {}",
+        archive.display()
+    )
+}
+
 /// The archive, also known to the registry of every cluster.
 pub fn build(report: &Report) -> anyhow::Result<PathBuf> {
     let rootfs = rootfs(report)?;

@@ -1,4 +1,6 @@
-//! `./x test`: everything, on a cluster of its own that is gone afterwards.
+//! `./x test`: everything, on a cluster of its own that is gone afterwards; or what can run on the user's own, with a list of the rest.
+
+mod left_out;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -43,14 +45,17 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
     debian::install_missing(debian::FOR_DRIVERS, report)?;
     match own_cluster()? {
         Some(kubeconfig) => {
-            say(&format!(
-                "On the cluster of {}; tests that stop nodes are left out.",
-                kubeconfig.display()
-            ));
+            say(&format!("On the cluster of {}.", kubeconfig.display()));
+            let archive = image::build(report)?;
+            say(&image::must_be_on_the_nodes(&archive));
             build_tests(options, report)?;
-            tests(options, report, |command| {
-                command.args(["--", "--skip", "dev_cluster"]);
-            })?;
+            let ran = tests(options, report, |command| {
+                let has_separator = options.cargo.iter().any(|word| word == "--");
+                command.args((!has_separator).then_some("--"));
+                command.args(["--skip", "dev_cluster"]);
+            });
+            say(&left_out::list(&workspace::root())?);
+            ran?;
         }
         None => on_dev_cluster(options, report)?,
     }

@@ -76,7 +76,7 @@ impl CrdGroup {
     /// Versions before `v1` that clients still ask for. They have the shape of `v1`, so that nothing is to be converted.
     fn older_versions(self) -> &'static [&'static str] {
         match self {
-            Self::DriverDeployments | Self::Snapshots => &[],
+            Self::DriverDeployments | Self::Snapshots | Self::Vpsa => &[],
             Self::GroupSnapshots => &["v1beta1", "v1beta2"],
         }
     }

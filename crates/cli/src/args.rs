@@ -24,6 +24,7 @@ pub use self::sim::{Sim, SimWekaArgs, SimWekaFrontendArgs};
 #[command(
     name = "stowage",
     version,
+    propagate_version = true,
     arg_required_else_help = true,
     after_help = "\
 Examples:

@@ -1,5 +1,5 @@
 //! The command lines of programs that this one takes the place of: `csi-operator -v 5 -alsologtostderr -kubeconfig=...`,
-//! `wekafsplugin -csimode=node ...`. Their flags are Go's: one dash is as good as two.
+//! `wekafsplugin -csimode=node ...`, `csi-attacher -timeout=600s ...`. Their flags are Go's: one dash is as good as two.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,6 +14,16 @@ const PROGRAMS: [(&str, &[&str]); 2] = [
     ("wekafsplugin", &["driver", "weka"]),
 ];
 
+/// Subcommands that take the place of Go programs, and their flags. The sidecars of upstream have no names here: several of them are one
+/// subcommand.
+const GO: [&[&str]; 5] = [
+    &["operator"],
+    &["driver", "weka"],
+    &["sidecar", "controller"],
+    &["sidecar", "node"],
+    &["snapshot-controller"],
+];
+
 /// The arguments as this program writes them: unchanged, unless it is called as one of those programs, or by the subcommand
 /// for one.
 pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
@@ -26,18 +36,20 @@ pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     if let Some((_, words)) = called {
         given.splice(1..1, words.iter().map(OsString::from));
     }
-    let meant = PROGRAMS.iter().find(|(_, words)| {
+    let meant = GO.iter().find(|words| {
         let begins = given
             .iter()
             .skip(1)
-            .zip(*words)
+            .zip(**words)
             .all(|(one, other)| one == other);
         begins && given.len() > words.len()
     });
-    let Some((_, words)) = meant else {
+    let Some(words) = meant else {
         return given;
     };
-    let command = Args::command();
+    let mut command = Args::command();
+    // With the flags that every command has, such as `--help`.
+    command.build();
     let flags = words
         .iter()
         .try_fold(&command, |command, word| command.find_subcommand(word));

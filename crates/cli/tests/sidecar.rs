@@ -183,6 +183,64 @@ fn what_keeps_it_from_starting_is_in_the_termination_message() {
 }
 
 #[test]
+fn the_http_endpoint_says_whether_the_driver_is_alive_and_no_port_is_opened_unasked() {
+    let (node, port) = (Node::new(), free_port());
+    // Whoever holds livenessprobe's default port holds nobody up.
+    let _taken = TcpListener::bind("0.0.0.0:9808");
+    let _sidecar = node.sidecar(&[
+        &format!("--http-endpoint=127.0.0.1:{port}"),
+        "--probe-timeout=500ms",
+    ]);
+    eventually("no driver is no life", || healthz(port) == Some(500));
+    let driver = node.driver("x.csi");
+    eventually("the driver is alive", || healthz(port) == Some(200));
+    // It hangs, but its socket is there.
+    driver.signal("-STOP");
+    eventually("a driver that hangs is not alive", || {
+        healthz(port) == Some(500)
+    });
+    driver.signal("-CONT");
+    eventually("the driver is back", || healthz(port) == Some(200));
+}
+
+#[test]
+fn a_taken_port_ends_the_process_only_where_the_probe_is_asked_for_on_it() {
+    let taken = TcpListener::bind("0.0.0.0:0").unwrap();
+    let taken = taken.local_addr().unwrap().port();
+    let (node, port) = (Node::new(), free_port());
+    let http = format!("--http-endpoint=0.0.0.0:{taken}");
+    let metrics = format!("--metrics-address=127.0.0.1:{taken}");
+    // Here it is: the only port that could answer.
+    let mut sidecar = node.sidecar(&[&http]);
+    let (status, log) = sidecar.ended();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(node.last_words().contains("--http-endpoint"), "{log}");
+    // Here it is for metrics.
+    let _driver = node.driver("x.csi");
+    let health = format!("--health-port={port}");
+    let mut sidecar = node.sidecar(&[&health, &http, &metrics]);
+    eventually("the driver is registered", || node.is_registered("x.csi"));
+    eventually("the driver is alive", || healthz(port) == Some(200));
+    sidecar.signal("-TERM");
+    let (status, log) = sidecar.ended();
+    assert!(status.success(), "{log}");
+    let said = log.matches("is already in use by another process").count();
+    assert_eq!(said, 2, "{log}");
+}
+
+#[test]
+fn one_port_serves_the_probe_and_the_metrics() {
+    let (node, port) = (Node::new(), free_port());
+    let flags = [
+        format!("--health-port={port}"),
+        format!("--http-endpoint=:{port}"),
+    ];
+    let _sidecar = node.sidecar(&[&flags[0], &flags[1]]);
+    let _driver = node.driver("x.csi");
+    eventually("the driver is alive", || healthz(port) == Some(200));
+}
+
+#[test]
 fn an_exec_probe_of_old_manifests_ends_at_once_and_well() {
     let node = Node::new();
     let mut probe = node.sidecar(&["--mode=kubelet-registration-probe"]);

@@ -2,8 +2,8 @@
 //!
 //! | path | answers |
 //! |---|---|
-//! | `/healthz` | 200 while the process can answer at all |
-//! | `/healthz/leader-election` | the same; manifests written for the Go sidecars probe this path |
+//! | `/healthz` | 200 while the process can answer at all; a process that speaks for another one ([`Health::speak_for`]): whether that one is alive |
+//! | `/healthz/leader-election` | 200 while the process can answer at all; manifests written for the Go sidecars probe this path |
 //! | `/readyz` | 200 when every check is ready, 503 otherwise; `?verbose` lists the checks |
 //! | `/metrics` (`--metrics-path`) | the metrics |
 //! | `/loglevel` | GET: the log filter; PUT: changes it, from inside the pod only |
@@ -37,10 +37,13 @@ pub struct AdminArgs {
         long,
         help_heading = "HTTP",
         value_name = "ADDR:PORT",
-        default_value = ":8080",
-        alias = "metrics-address"
+        default_value = ":8080"
     )]
     pub http_endpoint: Endpoint,
+
+    /// A further address for the same, which manifests of Go programs may carry
+    #[arg(long, hide = true, value_name = "ADDR:PORT", default_value = "")]
+    pub metrics_address: Endpoint,
 
     /// Path of the metrics
     #[arg(long, help_heading = "HTTP", value_name = "PATH", default_value = "/metrics", value_parser = metrics_path)]
@@ -196,12 +199,19 @@ impl Admin {
 
     fn router(self, metrics_path: &str) -> Router {
         Router::new()
-            .route("/healthz", get("ok\n"))
+            .route("/healthz", get(healthz))
             .route("/healthz/leader-election", get("ok\n"))
             .route("/readyz", get(readyz))
             .route("/loglevel", get(log_level).put(change_log_level))
             .route(metrics_path, get(metrics))
             .with_state(self)
+    }
+}
+
+async fn healthz(State(admin): State<Admin>) -> (StatusCode, String) {
+    match admin.health.alive().await {
+        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Err(sentence) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{sentence}\n")),
     }
 }
 

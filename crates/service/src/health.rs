@@ -1,13 +1,15 @@
 //! Health: is the process alive, and can it do its work?
 //!
 //! Liveness has no conditions: a process that answers is alive, and restarting it because a driver or the API server
-//! is away would only make things worse. Readiness is a set of named checks that the parts of a process set
+//! is away would only make things worse. Only a process whose probe belongs to another container, such as a driver's
+//! sidecar, answers for that one instead ([`Health::speak_for`]). Readiness is a set of named checks that the parts of a process set
 //! themselves. Leadership is never one of them: a replica that waits for the lease is ready to take over, and a
 //! Deployment whose second replica is never ready cannot be rolled out.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::fmt::{self, Write as _};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -15,6 +17,19 @@ use parking_lot::Mutex;
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     checks: Arc<Mutex<BTreeMap<String, Standing>>>,
+    other: Arc<OnceLock<Other>>,
+}
+
+/// Alive, or one sentence that says why not.
+pub type Verdict = Result<(), Arc<str>>;
+
+/// Asks whether another process is alive.
+struct Other(Box<dyn Fn() -> Pin<Box<dyn Future<Output = Verdict> + Send>> + Send + Sync>);
+
+impl fmt::Debug for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Other")
+    }
 }
 
 /// How one check stands: ready, or the reason why not.
@@ -29,6 +44,22 @@ impl Health {
         };
         check.not_ready("starting");
         check
+    }
+
+    /// From now on `/healthz` answers for another process, which is asked each time. Called twice: the first one stays.
+    pub fn speak_for<F>(&self, ask: impl Fn() -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Verdict> + Send + 'static,
+    {
+        _ = self.other.set(Other(Box::new(move || Box::pin(ask()))));
+    }
+
+    /// What `/healthz` answers.
+    pub(crate) async fn alive(&self) -> Verdict {
+        match self.other.get() {
+            Some(Other(ask)) => ask().await,
+            None => Ok(()),
+        }
     }
 
     /// What `/readyz` answers.

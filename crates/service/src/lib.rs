@@ -33,6 +33,7 @@
 //! | [`tasks`] | named background tasks that are waited for, and named when they do not end |
 //! | [`lease`] | leader election on `Lease` objects, any number of them in one process |
 //! | [`client`] | the Kubernetes client, from a kubeconfig or from inside a pod |
+//! | [`go_flags`] | flags of Go programs that are taken and do nothing |
 //! | [`duration`] | durations as Go writes them, for flags that come from Go programs |
 //! | [`arenas`] | the limit on malloc arenas |
 //! | [`memory`] | gives back what only the start needed |
@@ -43,6 +44,7 @@ pub mod admin;
 pub mod arenas;
 pub mod client;
 pub mod duration;
+pub mod go_flags;
 pub mod health;
 pub mod lease;
 pub mod log;

@@ -13,6 +13,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
+use crate::go_flags::{Klog, WithoutEffect};
+
 /// Which log lines are written, and how.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct LogArgs {
@@ -39,6 +41,10 @@ pub struct LogArgs {
     /// What is logged, as a number: from 2 debug, from 5 trace (--log-level wins)
     #[arg(short, long = "v", help_heading = "Logs", value_name = "N")]
     pub verbosity: Option<u8>,
+
+    /// klog's other flags.
+    #[command(flatten)]
+    pub klog: WithoutEffect<Klog>,
 }
 
 /// How a log line looks.

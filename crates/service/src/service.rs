@@ -124,6 +124,7 @@ impl Service {
             _memory: AbortOnDropHandle::new(tokio::spawn(memory::keep_small())),
         };
         service.listen(&args.admin.http_endpoint)?;
+        service.listen(&args.admin.metrics_address)?;
         service.running.ready();
         Ok(service)
     }

@@ -10,13 +10,18 @@ mod naming;
 mod own_node;
 mod provision;
 mod resize;
+mod retry;
+mod server;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod without_effect;
 
 use std::time::Duration;
 
+use stowage_kubernetes::queue::Backoff;
 use stowage_service::duration;
+use stowage_service::go_flags::WithoutEffect;
 
 pub(crate) use self::attach::Attach;
 use self::attach::AttachArgs;
@@ -29,8 +34,11 @@ pub(crate) use self::provision::Provision;
 use self::provision::ProvisionArgs;
 pub(crate) use self::resize::Resize;
 use self::resize::ResizeArgs;
+use self::retry::Retry;
+pub use self::server::ServerArgs;
 use self::snapshots::SnapshotArgs;
 pub(crate) use self::snapshots::Snapshots;
+use self::without_effect::Upstream;
 
 /// Flags of the controller's roles.
 #[derive(clap::Args, Clone, Debug)]
@@ -82,9 +90,8 @@ pub struct RoleArgs {
     pub own_node: OwnNodeArgs,
 
     /// Flags that Go manifests carry and that have no meaning here.
-    #[arg(long = "kube-api-qps", aliases = ["kube-api-burst", "kube-api-capacity-qps", "kube-api-capacity-burst", "resync", "resync-period", "max-grpc-log-length", "cloning-protection-threads", "capacity-threads", "snapshot-orphan-sweep-interval"],
-        hide = true, value_name = "ignored", num_args = 0..=1, default_missing_value = "", allow_hyphen_values = true)]
-    ignored: Vec<String>,
+    #[command(flatten)]
+    pub upstream: WithoutEffect<Upstream>,
 }
 
 /// What the flags mean.
@@ -94,8 +101,6 @@ pub struct RoleArgs {
     reason = "switches of the command line"
 )]
 pub(crate) struct Settings {
-    pub(crate) retry_first: Duration,
-    pub(crate) retry_longest: Duration,
     pub(crate) default_fs_type: String,
     pub(crate) provision: Provision,
     pub(crate) attach: Attach,
@@ -135,8 +140,8 @@ pub enum ArgsError {
     #[error("--feature-gates: `{0}` is neither `true` nor `false`")]
     FeatureGate(String),
     /// Work that fails would be tried without a pause.
-    #[error("--retry-interval-start must be more than 0 and at most --retry-interval-max")]
-    Retry,
+    #[error("--{0}retry-interval-start must be more than 0 and at most --{0}retry-interval-max")]
+    Retry(&'static str),
 }
 
 /// Flags that count for all roles which have none of their own.
@@ -144,6 +149,7 @@ pub enum ArgsError {
 struct Common {
     workers: Option<u16>,
     timeout: Option<Duration>,
+    retry: Backoff,
 }
 
 impl Common {
@@ -163,23 +169,21 @@ impl RoleArgs {
         timeout: Option<Duration>,
         per_node: bool,
     ) -> Result<Settings, ArgsError> {
-        if self.retry_interval_start.is_zero()
-            || self.retry_interval_start > self.retry_interval_max
-        {
-            return Err(ArgsError::Retry);
-        }
+        let retry = Backoff {
+            first: self.retry_interval_start,
+            longest: self.retry_interval_max,
+        };
         let common = Common {
             workers: self.worker_threads,
             timeout,
+            retry: retry::checked("", retry)?,
         };
         let own_node = per_node.then(|| self.own_node.settings());
         Ok(Settings {
-            retry_first: self.retry_interval_start,
-            retry_longest: self.retry_interval_max,
             default_fs_type: self.default_fstype.clone(),
             provision: self.provision.settings(common)?,
-            attach: self.attach.settings(common),
-            resize: self.resize.settings(common),
+            attach: self.attach.settings(common)?,
+            resize: self.resize.settings(common)?,
             capacity: self.capacity.settings()?,
             snapshots: self.snapshots.settings(common)?,
             own_node: own_node.transpose()?,

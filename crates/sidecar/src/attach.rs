@@ -30,7 +30,6 @@ mod write;
 use std::sync::Arc;
 
 use kube::Client;
-use stowage_kubernetes::queue::Backoff;
 use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
@@ -74,7 +73,6 @@ struct Setup {
     client: Client,
     metrics: Metrics,
     settings: Attach,
-    backoff: Backoff,
     default_fs_type: String,
     /// With a controller on every node: the node whose attachments are ours.
     own_node: Option<String>,
@@ -86,7 +84,6 @@ impl From<Context> for Setup {
     fn from(context: Context) -> Self {
         let own_node = context.settings.own_node.as_ref();
         Self {
-            backoff: context.backoff(),
             settings: context.settings.attach.clone(),
             default_fs_type: context.settings.default_fs_type.clone(),
             own_node: own_node.map(|node| node.name.clone()),

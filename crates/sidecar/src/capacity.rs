@@ -64,11 +64,22 @@ async fn run(context: Context, stop: CancellationToken) {
         return;
     };
     let accessibility = Accessibility::of(&context, &scope);
-    let owner = owner::find(&context.client, &settings, context.backoff(), &stop);
+    let owner = owner::find(
+        &context.client,
+        &settings,
+        context.settings.provision.retry,
+        &stop,
+    );
     let Some(owner) = owner.await else {
         return;
     };
-    let make = |registry: &mut _| Queue::new("csistoragecapacities", context.backoff(), registry);
+    let make = |registry: &mut _| {
+        Queue::new(
+            "csistoragecapacities",
+            context.settings.provision.retry,
+            registry,
+        )
+    };
     let queue = context.metrics.with_registry(make);
     let every = settings.every;
     let publisher =

@@ -10,21 +10,23 @@ mod prerequisites;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ArgAction;
+use clap::builder::BoolishValueParser;
 use kube::Config;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
 use stowage_kubernetes::discovery::ServerError;
 use stowage_service::client::ClientError;
 use stowage_service::lease::LeaseError;
-use stowage_service::{Elections, KubeArgs, LeaseArgs, Process};
+use stowage_service::{Elections, LeaseArgs, Process};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{ArgsError, RoleArgs, Settings};
+use crate::args::{ArgsError, NODE_DEPLOYMENT, RoleArgs, ServerArgs, Settings};
 use crate::driver::{
     Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest,
 };
 use crate::journal::JournalError;
-use crate::liveness::{Liveness, LivenessArgs, LivenessError, some_time};
+use crate::liveness::{LivenessArgs, LivenessError, Probes, some_time};
 use crate::role::sanitised;
 use crate::termination::TerminationArgs;
 
@@ -43,6 +45,12 @@ pub struct ControllerArgs {
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     pub timeout: Option<Duration>,
 
+    /// Work for the volumes of this node only, beside a driver that runs completely on every node
+    #[arg(long, value_name = "BOOL", value_parser = BoolishValueParser::new(), action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+        help_heading = NODE_DEPLOYMENT)]
+    pub node_deployment: bool,
+
     /// Roles.
     #[command(flatten)]
     pub roles: RoleArgs,
@@ -53,7 +61,7 @@ pub struct ControllerArgs {
 
     /// The API server.
     #[command(flatten)]
-    pub kube: KubeArgs,
+    pub server: ServerArgs,
 
     /// Liveness.
     #[command(flatten)]
@@ -102,9 +110,9 @@ pub enum ControllerError {
 
 /// Runs until shutdown.
 pub async fn run(args: ControllerArgs, process: Process) -> Result<(), ControllerError> {
-    let settings = args.roles.settings(args.timeout, false)?;
+    let settings = args.roles.settings(args.timeout, args.node_deployment)?;
     let metrics = process.metrics.with_registry(ClientMetrics::register);
-    let liveness = Liveness::start(&args.liveness, &args.csi_address, metrics.clone())?;
+    let probes = Probes::start(&args.liveness, &args.csi_address, &metrics, &process.health)?;
     let options = DriverOptions {
         endpoint: args.csi_address.clone(),
         timeout: settings.provision.timeout,
@@ -112,13 +120,11 @@ pub async fn run(args: ControllerArgs, process: Process) -> Result<(), Controlle
         interest: Interest::Capabilities,
         check: process.health.check("driver"),
     };
-    let config = args.kube.config().await?;
+    let config = args.server.config().await?;
     let Some((driver, watch)) = Driver::connect(options, &process.shutdown).await? else {
         return Ok(());
     };
-    if let Some(liveness) = &liveness {
-        liveness.name_driver(driver.name());
-    }
+    probes.name_driver(driver.name());
     driver.expect(args.driver_name.as_ref(), &args.csi_address)?;
     let controller = Controller::new(settings, config, &args.lease, process, driver)?;
     controller

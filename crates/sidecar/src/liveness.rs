@@ -1,11 +1,14 @@
-//! The HTTP port that the kubelet asks whether the driver is alive: `GET /healthz`.
+//! Whether the driver is alive, for the kubelet: `GET /healthz` on `--health-port` and on `--http-endpoint`, as upstream's livenessprobe answers it.
 //!
 //! The kubelet restarts the driver's container when the answer is bad, so the answer must depend on the driver alone.
-//! The port has a thread, a runtime and a connection of its own: a busy or stuck role, a lost lease, an API server
-//! that is away, or the end of the process that takes its time, change nothing.
+//! `--health-port` has a thread, a runtime and a connection of its own: a busy or stuck role, a lost lease, an API server
+//! that is away, or the end of the process that takes its time, change nothing. `--http-endpoint` is the process's own port, and answers
+//! for the driver as long as the process answers at all.
+
+mod prober;
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
@@ -13,21 +16,15 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, Shared, WeakShared};
-use parking_lot::Mutex;
-use stowage_csi::client::{ClientOptions, Connection};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
-use stowage_csi::proto::csi::ProbeRequest;
-use stowage_csi::proto::csi::identity_client::IdentityClient;
 use stowage_service::admin::{self, BindError};
-use stowage_service::duration;
+use stowage_service::{Health, duration};
 use tokio::runtime::{self, Runtime};
 use tokio_util::sync::CancellationToken;
-use tonic::Code;
 
-use crate::driver::{DriverName, refusal};
+use self::prober::{Name, Prober, Subject};
+use crate::driver::DriverName;
 
 /// Enough for HTTP and one call; the default of two megabytes is address space only, but counts in limits.
 const STACK: usize = 512 * 1024;
@@ -35,18 +32,20 @@ const STACK: usize = 512 * 1024;
 /// The flags of upstream's livenessprobe.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LivenessArgs {
-    /// Port on every interface that answers whether the driver is alive (`/healthz`); 0 turns it off
-    #[arg(
-        long,
-        help_heading = "Liveness",
-        value_name = "PORT",
-        default_value_t = 9808
-    )]
-    pub health_port: u16,
+    /// Port on every interface that answers whether the driver is alive (`/healthz`) [default: none]
+    #[arg(long, help_heading = "Liveness", value_name = "PORT")]
+    pub health_port: Option<u16>,
 
     /// How long the driver may take to say that it is alive
     #[arg(long, help_heading = "Liveness", value_name = "DURATION", default_value = "3s", value_parser = some_time)]
     pub probe_timeout: Duration,
+}
+
+impl LivenessArgs {
+    /// The port, if one is asked for.
+    pub fn port(&self) -> Option<u16> {
+        self.health_port.filter(|port| *port != 0)
+    }
 }
 
 /// A duration that is not zero: no call ends in no time.
@@ -81,24 +80,62 @@ pub enum LivenessError {
     Thread(#[source] io::Error),
 }
 
+/// Everything that answers for a driver. Keep it until the process ends.
+pub(crate) struct Probes {
+    port: Option<Liveness>,
+    name: Name,
+}
+
+impl Probes {
+    /// Opens the port that is asked for, and answers for the driver on the process's own. Must be called inside a tokio runtime.
+    pub(crate) fn start(
+        args: &LivenessArgs,
+        driver: &Endpoint,
+        metrics: &ClientMetrics,
+        health: &Health,
+    ) -> Result<Self, LivenessError> {
+        let name = Name::default();
+        let prober = Arc::new(Prober::new(Subject {
+            driver: driver.clone(),
+            timeout: args.probe_timeout,
+            metrics: metrics.clone(),
+            name: Arc::clone(&name),
+        }));
+        health.speak_for(move || {
+            let prober = Arc::clone(&prober);
+            async move { prober.verdict().await }
+        });
+        let port = Liveness::start(args, driver, metrics.clone())?;
+        Ok(Self { port, name })
+    }
+
+    /// Counts probes under this name from now on; the first name stays.
+    pub(crate) fn name_driver(&self, name: &DriverName) {
+        _ = self.name.set(name.clone());
+        if let Some(port) = &self.port {
+            port.name_driver(name);
+        }
+    }
+}
+
 /// The endpoint. Dropped, it stops answering: keep it until the process ends.
 #[derive(Debug)]
 pub struct Liveness {
     address: SocketAddr,
-    name: Arc<OnceLock<DriverName>>,
+    name: Name,
     stop: CancellationToken,
 }
 
 impl Liveness {
-    /// Opens the port and answers from now on. None if the port is 0.
+    /// Opens the port and answers from now on. None if no port is asked for.
     pub fn start(
         args: &LivenessArgs,
         driver: &Endpoint,
         metrics: ClientMetrics,
     ) -> Result<Option<Self>, LivenessError> {
-        match args.health_port {
-            0 => Ok(None),
-            port => Self::serve(bind(port)?, args.probe_timeout, driver, metrics).map(Some),
+        match args.port() {
+            None => Ok(None),
+            Some(port) => Self::serve(bind(port)?, args.probe_timeout, driver, metrics).map(Some),
         }
     }
 
@@ -110,17 +147,15 @@ impl Liveness {
         metrics: ClientMetrics,
     ) -> Result<Self, LivenessError> {
         let address = listener.local_addr().map_err(LivenessError::Thread)?;
-        let (name, stop) = (Arc::default(), CancellationToken::new());
+        let (name, stop) = (Name::default(), CancellationToken::new());
         let thread = LivenessThread {
             listener,
-            endpoint: driver.clone(),
-            options: ClientOptions {
+            subject: Subject {
+                driver: driver.clone(),
                 timeout: probe_timeout,
-                // The kubelet asks again by itself, and "no such file" tells more than a late answer.
-                patience: Duration::ZERO,
                 metrics,
+                name: Arc::clone(&name),
             },
-            name: Arc::clone(&name),
             stop: stop.clone(),
         };
         thread.start().map_err(LivenessError::Thread)?;
@@ -164,9 +199,7 @@ fn bind(port: u16) -> Result<TcpListener, LivenessError> {
 /// What moves to the thread.
 struct LivenessThread {
     listener: TcpListener,
-    endpoint: Endpoint,
-    options: ClientOptions,
-    name: Arc<OnceLock<DriverName>>,
+    subject: Subject,
     stop: CancellationToken,
 }
 
@@ -196,15 +229,9 @@ impl LivenessThread {
     }
 
     async fn run(self) {
-        let prober = Arc::new(Prober {
-            timeout: self.options.timeout,
-            connection: Connection::new(&self.endpoint, self.options),
-            name: self.name,
-            state: Mutex::default(),
-        });
         let router = Router::new()
             .route("/healthz", get(healthz))
-            .with_state(prober);
+            .with_state(Arc::new(Prober::new(self.subject)));
         let serving = async {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
             axum::serve(listener, router).await
@@ -224,76 +251,4 @@ async fn healthz(State(prober): State<Arc<Prober>>) -> (StatusCode, String) {
         Ok(()) => (StatusCode::OK, "ok".to_owned()),
         Err(sentence) => (StatusCode::INTERNAL_SERVER_ERROR, sentence.to_string()),
     }
-}
-
-/// Alive, or one sentence that says why not.
-type Verdict = Result<(), Arc<str>>;
-
-/// Asks the driver, for all who want to know at that moment.
-struct Prober {
-    timeout: Duration,
-    connection: Connection,
-    name: Arc<OnceLock<DriverName>>,
-    state: Mutex<ProberState>,
-}
-
-#[derive(Default)]
-struct ProberState {
-    running: Option<WeakShared<BoxFuture<'static, Verdict>>>,
-    /// What was logged last.
-    alive: Option<bool>,
-}
-
-impl Prober {
-    /// One call at a time: a driver that hangs is not buried in calls, and everybody is answered within the timeout
-    /// of the call.
-    async fn verdict(&self) -> Verdict {
-        let verdict = self.running_probe().await;
-        self.log_if_new(&verdict);
-        verdict
-    }
-
-    fn running_probe(&self) -> Shared<BoxFuture<'static, Verdict>> {
-        let mut state = self.state.lock();
-        let running = state.running.as_ref().and_then(WeakShared::upgrade);
-        // A finished probe whose answer is still on its way to somebody says nothing about now.
-        if let Some(running) = running.filter(|probe| probe.peek().is_none()) {
-            return running;
-        }
-        let mut connection = self.connection.clone();
-        if let Some(name) = self.name.get() {
-            connection = connection.with_driver_name(name.as_str());
-        }
-        let fresh = probe(connection, self.timeout).boxed().shared();
-        state.running = fresh.downgrade();
-        fresh
-    }
-
-    fn log_if_new(&self, verdict: &Verdict) {
-        let alive = verdict.is_ok();
-        let mut state = self.state.lock();
-        if state.alive.replace(alive) == Some(alive) {
-            return;
-        }
-        match verdict {
-            Ok(()) => tracing::info!("The driver is alive."),
-            Err(reason) => tracing::warn!(%reason, "The driver is not alive."),
-        }
-    }
-}
-
-async fn probe(connection: Connection, timeout: Duration) -> Verdict {
-    let sentence = match IdentityClient::new(connection).probe(ProbeRequest {}).await {
-        Ok(answer) if answer.get_ref().ready == Some(false) => {
-            "the driver says that it is not ready".to_owned()
-        }
-        // An answer without the field means ready, says the specification.
-        Ok(_) => return Ok(()),
-        Err(status) if status.code() == Code::DeadlineExceeded => {
-            format!("the driver did not answer Probe within {timeout:?}")
-        }
-        Err(status) => format!("the driver is not alive: {}", refusal("Probe", &status)),
-    };
-    // A probe's failure becomes one line of an event; the words may be the driver's.
-    Err(sentence.replace(['\n', '\r'], " ").into())
 }

@@ -31,7 +31,8 @@ pub(crate) async fn run(context: Context, stop: CancellationToken) {
     let Some(scope) = Scope::find(&context, &stop).await else {
         return;
     };
-    let make = |registry: &mut _| Queue::new("modifier-pvc", context.backoff(), registry);
+    let make =
+        |registry: &mut _| Queue::new("modifier-pvc", context.settings.resize.retry, registry);
     let claims = context.metrics.with_registry(make);
     let worker = Arc::new(Worker::new(context.clone(), scope));
     let (hearing, queue, stopped) = (Arc::clone(&worker), claims.clone(), stop.clone());

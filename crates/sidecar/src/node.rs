@@ -11,14 +11,14 @@ use clap::builder::BoolishValueParser;
 use futures::TryFutureExt as _;
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::ClientMetrics;
-use stowage_service::{KubeArgs, LeaseArgs, Process};
+use stowage_service::{LeaseArgs, Process};
 
-use crate::args::{NODE_DEPLOYMENT, RoleArgs};
+use crate::args::{NODE_DEPLOYMENT, RoleArgs, ServerArgs};
 use crate::controller::{Controller, ControllerError};
 use crate::driver::{
     Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest,
 };
-use crate::liveness::{Liveness, LivenessArgs, LivenessError, some_time};
+use crate::liveness::{LivenessArgs, LivenessError, Probes, some_time};
 use crate::register::{HostSocket, RegisterError, Registrar, check_directory};
 use crate::termination::TerminationArgs;
 
@@ -72,43 +72,21 @@ pub struct NodeArgs {
 
     /// The API server, for --node-deployment.
     #[command(flatten)]
-    pub kube: KubeArgs,
+    pub server: ServerArgs,
 
-    /// Flags that manifests may still carry.
-    #[command(flatten)]
-    pub upstream: UpstreamArgs,
+    /// What upstream's registrar was to run as; only one value means something.
+    #[arg(long, hide = true, default_value = "")]
+    mode: String,
 }
 
-/// Flags of node-driver-registrar that have no meaning here. They are taken so that manifests keep working.
-#[derive(clap::Args, Clone, Debug)]
-pub struct UpstreamArgs {
-    /// What to run as
-    #[arg(long, hide = true, value_enum, default_value = "registration")]
-    mode: Mode,
-    #[arg(long, hide = true)]
-    connection_timeout: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    enable_pprof: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    automaxprocs: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    logtostderr: Option<bool>,
-    #[arg(long, hide = true)]
-    stderrthreshold: Option<String>,
-}
-
-/// What upstream's registrar can run as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Mode {
-    Registration,
-    KubeletRegistrationProbe,
-}
+/// An exec probe of old manifests.
+const EXEC_PROBE: &str = "kubelet-registration-probe";
 
 impl NodeArgs {
     /// Was the process started as an exec probe of old manifests? Such a probe must end, and a second registration
     /// beside the real one would be the worst answer. Upstream's says yes to everything by now; so do we.
     pub fn is_exec_probe(&self) -> bool {
-        self.upstream.mode == Mode::KubeletRegistrationProbe
+        self.mode == EXEC_PROBE
     }
 }
 
@@ -133,7 +111,7 @@ pub enum NodeError {
 pub async fn run(args: NodeArgs, process: Process) -> Result<(), NodeError> {
     let registered = process.health.check("registration");
     let metrics = process.metrics.with_registry(ClientMetrics::register);
-    let liveness = Liveness::start(&args.liveness, &args.csi_address, metrics.clone())?;
+    let probes = Probes::start(&args.liveness, &args.csi_address, &metrics, &process.health)?;
     check_directory(&args.plugin_registration_path)?;
 
     let options = DriverOptions {
@@ -150,9 +128,7 @@ pub async fn run(args: NodeArgs, process: Process) -> Result<(), NodeError> {
     let Some((driver, watch)) = Driver::connect(options, &process.shutdown).await? else {
         return Ok(());
     };
-    if let Some(liveness) = &liveness {
-        liveness.name_driver(driver.name());
-    }
+    probes.name_driver(driver.name());
     driver.expect(args.driver_name.as_ref(), &args.csi_address)?;
     let registrar = Registrar::new(
         &args.plugin_registration_path,
@@ -182,7 +158,7 @@ async fn run_roles(
     watch: DriverWatch,
 ) -> Result<(), ControllerError> {
     let settings = args.roles.settings(args.timeout, true)?;
-    let config = args.kube.config().await?;
+    let config = args.server.config().await?;
     let controller = Controller::new(settings, config, &args.lease, process, driver)?;
     controller
         .serve(watch, args.roles.resolve_intents_and_exit)
@@ -226,7 +202,7 @@ mod tests {
             PathBuf::from("/registration")
         );
         assert_eq!(args.timeout, None);
-        assert_eq!(args.liveness.health_port, 9808);
+        assert_eq!(args.liveness.port(), None);
         assert_eq!(args.liveness.probe_timeout, Duration::from_secs(3));
         assert!(!args.is_exec_probe());
     }
@@ -242,10 +218,8 @@ mod tests {
             "--mode=registration",
             "--enable-pprof",
             "--automaxprocs=false",
-            "--logtostderr=true",
-            "--stderrthreshold=INFO",
         ]);
-        assert_eq!(args.unwrap().liveness.health_port, 9809);
+        assert_eq!(args.unwrap().liveness.port(), Some(9809));
         assert!(
             parse(&["--mode=kubelet-registration-probe"])
                 .unwrap()

@@ -76,7 +76,7 @@ async fn run(context: Context, stop: CancellationToken) {
     };
     let metrics = ProvisionMetrics::register(&context.metrics);
     let queue = |name| {
-        let make = |registry: &mut _| Queue::new(name, context.backoff(), registry);
+        let make = |registry: &mut _| Queue::new(name, context.settings.provision.retry, registry);
         context.metrics.with_registry(make)
     };
     let (claims, volumes, originals) = (queue("claims"), queue("volumes"), queue("originals"));
@@ -128,7 +128,7 @@ pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
         return;
     };
     let metrics = ProvisionMetrics::register(&context.metrics);
-    let make = |registry: &mut _| Queue::new("claims", context.backoff(), registry);
+    let make = |registry: &mut _| Queue::new("claims", context.settings.provision.retry, registry);
     let claims = context.metrics.with_registry(make);
     let workers = context.settings.provision.workers;
     let limits = Limits::without_new(workers);

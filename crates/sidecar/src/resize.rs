@@ -61,7 +61,8 @@ async fn run(context: Context, stop: CancellationToken) {
     let Some(scope) = Scope::find(&context, &stop).await else {
         return;
     };
-    let make = |registry: &mut _| Queue::new("resizer-pvc", context.backoff(), registry);
+    let make =
+        |registry: &mut _| Queue::new("resizer-pvc", context.settings.resize.retry, registry);
     let claims = context.metrics.with_registry(make);
     let worker = Arc::new(Worker::new(&context, &claims, scope));
     listen(&context, &worker, &claims, &stop);

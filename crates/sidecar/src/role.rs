@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use kube::Client;
 use stowage_kubernetes::events::Events;
-use stowage_kubernetes::queue::Backoff;
 use stowage_service::Metrics;
 use tokio_util::sync::CancellationToken;
 
@@ -50,16 +49,6 @@ pub(crate) struct Context {
     pub(crate) journal: Journal,
     pub(crate) settings: Arc<Settings>,
     pub(crate) metrics: Metrics,
-}
-
-impl Context {
-    /// The pauses of work that fails.
-    pub(crate) fn backoff(&self) -> Backoff {
-        Backoff {
-            first: self.settings.retry_first,
-            longest: self.settings.retry_longest,
-        }
-    }
 }
 
 /// A driver's name in the names of leases and finalizers, as upstream writes it.

@@ -81,7 +81,7 @@ async fn run_kind(context: &Context, kind: Kind, stop: &CancellationToken) {
             &cluster.group_classes,
         ),
     };
-    let make = |registry: &mut _| Queue::new(name, context.backoff(), registry);
+    let make = |registry: &mut _| Queue::new(name, context.settings.snapshots.retry, registry);
     let queue = context.metrics.with_registry(make);
     let own_node = context.settings.own_node.as_ref();
     let own = OwnContents(own_node.map(|node| node.name.clone()));

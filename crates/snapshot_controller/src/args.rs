@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::ArgAction;
 use clap::builder::BoolishValueParser;
+use stowage_service::go_flags::{GoFlags, WithoutEffect};
 use stowage_service::{KubeArgs, LeaseArgs, duration};
 
 /// Flags of `stowage snapshot-controller`. Names and defaults are upstream's.
@@ -38,27 +39,22 @@ pub struct SnapshotControllerArgs {
     #[command(flatten)]
     pub kube: KubeArgs,
 
+    /// Flags that upstream's manifests carry and that have no meaning here.
     #[command(flatten)]
-    ignored: Ignored,
+    pub upstream: WithoutEffect<Upstream>,
 }
 
-/// Flags that upstream's manifests carry and that have no meaning here.
-#[derive(clap::Args, Clone, Debug)]
-#[allow(
-    clippy::option_option,
-    reason = "flags that may come with a value or without"
-)]
-struct Ignored {
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_qps: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    kube_api_burst: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    resync_period: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    retry_crd_interval_max: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    prevent_volume_mode_conversion: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1, allow_hyphen_values = true)]
-    feature_gates: Option<Option<String>>,
+/// Flags of upstream's snapshot controller that do nothing here.
+#[derive(Debug)]
+pub enum Upstream {}
+
+impl GoFlags for Upstream {
+    const VALUES: &[&str] = &[
+        "feature-gates",
+        "kube-api-burst",
+        "kube-api-qps",
+        "resync-period",
+        "retry-crd-interval-max",
+    ];
+    const SWITCHES: &[&str] = &["automaxprocs", "prevent-volume-mode-conversion"];
 }

@@ -29,25 +29,4 @@ pub struct OperatorArgs {
 
     #[command(flatten)]
     pub service: stowage_service::ServiceArgs,
-
-    #[command(flatten)]
-    pub original: OriginalArgs,
-}
-
-/// Flags of the original operator that have no meaning here: log lines go to stderr in any case. They are taken so that
-/// scripts keep working.
-#[derive(Debug, clap::Args)]
-pub struct OriginalArgs {
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    alsologtostderr: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    logtostderr: Option<bool>,
-    #[arg(long, hide = true)]
-    stderrthreshold: Option<String>,
-    #[arg(long, hide = true)]
-    vmodule: Option<String>,
-    #[arg(long = "log_dir", hide = true)]
-    log_dir: Option<String>,
-    #[arg(long = "log_backtrace_at", hide = true)]
-    log_backtrace_at: Option<String>,
 }

@@ -15,12 +15,14 @@ pub enum Sidecar {
 /// the driver what it supports and does that. Without --leader-election run only one replica, and none of the Go sidecars beside it.
 #[derive(Debug, clap::Args)]
 #[command(
+    // Whoever writes the flags of several Go sidecars one after the other repeats some; Go takes the last, too.
+    args_override_self = true,
     // Pods of a driver often share the host's network: a port is opened where it is asked for.
     mut_arg("http_endpoint", |arg| arg.default_value("")),
     after_help = "\
 Examples:
   stowage sidecar controller --csi-address /csi/csi.sock --leader-election
-  stowage sidecar controller --csi-address /csi/csi.sock --kubeconfig ~/.kube/config --health-port 0 --v=5
+  stowage sidecar controller --csi-address /csi/csi.sock --kubeconfig ~/.kube/config --v=5
   stowage sidecar controller --csi-address /csi/csi.sock --resolve-intents-and-exit")]
 pub struct SidecarControllerArgs {
     #[command(flatten)]
@@ -35,6 +37,8 @@ pub struct SidecarControllerArgs {
 /// In place of node-driver-registrar and livenessprobe, with their flags. Needs access to the Kubernetes API only with --node-deployment.
 #[derive(Debug, clap::Args)]
 #[command(
+    // Whoever writes the flags of several Go sidecars one after the other repeats some; Go takes the last, too.
+    args_override_self = true,
     // Pods of a driver often share the host's network: a port is opened where it is asked for.
     mut_arg("http_endpoint", |arg| arg.default_value("")),
     after_help = "\
@@ -58,11 +62,14 @@ pub struct SidecarNodeArgs {
 /// the snapshot's status. In place of upstream's snapshot-controller, with its flags, its lease and its role. A cluster needs
 /// exactly one for all drivers: this one refuses to start beside another.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    args_override_self = true,
+    after_help = "\
 Examples:
   stowage crds | kubectl apply -f -
   stowage snapshot-controller --leader-election
-  stowage snapshot-controller --kubeconfig ~/.kube/config --v=5")]
+  stowage snapshot-controller --kubeconfig ~/.kube/config --v=5"
+)]
 pub struct SnapshotControllerCommand {
     #[command(flatten)]
     pub controller: stowage_snapshot_controller::SnapshotControllerArgs,

@@ -28,9 +28,18 @@ fn server() -> &'static ApiServer {
     })
 }
 
-/// 1.20 has the older version of budgets.
+/// The version of budgets that the server has.
+fn budget_version() -> BudgetVersion {
+    let versions = server().kubectl(&["api-versions"]).unwrap();
+    if versions.lines().any(|version| version == "policy/v1") {
+        BudgetVersion::V1
+    } else {
+        BudgetVersion::V1beta1
+    }
+}
+
 fn apply(object: &Object, arguments: &[&str]) -> Result<Value, String> {
-    let manifest = object.manifest(BudgetVersion::V1beta1).to_string();
+    let manifest = object.manifest(budget_version()).to_string();
     let arguments = [&["apply", "-f", "-", "-o", "json"], arguments].concat();
     let text = server().kubectl_with_input(&arguments, &manifest);
     let text = text.map_err(|error| error.to_string())?;

@@ -91,6 +91,7 @@ pub(crate) struct Rig {
     pub(crate) config: watch::Sender<OperatorConfig>,
     published: Events,
     context: Arc<Context>,
+    budget: BudgetVersion,
     store: reflector::store::Writer<Guarded>,
     _watching: tokio::task::JoinHandle<()>,
 }
@@ -125,6 +126,7 @@ impl Rig {
         let (reader, store) = reflector::store();
         let (config, configured) = watch::channel(OperatorConfig::default());
         let writer = Writer::connect(client.clone()).await.unwrap();
+        let budget = writer.budget_version();
         let registry = stowage_service::Metrics::new();
         let metrics = OperatorMetrics::register(&registry);
         let events = Events::new(client.clone(), EVENT_COMPONENT, &registry);
@@ -143,6 +145,7 @@ impl Rig {
             config,
             published: events,
             context: Arc::new(context),
+            budget,
             store,
             _watching: watching,
         }
@@ -246,7 +249,7 @@ impl Rig {
     }
 
     pub(crate) fn api_in(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
-        let resource = kind.resource(BudgetVersion::V1beta1);
+        let resource = kind.resource(self.budget);
         if kind.is_namespaced() {
             Api::namespaced_with(self.client.clone(), namespace, &resource)
         } else {
@@ -284,10 +287,8 @@ impl Rig {
         );
         let mut objects = BTreeMap::new();
         for kind in Kind::ALL {
-            let api = Api::<DynamicObject>::all_with(
-                self.client.clone(),
-                &kind.resource(BudgetVersion::V1beta1),
-            );
+            let api =
+                Api::<DynamicObject>::all_with(self.client.clone(), &kind.resource(self.budget));
             for object in api
                 .list(&ListParams::default().labels(&labels))
                 .await

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use stowage_api::driver_deployment::CSIDriverDeployment;
 use stowage_kubernetes::events::Events;
 use stowage_operator::config::OperatorConfig;
-use stowage_operator::driver::{BudgetVersion, Kind};
+use stowage_operator::driver::Kind;
 use stowage_operator::driver_deployment::{EVENT_COMPONENT, Operator, run};
 use stowage_operator::metrics::OperatorMetrics;
+use stowage_operator::writer::Writer;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -33,8 +34,9 @@ pub(crate) fn instances(client: &Client) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), "default", &resource)
 }
 
-fn children(client: &Client, kind: Kind) -> Api<DynamicObject> {
-    let resource = kind.resource(BudgetVersion::V1beta1);
+async fn children(client: &Client, kind: Kind) -> Api<DynamicObject> {
+    let writer = Writer::connect(client.clone()).await.unwrap();
+    let resource = kind.resource(writer.budget_version());
     if kind.is_namespaced() {
         Api::namespaced_with(client.clone(), "default", &resource)
     } else {
@@ -55,7 +57,7 @@ async fn synced(client: &Client) -> Value {
 
 /// A deleted object is back within a second, a changed one as it was.
 async fn deleted_and_changed_objects_come_back(client: &Client) {
-    let sets = children(client, Kind::DaemonSet);
+    let sets = children(client, Kind::DaemonSet).await;
     let uid = sets.get("hostpath-node").await.unwrap().metadata.uid;
     sets.delete("hostpath-node", &DeleteParams::default())
         .await
@@ -72,7 +74,7 @@ async fn deleted_and_changed_objects_come_back(client: &Client) {
         started.elapsed()
     );
 
-    let classes = children(client, Kind::VolumeSnapshotClass);
+    let classes = children(client, Kind::VolumeSnapshotClass).await;
     classes
         .delete("default-s", &DeleteParams::default())
         .await
@@ -82,7 +84,7 @@ async fn deleted_and_changed_objects_come_back(client: &Client) {
     })
     .await;
 
-    let deployments = children(client, Kind::Deployment);
+    let deployments = children(client, Kind::Deployment).await;
     let patch = Patch::Merge(json!({"spec": {"replicas": 9}}));
     deployments
         .patch("hostpath-controller", &PatchParams::default(), &patch)
@@ -103,8 +105,8 @@ async fn deleted_and_changed_objects_come_back(client: &Client) {
 
 /// A kubelet that registers the driver is noticed.
 async fn a_registered_driver_is_available(client: &Client) {
-    let sets = children(client, Kind::DaemonSet);
-    let deployments = children(client, Kind::Deployment);
+    let sets = children(client, Kind::DaemonSet).await;
+    let deployments = children(client, Kind::Deployment).await;
     let counts = json!({"status": {
         "observedGeneration": 1, "desiredNumberScheduled": 1, "currentNumberScheduled": 1, "numberMisscheduled": 0,
         "numberReady": 1, "numberAvailable": 1, "updatedNumberScheduled": 1,
@@ -198,7 +200,7 @@ async fn a_running_operator_keeps_a_driver_as_described() {
     assert_eq!(faults.writes(), Vec::<String>::new());
 
     // A new configuration is taken up without a restart.
-    let deployments = children(&client, Kind::Deployment);
+    let deployments = children(&client, Kind::Deployment).await;
     config.send_replace(OperatorConfig::parse("deploymentReplicas: 2").unwrap());
     eventually("two replicas", async || {
         let found = deployments.get("hostpath-controller").await.unwrap();
@@ -221,7 +223,7 @@ async fn a_running_operator_keeps_a_driver_as_described() {
     .await;
     for kind in Kind::ALL {
         let labels = kube::api::ListParams::default().labels("stowage.dev/owner-uid");
-        let left = children(&client, kind).list(&labels).await.unwrap();
+        let left = children(&client, kind).await.list(&labels).await.unwrap();
         assert!(left.items.is_empty(), "{left:?}");
     }
     shutdown.cancel();

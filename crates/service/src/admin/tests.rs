@@ -1,5 +1,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::connect_info::MockConnectInfo;
 use clap::Parser;
@@ -12,6 +14,7 @@ use crate::log::tests::thread_log_level;
 struct Served {
     address: SocketAddr,
     socket: crate::health::Check,
+    health: Health,
     level: LogLevel,
     _log: DefaultGuard,
 }
@@ -44,6 +47,7 @@ impl Served {
             level: level.clone(),
         };
         let socket = admin.health.check("socket");
+        let health = admin.health.clone();
         let listener = endpoint
             .parse::<Endpoint>()
             .unwrap()
@@ -55,6 +59,7 @@ impl Served {
         Self {
             address,
             socket,
+            health,
             level,
             _log: log,
         }
@@ -94,6 +99,30 @@ async fn a_process_that_answers_is_healthy_even_when_it_is_not_ready() {
     assert_eq!(served.get("/healthz").await.0, 200);
     assert_eq!(served.get("/healthz/leader-election").await.0, 200);
     assert_eq!(served.get("/readyz").await.0, 503);
+}
+
+#[tokio::test]
+async fn a_process_that_speaks_for_another_says_how_that_one_is() {
+    let served = Served::on("127.0.0.1:0");
+    let alive = Arc::new(AtomicBool::new(true));
+    let other = Arc::clone(&alive);
+    served.health.speak_for(move || {
+        let alive = other.load(Ordering::SeqCst);
+        async move {
+            if alive {
+                Ok(())
+            } else {
+                Err("it hangs".into())
+            }
+        }
+    });
+    assert_eq!(served.get("/healthz").await.0, 200);
+    alive.store(false, Ordering::SeqCst);
+    let (status, answer) = served.get("/healthz").await;
+    assert_eq!(status, 500);
+    assert!(answer.ends_with("it hangs\n"), "{answer}");
+    // The process itself is well.
+    assert_eq!(served.get("/healthz/leader-election").await.0, 200);
 }
 
 #[tokio::test]
@@ -246,10 +275,6 @@ fn endpoints_are_written_as_upstream_writes_them() {
     assert_eq!(
         endpoint(&["--http-endpoint=[::1]:9808"]).unwrap(),
         on("::1", 9808)
-    );
-    assert_eq!(
-        endpoint(&["--metrics-address=:9808"]).unwrap(),
-        on("", 9808)
     );
     assert_eq!(endpoint(&["--http-endpoint="]).unwrap(), Endpoint::Off);
     assert_eq!(endpoint(&["--http-endpoint", ""]).unwrap(), Endpoint::Off);

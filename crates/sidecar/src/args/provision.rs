@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use clap::ArgAction;
 use clap::builder::BoolishValueParser;
+use stowage_kubernetes::queue::Backoff;
 use stowage_service::duration;
 
-use super::{ArgsError, Common, Naming};
+use super::{ArgsError, Common, Naming, Retry};
 
 const HEADING: &str = "Provisioning";
 
@@ -61,6 +62,14 @@ pub struct ProvisionArgs {
     /// Like --worker-threads, to provision only
     #[arg(long, value_name = "NUMBER", help_heading = HEADING, value_parser = clap::value_parser!(u16).range(1..))]
     pub provisioner_worker_threads: Option<u16>,
+
+    /// Like --retry-interval-start, to provision only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = HEADING)]
+    pub provisioner_retry_interval_start: Option<Duration>,
+
+    /// Like --retry-interval-max, to provision only
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = HEADING)]
+    pub provisioner_retry_interval_max: Option<Duration>,
 }
 
 /// How volumes are provisioned.
@@ -72,6 +81,7 @@ pub struct ProvisionArgs {
 pub(crate) struct Provision {
     pub(crate) workers: usize,
     pub(crate) timeout: Duration,
+    pub(crate) retry: Backoff,
     pub(crate) naming: Naming,
     pub(crate) extra_metadata: bool,
     /// Volumes of a driver with topology are made in places.
@@ -87,6 +97,13 @@ impl ProvisionArgs {
         Ok(Provision {
             workers: common.workers(self.provisioner_worker_threads, 100),
             timeout: common.timeout(self.provisioner_timeout, 10),
+            retry: common.retry(
+                "provisioner-",
+                Retry {
+                    start: self.provisioner_retry_interval_start,
+                    max: self.provisioner_retry_interval_max,
+                },
+            )?,
             naming: Naming::new(
                 ["volume-name-prefix", "volume-name-uuid-length"],
                 &self.volume_name_prefix,

@@ -21,9 +21,13 @@ fn refused(words: &[&str], per_node: bool) -> String {
 #[test]
 fn defaults_are_upstreams() {
     let settings = parse(&[]).settings(None, false).unwrap();
-    assert_eq!(settings.retry_first, Duration::from_secs(1));
-    assert_eq!(settings.retry_longest, Duration::from_secs(300));
     let provision = &settings.provision;
+    let pauses = Backoff {
+        first: Duration::from_secs(1),
+        longest: Duration::from_secs(300),
+    };
+    assert_eq!(provision.retry, pauses);
+    assert_eq!(settings.resize.retry, pauses);
     assert_eq!((provision.workers, provision.timeout.as_secs()), (100, 10));
     assert_eq!(provision.naming.name("0-1"), "pvc-0-1");
     assert!(provision.immediate_topology && provision.keep_volume_mode);
@@ -59,12 +63,31 @@ fn flags_of_go_manifests_are_taken_and_mean_nothing() {
         "200",
         "--feature-gates=Topology=true",
         "--resync=10m",
-        "--capacity-threads",
+        "--capacity-threads=1",
         "--extra-create-metadata",
         "--strict-topology=true",
     ];
     let settings = parse(&words).settings(None, false).unwrap();
     assert!(settings.provision.strict_topology);
+    assert!(settings.provision.extra_metadata);
+}
+
+#[test]
+fn pauses_and_metadata_can_differ_by_role() {
+    let words = [
+        "--retry-interval-start=2s",
+        "--attacher-retry-interval-start=500ms",
+        "--resizer-retry-interval-max=1s",
+        "--extra-create-metadata",
+        "--snapshotter-extra-create-metadata=false",
+    ];
+    let settings = parse(&words).settings(None, false).unwrap();
+    let millis = |retry: Backoff| (retry.first.as_millis(), retry.longest.as_millis());
+    assert_eq!(millis(settings.provision.retry), (2000, 300_000));
+    assert_eq!(millis(settings.attach.retry), (500, 300_000));
+    assert_eq!(millis(settings.resize.retry), (1000, 1000));
+    assert!(settings.provision.extra_metadata);
+    assert_eq!(settings.snapshots.extra_metadata, Some(false));
 }
 
 #[test]
@@ -83,6 +106,10 @@ fn what_means_nothing_is_refused_with_the_flag() {
         (
             &["--retry-interval-start=2s", "--retry-interval-max=1s"],
             "--retry-interval-max",
+        ),
+        (
+            &["--attacher-retry-interval-start=0s"],
+            "--attacher-retry-interval-start",
         ),
     ] {
         let said = refused(words, false);

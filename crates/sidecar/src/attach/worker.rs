@@ -80,7 +80,7 @@ impl Worker {
             cluster: setup.cluster.clone(),
             queues: setup
                 .metrics
-                .with_registry(|registry| Queues::new(setup.backoff, own_node, registry)),
+                .with_registry(|registry| Queues::new(setup.settings.retry, own_node, registry)),
             controller: ControllerClient::new(connection.with_timeout(setup.settings.timeout)),
             doubted: Doubted::default(),
             client: setup.client.clone(),

@@ -235,7 +235,7 @@ impl Worker {
         // Another one is wanted meanwhile.
         let again = live.wanted.is_some_and(|wanted| wanted != target);
         Ok(if again {
-            Verdict::After(self.context.settings.retry_first, None)
+            Verdict::After(self.context.settings.resize.retry.first, None)
         } else {
             Verdict::Done
         })
@@ -263,7 +263,7 @@ impl Worker {
         }
         let verdict = self.report(claim, &Failure::Driver(Box::new(status)));
         Ok(if infeasible {
-            Verdict::After(self.context.settings.retry_longest, Some(message))
+            Verdict::After(self.context.settings.resize.retry.longest, Some(message))
         } else {
             verdict
         })

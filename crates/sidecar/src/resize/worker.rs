@@ -72,8 +72,8 @@ impl Worker {
             wait_for_pods: settings.resize.wait_for_pods,
             has_fields: AtomicBool::new(context.server.has_expansion_recovery()),
             last_calls: Mutex::default(),
-            slow: settings.retry_longest,
-            first: settings.retry_first,
+            slow: settings.resize.retry.longest,
+            first: settings.resize.retry.first,
             scope,
         }
     }

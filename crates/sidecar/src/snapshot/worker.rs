@@ -74,7 +74,10 @@ impl Worker {
                 Kind::Single => settings.snapshots.naming.clone(),
                 Kind::Group => settings.snapshots.group_naming.clone(),
             },
-            extra_metadata: settings.provision.extra_metadata,
+            extra_metadata: settings
+                .snapshots
+                .extra_metadata
+                .unwrap_or(settings.provision.extra_metadata),
         }
     }
 

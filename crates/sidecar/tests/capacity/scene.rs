@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
+use kube::{Api, Client};
 use serde_json::{Value, json};
+use stowage_kubernetes::discovery::Server;
 use stowage_memory_driver::Room;
 use stowage_sidecar::controller::run;
 use stowage_stage::{Rig, Running, create, eventually};
@@ -16,6 +17,25 @@ pub const ZONE: &str = "example.com/zone";
 pub struct Scene {
     pub rig: Rig,
     pub sidecar: Option<Running>,
+    kind: ApiResource,
+}
+
+/// The best version of CSIStorageCapacity that the server has.
+async fn capacities(client: &Client) -> ApiResource {
+    let best_first = [
+        "storage.k8s.io/v1",
+        "storage.k8s.io/v1beta1",
+        "storage.k8s.io/v1alpha1",
+    ];
+    let plural = "csistoragecapacities";
+    let server = Server::discover(client).await.unwrap();
+    let found = server
+        .version_with(client, plural, &best_first)
+        .await
+        .unwrap();
+    let version = found.unwrap().split_once('/').unwrap().1;
+    let kind = GroupVersionKind::gvk("storage.k8s.io", version, "CSIStorageCapacity");
+    ApiResource::from_gvk_with_plural(&kind, plural)
 }
 
 impl Scene {
@@ -26,7 +46,12 @@ impl Scene {
             profile
         })
         .await;
-        let mut scene = Self { rig, sidecar: None };
+        let kind = capacities(&rig.client).await;
+        let mut scene = Self {
+            rig,
+            sidecar: None,
+            kind,
+        };
         scene.start(flags);
         scene
     }
@@ -75,9 +100,7 @@ impl Scene {
     }
 
     pub fn objects(&self) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk("storage.k8s.io", "v1alpha1", "CSIStorageCapacity");
-        let kind = ApiResource::from_gvk_with_plural(&kind, "csistoragecapacities");
-        Api::namespaced_with(self.rig.client.clone(), &self.rig.namespace, &kind)
+        Api::namespaced_with(self.rig.client.clone(), &self.rig.namespace, &self.kind)
     }
 
     pub async fn all(&self) -> Vec<DynamicObject> {

@@ -42,7 +42,11 @@ async fn the_fields_say_whose_turn_it_is() {
         &newer.key(),
         &json!({"status": {"allocatedResourceStatuses": {"storage": null}}}),
     );
-    let done = json!({"status": {"capacity": {"storage": "2Gi"}, "conditions": null}});
+    let done = json!({"status": {
+        "capacity": {"storage": "2Gi"},
+        "conditions": null,
+        "allocatedResourceStatuses": null,
+    }});
     let (params, done) = (PatchParams::default(), Patch::Merge(&done));
     let claims = newer.rig.claims();
     claims.patch_status("data", &params, &done).await.unwrap();

@@ -153,27 +153,30 @@ fn probes_are_counted_under_the_drivers_name_once_it_is_known() {
 }
 
 #[test]
-fn a_port_in_use_is_named_with_its_flag_and_zero_is_none() {
+fn a_port_in_use_is_named_with_its_flag_and_none_is_opened_unasked() {
     let (_folder, endpoint) = place();
     let taken = TcpListener::bind("[::]:0")
         .or_else(|_| TcpListener::bind("0.0.0.0:0"))
         .unwrap();
     let mut args = LivenessArgs {
-        health_port: taken.local_addr().unwrap().port(),
+        health_port: Some(taken.local_addr().unwrap().port()),
         probe_timeout: PROBE_TIMEOUT,
     };
     let error = Liveness::start(&args, &endpoint, ClientMetrics::default())
         .unwrap_err()
         .to_string();
-    let port = format!("port {} is already in use", args.health_port);
+    let port = taken.local_addr().unwrap().port();
+    let port = format!("port {port} is already in use");
     assert!(
         error.contains(&port) && error.contains("--health-port"),
         "{error}"
     );
 
-    args.health_port = 0;
-    let none = Liveness::start(&args, &endpoint, ClientMetrics::default()).unwrap();
-    assert!(none.is_none());
+    for none in [None, Some(0)] {
+        args.health_port = none;
+        let none = Liveness::start(&args, &endpoint, ClientMetrics::default()).unwrap();
+        assert!(none.is_none());
+    }
 }
 
 #[test]
@@ -187,7 +190,7 @@ fn every_interface_answers() {
         .unwrap()
         .port();
     let args = LivenessArgs {
-        health_port: port,
+        health_port: Some(port),
         probe_timeout: PROBE_TIMEOUT,
     };
     let _liveness = Liveness::start(&args, &endpoint, ClientMetrics::default())

@@ -52,8 +52,12 @@ async fn a_claim_that_is_said_to_be_resizing_is_resized() {
     scene.has("2Gi").await;
     assert_eq!(scene.sizes(), [2]);
     scene.says(&[]).await;
-    // The condition was there: it is not written again.
-    assert_eq!(scene.gate.writes(), [VOLUME, CLAIM]);
+    // The condition was there: it is not written again. Fields for the size, where the server has them, were not.
+    let mut expected = vec![VOLUME, CLAIM];
+    if scene.has_fields().await {
+        expected.insert(0, CLAIM);
+    }
+    assert_eq!(scene.gate.writes(), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

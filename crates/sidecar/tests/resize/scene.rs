@@ -5,6 +5,7 @@ use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use stowage_csi::proto::csi::ControllerExpandVolumeRequest;
+use stowage_kubernetes::discovery::Server;
 use stowage_memory_driver::Profile;
 use stowage_sidecar::controller::run;
 use stowage_stage::{Rig, Running, eventually};
@@ -74,10 +75,20 @@ impl Scene {
 
     /// Does what a kubelet does when the filesystem has grown.
     pub async fn node_follows(&self, size: &str) {
-        let patch = json!({"status": {"capacity": {"storage": size}, "conditions": null}});
+        let patch = json!({"status": {
+            "capacity": {"storage": size},
+            "conditions": null,
+            "allocatedResourceStatuses": null,
+        }});
         let claims = self.rig.claims();
         let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
         claims.patch_status("data", &params, &patch).await.unwrap();
+    }
+
+    /// Whether claims have fields that say whose turn it is: then the node's step comes before more.
+    pub async fn has_fields(&self) -> bool {
+        let server = Server::discover(&self.rig.client).await.unwrap();
+        server.is_at_least(28)
     }
 
     pub async fn claim(&self) -> PersistentVolumeClaim {

@@ -45,7 +45,6 @@ pub(super) struct Scene {
     writes: Arc<Mutex<Vec<String>>>,
     admin: Client,
     attach: Attach,
-    backoff: Backoff,
     running: Option<(CancellationToken, JoinHandle<()>)>,
     endpoint: Endpoint,
     _serving: Serving,
@@ -77,10 +76,10 @@ impl Scene {
                 timeout: Duration::from_secs(15),
                 compare_every: None,
                 page: 0,
-            },
-            backoff: Backoff {
-                first: second,
-                longest: second * 300,
+                retry: Backoff {
+                    first: second,
+                    longest: second * 300,
+                },
             },
             running: None,
             endpoint,
@@ -101,7 +100,7 @@ impl Scene {
     }
 
     pub(super) fn retrying_after(mut self, time: Duration) -> Self {
-        self.backoff.first = time;
+        self.attach.retry.first = time;
         self
     }
 
@@ -149,7 +148,6 @@ impl Scene {
             client,
             metrics: self.metrics.clone(),
             settings: self.attach.clone(),
-            backoff: self.backoff,
             default_fs_type: String::new(),
             own_node: None,
             error_codes: false,

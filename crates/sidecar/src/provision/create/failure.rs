@@ -40,7 +40,8 @@ impl Provisioner {
             }
             Refusal::InTree => {
                 self.refused(claim, &message);
-                Verdict::After(self.context.settings.retry_longest, Some(message))
+                let pause = self.context.settings.provision.retry.longest;
+                Verdict::After(pause, Some(message))
             }
             _ => {
                 if let Refusal::Topology(error) = &refusal
@@ -82,7 +83,7 @@ impl Provisioner {
             }
             // Asking again will not help until somebody changes claim or class.
             Code::InvalidArgument => {
-                Verdict::After(self.context.settings.retry_longest, Some(message))
+                Verdict::After(self.context.settings.provision.retry.longest, Some(message))
             }
             _ => verdict,
         }

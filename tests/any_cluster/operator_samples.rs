@@ -2,11 +2,9 @@
 
 use devcluster::testing::TestCluster;
 use serde_json::Value;
-use stowage_tests::{cluster, eventually, text};
-
-use super::claims::{MIB, NODE, Pod, ask};
-use super::deployed::{KINDS, install_operator};
-use super::shape::turn_of_csi_hostpath;
+use stowage_tests::claims::{MIB, Pod, ask};
+use stowage_tests::deployed::{KINDS, install_operator};
+use stowage_tests::{cluster, eventually, nodes, text};
 
 /// A file of `deploy/samples`, which is applied as it is.
 struct Sample<'a> {
@@ -59,6 +57,14 @@ impl<'a> Sample<'a> {
             (cell(), cell())
         })
         .collect()
+    }
+
+    /// How many nodes its DaemonSet runs on.
+    fn nodes(&self) -> usize {
+        let path = "jsonpath={.status.desiredNumberScheduled}";
+        let set = format!("{}-node", self.instance);
+        let count = self.kubectl(&["get", "daemonset", &set, "-o", path]);
+        count.parse().unwrap()
     }
 
     /// What belongs to the instance, by kind and name.
@@ -115,13 +121,14 @@ fn running(ready: &str, count: usize) -> Vec<(String, String)> {
 
 #[test]
 fn the_steps_of_the_guide_give_a_driver_with_the_names_of_the_original() {
-    let _turn = turn_of_csi_hostpath();
     let cluster = cluster();
-    cluster.dev().unwrap();
     let sample = Sample::apply(cluster, "hostpath.yaml", "hostpath", "csi-hostpath");
     sample.wait_until_available();
     assert_eq!(sample.pods("hostpath-controller-"), running("2/2", 1));
-    assert_eq!(sample.pods("hostpath-node-"), running("2/2", 2));
+    assert_eq!(
+        sample.pods("hostpath-node-"),
+        running("2/2", sample.nodes())
+    );
     let classes = sample.kubectl(&["get", "storageclass", "my-default-class", "-o", "json"]);
     let class: Value = serde_json::from_str(&classes).unwrap();
     let mark = &class["metadata"]["annotations"]["storageclass.kubernetes.io/is-default-class"];
@@ -150,7 +157,6 @@ fn the_steps_of_the_guide_give_a_driver_with_the_names_of_the_original() {
 #[test]
 fn the_sample_for_every_node_works_and_goes_in_the_foreground_too() {
     let cluster = cluster();
-    cluster.dev().unwrap();
     let file = "hostpath-every-node.yaml";
     let sample = Sample::apply(
         cluster,
@@ -159,13 +165,16 @@ fn the_sample_for_every_node_works_and_goes_in_the_foreground_too() {
         "local.hostpath.stowage.dev",
     );
     sample.wait_until_available();
-    assert_eq!(sample.pods("hostpath-local-node-"), running("2/2", 2));
+    assert_eq!(
+        sample.pods("hostpath-local-node-"),
+        running("2/2", sample.nodes())
+    );
     assert!(sample.objects().len() >= 8, "{:?}", sample.objects());
 
     let namespace = cluster.namespace("every-node").unwrap();
     ask(&namespace, "disk", "hostpath-local", 32 * MIB, false);
     let writer = Pod::new("writer", "disk", "echo kept > /data/file && cat /data/file");
-    assert_eq!(writer.scheduled_to(NODE).run(&namespace), "kept\n");
+    assert_eq!(writer.scheduled_to(&nodes()[0]).run(&namespace), "kept\n");
     namespace.kubectl(&["delete", "pvc", "disk"]).unwrap();
     sample.wait_until_unused();
     sample.remove(&["--cascade=foreground"]);

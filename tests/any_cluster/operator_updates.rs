@@ -1,10 +1,8 @@
 //! Changed templates reach the nodes by the instance's strategy, and nobody else's.
 
 use serde_json::Value;
-use stowage_tests::{cluster, eventually, text};
-
-use super::claims::NODE;
-use super::deployed::{Deployed, install_operator, uids};
+use stowage_tests::deployed::{Deployed, install_operator, uids};
+use stowage_tests::{cluster, eventually, nodes, text};
 
 /// A change of the node pods that changes nothing in them.
 const CHANGE_NODES: &str =
@@ -17,7 +15,6 @@ fn is_changed(pod: &Value) -> bool {
 #[test]
 fn of_two_drivers_side_by_side_only_the_changed_one_rolls() {
     let cluster = cluster();
-    cluster.dev().unwrap();
     install_operator(cluster);
     let namespaces = ["one", "other"].map(|name| cluster.namespace(name).unwrap());
     let [one, other] = [&namespaces[0], &namespaces[1]]
@@ -25,21 +22,23 @@ fn of_two_drivers_side_by_side_only_the_changed_one_rolls() {
     one.wait_until_rolled_out();
     other.wait_until_rolled_out();
     let (before, untouched) = (uids(&one.node_pods()), uids(&other.node_pods()));
-    assert_eq!((before.len(), untouched.len()), (2, 2));
+    let count = before.len();
+    assert_eq!(untouched.len(), count);
 
     one.patch(CHANGE_NODES);
-    eventually("both pods are replaced", || {
+    eventually("all pods are replaced", || {
         let pods = one.node_pods();
-        (pods.len() == 2 && pods.iter().all(is_changed)).then_some(())
+        (pods.len() == count && pods.iter().all(is_changed)).then_some(())
     });
     one.wait_until_rolled_out();
     let after = uids(&one.node_pods());
     assert!(after.iter().all(|uid| !before.contains(uid)));
     assert_eq!(uids(&other.node_pods()), untouched);
 
-    // A selector takes the pod away from the other node, and the count follows.
+    // A selector takes the pods away from all other nodes, and the count follows.
+    let chosen = &nodes()[0];
     let selector = format!(
-        r#"{{"spec": {{"driverPerNodeTemplate": {{"spec": {{"nodeSelector": {{"kubernetes.io/hostname": "{NODE}"}}}}}}}}}}"#
+        r#"{{"spec": {{"driverPerNodeTemplate": {{"spec": {{"nodeSelector": {{"kubernetes.io/hostname": "{chosen}"}}}}}}}}}}"#
     );
     one.patch(&selector);
     eventually("only the selected node has a pod", || {
@@ -48,7 +47,7 @@ fn of_two_drivers_side_by_side_only_the_changed_one_rolls() {
             .iter()
             .map(|pod| text(&pod["spec"]["nodeName"]))
             .collect();
-        (nodes == [NODE]).then_some(())
+        (nodes == [chosen]).then_some(())
     });
     one.wait_until_rolled_out();
     eventually("one node is wanted", || {
@@ -65,7 +64,6 @@ fn of_two_drivers_side_by_side_only_the_changed_one_rolls() {
 #[test]
 fn with_on_delete_pods_stay_until_somebody_deletes_them_and_the_controller_rolls() {
     let cluster = cluster();
-    cluster.dev().unwrap();
     install_operator(cluster);
     let namespace = cluster.namespace("on-delete").unwrap();
     let driver = Deployed::one_controller(&namespace);
@@ -85,18 +83,22 @@ fn with_on_delete_pods_stay_until_somebody_deletes_them_and_the_controller_rolls
     driver.wait_for("Progressing", "True", "WaitingForDeletion");
     assert_eq!(uids(&driver.node_pods()), nodes, "nobody deleted them");
 
-    let [first, second] = driver.node_pods().try_into().unwrap();
-    let name = text(&first["metadata"]["name"]);
-    namespace.kubectl(&["delete", "pod", name]).unwrap();
-    eventually("a new pod in its place", || {
-        let pods = driver.node_pods();
-        (pods.len() == 2 && is_changed(&pods[0])).then_some(())
-    });
     let pods = driver.node_pods();
-    assert_eq!(uids(&pods[1..]), uids(std::slice::from_ref(&second)));
-    driver.wait_for("Progressing", "True", "WaitingForDeletion");
-    let name = text(&second["metadata"]["name"]);
-    namespace.kubectl(&["delete", "pod", name]).unwrap();
+    for (index, pod) in pods.iter().enumerate() {
+        driver.wait_for("Progressing", "True", "WaitingForDeletion");
+        let name = text(&pod["metadata"]["name"]);
+        namespace.kubectl(&["delete", "pod", name]).unwrap();
+        let now = eventually("a new pod in its place", || {
+            let now = driver.node_pods();
+            (now.len() == pods.len() && is_changed(&now[index])).then_some(now)
+        });
+        let waiting = index + 1..;
+        assert_eq!(
+            uids(&now[waiting.clone()]),
+            uids(&pods[waiting]),
+            "the rest waits"
+        );
+    }
     driver.wait_until_rolled_out();
     driver.remove();
 }

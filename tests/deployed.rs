@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use devcluster::testing::{Namespace, TestCluster};
 use serde_json::Value;
-use stowage_tests::{PATIENCE, get, text};
 
-const OPERATOR: &str = include_str!("../../deploy/operator.yaml");
-const EVERY_NODE: &str = include_str!("../../deploy/samples/hostpath-every-node.yaml");
-const ONE_CONTROLLER: &str = include_str!("../../deploy/samples/hostpath.yaml");
+use crate::{PATIENCE, get, text};
+
+const OPERATOR: &str = include_str!("../deploy/operator.yaml");
+const EVERY_NODE: &str = include_str!("../deploy/samples/hostpath-every-node.yaml");
+const ONE_CONTROLLER: &str = include_str!("../deploy/samples/hostpath.yaml");
 
 /// The label of a driver's node pods, and of its controller's.
 const NODE_LABEL: &str = "csidriver.storage.openshift.io/daemonset";
@@ -37,7 +38,9 @@ pub fn install_operator(cluster: &TestCluster) {
 
 /// An instance in a test's namespace; it and its class are called like the namespace.
 pub struct Deployed<'a> {
+    /// The test's namespace.
     pub namespace: &'a Namespace<'a>,
+    /// The driver's name.
     pub driver: String,
 }
 
@@ -110,6 +113,7 @@ impl<'a> Deployed<'a> {
         }
     }
 
+    /// Waits until the driver can be used.
     pub fn wait_until_available(&self) {
         self.wait_for("Available", "True", "");
     }

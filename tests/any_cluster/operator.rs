@@ -1,15 +1,13 @@
 //! A driver that the operator in its pod deploys from one resource: to a pod that writes to a volume, and back to
 //! nothing.
 
-use stowage_tests::{cluster, eventually};
-
-use super::claims::{MIB, NODE, Pod, ask};
-use super::deployed::{Deployed, install_operator};
+use stowage_tests::claims::{MIB, Pod, ask};
+use stowage_tests::deployed::{Deployed, install_operator};
+use stowage_tests::{cluster, eventually, nodes};
 
 #[test]
 fn a_driver_is_deployed_from_one_resource_used_repaired_and_removed() {
     let cluster = cluster();
-    cluster.dev().unwrap();
     let namespace = cluster.namespace("deployed").unwrap();
     install_operator(cluster);
     let driver = Deployed::every_node(&namespace, |manifest| manifest);
@@ -17,7 +15,7 @@ fn a_driver_is_deployed_from_one_resource_used_repaired_and_removed() {
 
     ask(&namespace, "disk", driver.name(), 32 * MIB, false);
     let pod = Pod::new("writer", "disk", "echo kept > /data/file && cat /data/file");
-    assert_eq!(pod.scheduled_to(NODE).run(&namespace), "kept\n");
+    assert_eq!(pod.scheduled_to(&nodes()[0]).run(&namespace), "kept\n");
 
     let daemon_set = format!("{}-node", driver.name());
     namespace
