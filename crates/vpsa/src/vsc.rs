@@ -9,6 +9,7 @@
 //! | [`cluster`] | the watches |
 //! | [`array`] | VPSA: checked, imported, watched over, let go |
 //! | [`class`] | VSCStorageClass: its members, taken together |
+//! | [`volume`] | Volume: made on an array, grown, renamed, deleted |
 //! | [`allocator`] | which array a new volume goes to |
 //! | [`cipher`] | secrets in fields that others can read |
 //! | [`clients`] | a REST client for each array, as its object describes it |
@@ -22,6 +23,8 @@ pub mod clients;
 pub mod cluster;
 pub mod condition;
 pub mod controller;
+mod queues;
+pub mod volume;
 pub mod write;
 
 pub use controller::{VscError, VscOptions, run};

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use kube::core::DeserializeGuard;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use stowage_api::vpsa::{ExternalVolume, Snapshot, Volume, Vpsa, VscStorageClass};
+use stowage_api::vpsa::{
+    DeletionPolicy, ExternalVolume, Snapshot, Volume, VolumeAttachment, Vpsa, VscStorageClass,
+};
 use stowage_kubernetes::store::Cached;
 use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +42,11 @@ pub fn on_array(name: &str) -> String {
     format!("array/{name}")
 }
 
+/// The group of what is of a volume.
+pub fn of_volume(name: &str) -> String {
+    format!("volume/{name}")
+}
+
 /// Everything that is watched.
 #[derive(Default)]
 pub struct Cluster {
@@ -51,8 +58,10 @@ pub struct Cluster {
     pub volumes: Arc<Watched<Kept<Volume>>>,
     /// ExternalVolumes, in groups by array.
     pub external_volumes: Arc<Watched<Kept<ExternalVolume>>>,
-    /// Snapshots, in groups by array.
+    /// Snapshots, in groups by array and by volume.
     pub snapshots: Arc<Watched<Kept<Snapshot>>>,
+    /// VolumeAttachments, in groups by volume.
+    pub attachments: Arc<Watched<Kept<VolumeAttachment>>>,
 }
 
 impl Cluster {
@@ -75,16 +84,23 @@ impl Cluster {
             array.and_then(array_group).into_iter().collect()
         };
         watcher.follow(&self.external_volumes, keep(array), stop);
-        let array = |it: &Snapshot| {
+        let place = |it: &Snapshot| {
             let array = it.status.as_ref().and_then(|it| it.vpsa_id.as_deref());
-            array.and_then(array_group).into_iter().collect()
+            let volume = of_volume(&it.spec.volume_id);
+            [Some(volume), array.and_then(array_group)]
+                .into_iter()
+                .flatten()
+                .collect()
         };
-        watcher.follow(&self.snapshots, keep(array), stop);
+        watcher.follow(&self.snapshots, keep(place), stop);
+        let volume = |it: &VolumeAttachment| vec![of_volume(&it.spec.volume_name)];
+        watcher.follow(&self.attachments, keep(volume), stop);
         self.classes.synced().await;
         self.arrays.synced().await;
         self.volumes.synced().await;
         self.external_volumes.synced().await;
         self.snapshots.synced().await;
+        self.attachments.synced().await;
     }
 
     /// The members of a class.
@@ -104,7 +120,7 @@ impl Cluster {
 /// Whether deleting a snapshot deletes it on the array.
 fn is_own(snapshot: &Snapshot) -> bool {
     let policy = snapshot.spec.deletion_policy.as_ref();
-    policy.is_none_or(|policy| *policy != stowage_api::vpsa::DeletionPolicy::Retain)
+    policy.is_none_or(|policy| *policy != DeletionPolicy::Retain)
 }
 
 fn array_group(name: &str) -> Option<String> {

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use kube::Client;
 use parking_lot::Mutex;
-use prometheus_client::registry::Registry;
 use stowage_kubernetes::events::Events;
-use stowage_kubernetes::queue::{Backoff, Queue};
-use stowage_kubernetes::store::Change;
 use stowage_kubernetes::watch::Watcher;
 use stowage_service::client::{self, ClientError};
 use stowage_service::lease::LeaseError;
 use stowage_service::{Elections, LeaseArgs, Process};
 use tokio_util::sync::CancellationToken;
 
+use super::allocator::Allocator;
 use super::array::Arrays;
 use super::cipher::Cipher;
 use super::class::Classes;
 use super::clients::Clients;
 use super::cluster::Cluster;
+use super::queues::Queues;
+use super::volume::Volumes;
 use super::write::Writer;
 
 /// The lease of the process that leads.
@@ -39,6 +39,8 @@ pub struct VscOptions {
     pub request_timeout: Duration,
     /// Whether volumes that are there already are imported without an annotation.
     pub import_existing: bool,
+    /// How arrays are chosen.
+    pub allocator: Allocator,
     /// For tokens and CHAP secrets.
     pub cipher: Cipher,
     /// Where Secrets are that name no namespace.
@@ -69,6 +71,7 @@ pub async fn run(
         monitor_interval: options.monitor_interval,
         request_timeout: options.request_timeout,
         import_existing: options.import_existing,
+        allocator: options.allocator,
         namespace: options.namespace,
         client: client::connect(config)?,
         process,
@@ -89,6 +92,7 @@ struct ControlPlane {
     monitor_interval: Duration,
     request_timeout: Duration,
     import_existing: bool,
+    allocator: Allocator,
     namespace: String,
     client: Client,
     process: Process,
@@ -113,32 +117,35 @@ impl ControlPlane {
         }
         let queues = Queues::new(self.monitor_interval, &self.process);
         queues.listen(&cluster);
-        let (arrays, classes) = self.kinds(&cluster, events);
-        let (arrays, classes) = (Arc::new(arrays), Arc::new(classes));
+        let kinds = self.kinds(&cluster, &events);
+        let on_volumes = queues.volumes.run(WORKERS, stop.clone(), |name| {
+            let volumes = Arc::clone(&kinds.volumes);
+            async move { volumes.reconcile(&name).await }
+        });
         let on_arrays = queues.arrays.run(WORKERS, stop.clone(), |name| {
-            let arrays = Arc::clone(&arrays);
+            let arrays = Arc::clone(&kinds.arrays);
             async move { arrays.reconcile(&name).await }
         });
         let on_classes = queues.classes.run(WORKERS, stop.clone(), |name| {
-            let classes = Arc::clone(&classes);
+            let classes = Arc::clone(&kinds.classes);
             async move { classes.reconcile(&name).await }
         });
-        tokio::join!(on_arrays, on_classes);
+        tokio::join!(on_arrays, on_classes, on_volumes);
     }
 
-    fn kinds(&self, cluster: &Arc<Cluster>, events: Events) -> (Arrays, Classes) {
+    fn kinds(&self, cluster: &Arc<Cluster>, events: &Events) -> Kinds {
         let writer = Writer {
             client: self.client.clone(),
         };
-        let clients = Clients {
+        let clients = Arc::new(Clients {
             kubernetes: self.client.clone(),
             namespace: self.namespace.clone(),
             cipher: Arc::clone(&self.cipher),
             known: Mutex::default(),
-        };
+        });
         let arrays = Arrays {
             cluster: Arc::clone(cluster),
-            clients: Arc::new(clients),
+            clients: Arc::clone(&clients),
             writer: writer.clone(),
             events: events.clone(),
             cipher: Arc::clone(&self.cipher),
@@ -148,118 +155,28 @@ impl ControlPlane {
         };
         let classes = Classes {
             cluster: Arc::clone(cluster),
+            writer: writer.clone(),
+            events: events.clone(),
+        };
+        let volumes = Volumes {
+            cluster: Arc::clone(cluster),
+            clients,
             writer,
-            events,
+            events: events.clone(),
+            allocator: self.allocator,
+            patience: self.request_timeout,
         };
-        (arrays, classes)
-    }
-}
-
-/// Where work waits, by the names of objects.
-#[derive(Clone)]
-struct Queues {
-    arrays: Queue,
-    classes: Queue,
-}
-
-impl Queues {
-    fn new(interval: Duration, process: &Process) -> Self {
-        let backoff = Backoff {
-            first: Duration::from_secs(1).min(interval),
-            longest: interval,
-        };
-        let queue = |name| {
-            let make = |registry: &mut Registry| Queue::new(name, backoff, registry);
-            process.metrics.with_registry(make)
-        };
-        Self {
-            arrays: queue("vsc-vpsa"),
-            classes: queue("vsc-class"),
+        Kinds {
+            arrays: Arc::new(arrays),
+            classes: Arc::new(classes),
+            volumes: Arc::new(volumes),
         }
     }
-
-    /// Adds what changes, from now on.
-    fn listen(&self, cluster: &Arc<Cluster>) {
-        let queues = self.clone();
-        cluster.arrays.listen(move |change| {
-            let class = |array: &stowage_api::vpsa::Vpsa| {
-                queues
-                    .classes
-                    .add(array.spec.vsc_storage_class_name.as_str());
-            };
-            if let Change::Set { old: Some(old), .. } = change {
-                class(&old.object);
-            }
-            class(&change.object().object);
-            if wants_work(change, |it| &it.object.metadata) {
-                queues.arrays.add(name(&change.object().object.metadata));
-            }
-        });
-        let (queues, all) = (self.clone(), Arc::downgrade(cluster));
-        cluster.classes.listen(move |change| {
-            let metadata = &change.object().object.metadata;
-            if !wants_work(change, |it| &it.object.metadata) {
-                return;
-            }
-            let Some(all) = all.upgrade() else {
-                return;
-            };
-            for member in all.members(name(metadata)) {
-                queues.arrays.add(name(&member.object.metadata));
-            }
-            // Another default may be the only one now, or no longer.
-            for class in all.classes.store().all() {
-                queues.classes.add(name(&class.object.metadata));
-            }
-        });
-        self.listen_to_users(cluster);
-    }
-
-    /// An array and a class that are to go wait for those who use them.
-    fn listen_to_users(&self, cluster: &Arc<Cluster>) {
-        let queues = self.clone();
-        cluster.volumes.listen(move |change| {
-            if let Change::Gone(last) = change {
-                let status = last.object.status.as_ref();
-                queues
-                    .classes
-                    .add(last.object.spec.vsc_storage_class_name.as_str());
-                status.inspect(|status| queues.arrays.add(status.vpsa_id.as_str()));
-            }
-        });
-        let queues = self.clone();
-        cluster.snapshots.listen(move |change| {
-            if let Change::Gone(last) = change {
-                let array = last
-                    .object
-                    .status
-                    .as_ref()
-                    .and_then(|it| it.vpsa_id.as_deref());
-                array.inspect(|array| queues.arrays.add(*array));
-            }
-        });
-    }
 }
 
-type Metadata = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
-fn name(metadata: &Metadata) -> &str {
-    metadata.name.as_deref().unwrap_or_default()
-}
-
-/// Whether a change is more than a status, which we wrote ourselves.
-fn wants_work<T>(change: &Change<T>, metadata: impl Fn(&T) -> &Metadata) -> bool {
-    let Change::Set {
-        old: Some(old),
-        new,
-    } = change
-    else {
-        return true;
-    };
-    let (old, new) = (metadata(old), metadata(new));
-    old.uid != new.uid
-        || old.generation != new.generation
-        || old.deletion_timestamp != new.deletion_timestamp
-        || old.annotations != new.annotations
-        || old.finalizers != new.finalizers
+/// Who keeps which kind.
+struct Kinds {
+    arrays: Arc<Arrays>,
+    classes: Arc<Classes>,
+    volumes: Arc<Volumes>,
 }

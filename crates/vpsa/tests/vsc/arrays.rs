@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kube::api::{Patch, PatchParams};
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use stowage_api::vpsa::{ExternalVolume, Volume, Vpsa};
+use stowage_api::vpsa::{ExternalVolume, Snapshot, Vpsa, VscStorageClass};
 use stowage_sim::vpsa::Array;
 use stowage_vpsa::rest::api::{Kind, NewVolume};
 use stowage_vpsa::rest::{Api, Client, ClientOptions, Trust};
@@ -112,10 +113,10 @@ async fn an_array_that_does_not_fit_says_why_and_fits_once_that_is_mended() {
     rig.vpsa_is("pools", "Configuring", "NoClass").await;
     rig.class("gold", json!({})).await;
     rig.vpsa_is("pools", "Incompatible", "Pools").await;
-    rig.patch::<stowage_api::vpsa::VscStorageClass>("gold", json!({"spec": {"poolName": "slow"}}))
+    rig.patch::<VscStorageClass>("gold", json!({"spec": {"poolName": "slow"}}))
         .await;
     rig.vpsa_is("pools", "Ready", "Ready").await;
-    rig.patch::<stowage_api::vpsa::VscStorageClass>("gold", json!({"spec": {"poolName": null}}))
+    rig.patch::<VscStorageClass>("gold", json!({"spec": {"poolName": null}}))
         .await;
     old.control().upgrade("22.06-sp1").await.unwrap();
     rig.vpsa_is("old", "Ready", "Ready").await;
@@ -132,14 +133,13 @@ async fn an_array_goes_when_nothing_is_on_it_even_if_it_is_dead() {
     rig.class("gold", json!({})).await;
     rig.vpsa("one", "gold", &array).await;
     rig.vpsa_is("one", "Ready", "Ready").await;
-    let volume = json!({"apiVersion": "storage.zadara.com/v1", "kind": "Volume", "metadata": {"name": "v"},
-        "spec": {"VSCStorageClassName": "gold", "displayName": "v", "size": "1Gi", "volumeType": "NAS"}});
-    rig.create::<Volume>(volume).await;
-    let status = json!({"status": {"state": "Ready", "VPSAID": "one", "ID": "volume-1", "CGID": "", "poolID": ""}});
-    let patch = kube::api::Patch::Merge(status);
-    let volumes = rig.api::<Volume>();
-    volumes
-        .patch_status("v", &Default::default(), &patch)
+    let snapshot = json!({"apiVersion": "storage.zadara.com/v1", "kind": "Snapshot", "metadata": {"name": "s"},
+        "spec": {"displayName": "s", "volumeID": "v"}});
+    rig.create::<Snapshot>(snapshot).await;
+    let patch = Patch::Merge(json!({"status": {"state": "Ready", "VPSAID": "one"}}));
+    let snapshots = rig.api::<Snapshot>();
+    snapshots
+        .patch_status("s", &PatchParams::default(), &patch)
         .await
         .unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -149,8 +149,8 @@ async fn an_array_goes_when_nothing_is_on_it_even_if_it_is_dead() {
 
     // Nobody is there to let it go.
     rig.stop_plane().await;
-    rig.delete::<Volume>("v").await;
-    rig.until::<Volume>("v", Value::is_null).await;
+    rig.delete::<Snapshot>("s").await;
+    rig.until::<Snapshot>("s", Value::is_null).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     rig.until::<Vpsa>("one", |it| !it.is_null()).await;
     rig.start_plane();

@@ -24,7 +24,7 @@ async fn a_class_is_its_members_taken_together() {
         it["status"]["capacity"]["total"] == "1500Gi" && it["status"]["counters"]["VPSA"] == 2
     })
     .await;
-    let table = rig.kubectl(&["get", "vscsc"]);
+    let table = rig.kubectl(&["get", "vscstorageclasses.storage.zadara.com"]);
     assert!(
         table.contains("Ready") && table.contains("normal"),
         "{table}"

@@ -8,3 +8,4 @@
 mod arrays;
 mod classes;
 mod rig;
+mod volumes;

@@ -16,11 +16,15 @@ use serde_json::{Value, json};
 use stowage_api::vpsa::{Vpsa, VscStorageClass};
 use stowage_service::{Health, LeaseArgs, Metrics, Process, Tasks};
 use stowage_sim::vpsa::{Array, Options};
+use stowage_vpsa::vsc::allocator::Allocator;
 use stowage_vpsa::vsc::cipher::Cipher;
 use stowage_vpsa::vsc::{self, VscOptions};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+/// How long anything may take, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 pub struct Rig {
     server: ApiServer,
@@ -79,6 +83,7 @@ impl Rig {
             monitor_interval: Duration::from_millis(500),
             request_timeout: Duration::from_secs(10),
             import_existing: true,
+            allocator: Allocator::default(),
             cipher: Cipher::new(&[SecretString::from("k".repeat(32))]).unwrap(),
             namespace: "default".to_owned(),
         };
@@ -183,7 +188,7 @@ impl Rig {
             + Serialize
             + DeserializeOwned,
     {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let object = self.api::<K>().get_opt(name).await.unwrap();
             let object = serde_json::to_value(object).unwrap();
@@ -206,7 +211,7 @@ impl Rig {
     /// The messages of Events about an object, once there is one with this reason.
     pub async fn event(&self, name: &str, reason: &str) -> String {
         let events: Api<Event> = Api::all(self.client.clone());
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let all = events.list(&Default::default()).await.unwrap().items;
             let mut found = all.iter().filter(|event| {

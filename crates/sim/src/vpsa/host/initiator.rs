@@ -1,5 +1,6 @@
 //! Sessions: log in, find disks, log out; as `iscsiadm` says it, with its exit codes.
 
+mod printed;
 mod units;
 
 use std::collections::BTreeMap;
@@ -10,60 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
+pub use self::printed::Printed;
+use self::printed::{code, refused};
 use self::units::Units;
 use super::HostOptions;
 use super::command::{Command, Place, Which};
 use super::disk::Link;
 use super::records::{Record, Records};
-use crate::iscsi::initiator::{Login, LoginError, discover};
-
-/// Exit codes of `iscsiadm`, and what it says with them.
-mod code {
-    pub const FAILED: u8 = 1;
-    pub const INVALID: u8 = 7;
-    pub const TIMED_OUT: u8 = 8;
-    pub const SESSION_EXISTS: u8 = 15;
-    pub const FATAL_LOGIN: u8 = 19;
-    pub const NOT_FOUND: u8 = 21;
-    pub const NOT_AUTHORIZED: u8 = 24;
-}
-
-/// What a command prints, and how it ends.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Printed {
-    /// The exit code.
-    pub code: u8,
-    /// To standard output.
-    pub out: String,
-    /// To standard error.
-    pub err: String,
-}
-
-impl Printed {
-    fn failed(code: u8, err: impl Into<String>) -> Self {
-        let (out, mut err) = (String::new(), err.into());
-        err.push('\n');
-        Self { code, out, err }
-    }
-
-    fn said(out: String) -> Self {
-        Self {
-            out,
-            ..Self::default()
-        }
-    }
-
-    /// One after the other; the worse code counts.
-    fn then(mut self, next: &Self) -> Self {
-        self.code = self.code.max(next.code);
-        self.out.push_str(&next.out);
-        self.err.push_str(&next.err);
-        self
-    }
-}
+use crate::iscsi::initiator::{Login, discover};
 
 /// The initiator of a node.
 pub struct Initiator {
@@ -338,22 +295,4 @@ fn shown(place: &Place) -> String {
 fn patience(record: &Record) -> Duration {
     let seconds = record.get("node.session.timeo.replacement_timeout");
     Duration::from_secs(seconds.and_then(|it| it.parse().ok()).unwrap_or(120))
-}
-
-fn refused(error: &LoginError, could_not: &str) -> Printed {
-    let (code, reason) = match error {
-        LoginError::Refused(2, 1) => (
-            code::NOT_AUTHORIZED,
-            "iSCSI login failed due to authorization failure",
-        ),
-        LoginError::Refused(..) => (
-            code::FATAL_LOGIN,
-            "encountered non-retryable iSCSI login failure",
-        ),
-        LoginError::Unreachable(_) => (code::TIMED_OUT, "connection timed out"),
-    };
-    Printed::failed(
-        code,
-        format!("{could_not}\niscsiadm: initiator reported error ({code} - {reason})"),
-    )
 }

@@ -4,12 +4,11 @@
 //! do, or end with EIO on a soft one. When the array takes the permission back, they end with ESTALE until it is given
 //! again.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use fuser::Session;
 use parking_lot::Mutex;

@@ -49,6 +49,17 @@ impl Facts {
         })
     }
 
+    /// The pools alone.
+    pub fn of_pools(pools: Vec<Pool>) -> Self {
+        Self {
+            controller: None,
+            pools,
+            failed: Vec::new(),
+            volumes: 0,
+            snapshots: 0,
+        }
+    }
+
     /// The secret of logins.
     pub fn chap_secret(&self) -> Option<&SecretString> {
         let controller = self.controller.as_ref()?;
