@@ -17,7 +17,7 @@ pub use self::sidecar::{
     Sidecar, SidecarControllerArgs, SidecarNodeArgs, SnapshotControllerCommand,
 };
 #[cfg(feature = "sim")]
-pub use self::sim::{Sim, SimWekaArgs, SimWekaFrontendArgs};
+pub use self::sim::{Sim, SimVpsaArgs, SimVpsaHostArgs, SimWekaArgs, SimWekaFrontendArgs};
 
 /// Puts CSI storage on a Kubernetes cluster and keeps it there.
 #[derive(Debug, Parser)]

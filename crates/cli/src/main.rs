@@ -32,8 +32,6 @@ use clap::Parser;
 use stowage_service::{arenas, client};
 use tokio::runtime::{Builder, Runtime};
 
-#[cfg(feature = "sim")]
-use crate::args::Sim;
 use crate::args::{Args, Command, Driver, Sidecar};
 
 /// Daemons wait for the kernel, for tools, for an array or for the API server, not for processors. Decoding long lists keeps two threads
@@ -43,8 +41,8 @@ const THREADS: usize = 2;
 /// Exit codes: 0 done, 1 failed with a sentence on stderr, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
     #[cfg(feature = "sim")]
-    if let Some(arguments) = sim::as_mount_helper(env::args_os()) {
-        return sim::mount(arguments);
+    if let Some(code) = sim::as_tool(env::args_os()) {
+        return code;
     }
     match run(Args::parse_from(original::arguments(env::args_os())).command) {
         Ok(code) => code,
@@ -71,11 +69,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             one_thread()?.block_on(sidecar::node(*args))
         }
         #[cfg(feature = "sim")]
-        Command::Sim(Sim::MountWekafs(args)) => return Ok(sim::mount(args.arguments)),
-        #[cfg(feature = "sim")]
-        Command::Sim(Sim::Weka(args)) => serve(sim::weka(*args)),
-        #[cfg(feature = "sim")]
-        Command::Sim(Sim::WekaFrontend(args)) => serve(sim::weka_frontend(*args)),
+        Command::Sim(sim) => return sim::run(sim),
         Command::SnapshotController(args) => serve(snapshot_controller::run(*args)),
         Command::Status(args) => {
             client::install_crypto_provider();

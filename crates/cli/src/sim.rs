@@ -1,99 +1,56 @@
-//! Runs a simulated array.
+//! Runs simulated arrays, and the stand-ins for the tools of a host that reach them.
+
+mod vpsa;
+mod weka;
 
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::Context;
 use stowage_service::Service;
-use stowage_sim::weka::control::ControlError;
-use stowage_sim::weka::frontend::FrontendError;
-use stowage_sim::weka::mount_helper::{self, SOCKETS, SOCKETS_VARIABLE};
-use stowage_sim::weka::{Array, Frontend, FrontendOptions};
 
-use crate::args::{SimWekaArgs, SimWekaFrontendArgs};
-use crate::output;
+use crate::args::Sim;
+use crate::serve;
 
 /// What mount(8) expects of a helper that could not mount.
 const MOUNT_FAILED: u8 = 32;
 
-/// How long a cluster that does not answer is left alone.
-const PAUSE: Duration = Duration::from_millis(250);
-
-/// Serves a Weka cluster, and its files on this host, until SIGTERM.
-pub async fn weka(args: SimWekaArgs) -> anyhow::Result<()> {
-    let service = Service::start(&args.service)?;
-    let array = Array::start(args.cluster).await?;
-    tracing::info!(
-        url = %array.url(),
-        control = %array.control().url(),
-        data = %array.data().display(),
-        "The Weka cluster runs."
-    );
-    if array.scheme() == "https" {
-        let certificate = array.data().join("ca.pem");
-        tracing::info!(certificate = %certificate.display(), "Clients must trust its certificate.");
+/// Runs what was asked for.
+pub fn run(sim: Sim) -> anyhow::Result<ExitCode> {
+    match sim {
+        Sim::Vpsa(args) => serve(vpsa::array(*args)),
+        Sim::VpsaHost(args) => serve(vpsa::host(*args)),
+        Sim::MountNfs(args) => return Ok(vpsa::mount(args.arguments)),
+        Sim::Iscsiadm(args) => return Ok(vpsa::iscsiadm(args.arguments)),
+        Sim::Weka(args) => serve(weka::array(*args)),
+        Sim::WekaFrontend(args) => serve(weka::frontend(*args)),
+        Sim::MountWekafs(args) => return Ok(weka::mount(args.arguments)),
     }
-    let options = FrontendOptions {
-        data: array.data().to_owned(),
-        array: array.control().url().to_owned(),
-        node: args.frontend,
-    };
-    let frontend = if args.no_frontend {
-        None
-    } else {
-        Some(Frontend::start(&options).await?)
-    };
-    if let Some(frontend) = &frontend {
-        tracing::info!(socket = %frontend.socket().display(), "Filesystems can be mounted here.");
-    }
-    wait(service).await
+    .map(|()| ExitCode::SUCCESS)
 }
 
-/// Serves a Weka cluster's files on one node until SIGTERM.
-pub async fn weka_frontend(args: SimWekaFrontendArgs) -> anyhow::Result<()> {
-    let service = Service::start(&args.service)?;
-    if let Some(file) = &args.mount_helper {
-        install_mount_helper(file)
-            .with_context(|| format!("cannot put the mount helper at {}", file.display()))?;
-    }
-    let frontend = tokio::select! {
-        () = service.shutdown().cancelled_owned() => None,
-        frontend = patient_frontend(&args.frontend) => Some(frontend?),
+/// Runs the tool by whose name this program is called, if it is one.
+pub fn as_tool(mut given: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let program = given.next()?;
+    let run = match Path::new(&program).file_name()?.to_str()? {
+        "mount.wekafs" => weka::mount,
+        "mount.nfs" | "mount.nfs4" => vpsa::mount,
+        "iscsiadm" => vpsa::iscsiadm,
+        _ => return None,
     };
-    if let Some(frontend) = &frontend {
-        tracing::info!(socket = %frontend.socket().display(), "Filesystems can be mounted here.");
-    }
-    wait(service).await
-}
-
-/// Waits for a cluster that is not up yet, as the client of a node does that has booted before it.
-async fn patient_frontend(options: &FrontendOptions) -> Result<Frontend, FrontendError> {
-    let mut warned = false;
-    loop {
-        match Frontend::start(options).await {
-            Err(FrontendError::Cluster(error @ ControlError::Unreachable(_))) => {
-                if !warned {
-                    tracing::warn!(%error, array = options.array, "Waiting for the cluster.");
-                }
-                warned = true;
-                tokio::time::sleep(PAUSE).await;
-            }
-            outcome => return outcome,
-        }
-    }
+    Some(run(given.collect()))
 }
 
 /// Copies this program. The file changes as a whole: pods may be calling it.
-fn install_mount_helper(file: &Path) -> std::io::Result<()> {
+fn install(file: &Path) -> std::io::Result<()> {
     if let Some(directory) = file.parent() {
-        std::fs::create_dir_all(directory)?;
+        fs::create_dir_all(directory)?;
     }
     let copy = file.with_extension("new");
-    std::fs::copy("/proc/self/exe", &copy)?;
-    std::fs::rename(copy, file)
+    fs::copy("/proc/self/exe", &copy)?;
+    fs::rename(copy, file)
 }
 
 async fn wait(service: Service) -> anyhow::Result<()> {
@@ -103,24 +60,4 @@ async fn wait(service: Service) -> anyhow::Result<()> {
         Ok::<(), Infallible>(())
     };
     Ok(service.run(work).await?)
-}
-
-/// The arguments, if this program is called as `mount.wekafs`.
-pub fn as_mount_helper(mut given: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
-    let program = given.next()?;
-    let name = Path::new(&program).file_name()?;
-    (name == "mount.wekafs").then(|| given.collect())
-}
-
-/// Mounts, as mount(8) asks a helper to.
-pub fn mount(arguments: Vec<OsString>) -> ExitCode {
-    let sockets =
-        std::env::var_os(SOCKETS_VARIABLE).map_or_else(|| PathBuf::from(SOCKETS), PathBuf::from);
-    match mount_helper::parse(arguments).and_then(|request| mount_helper::run(&request, &sockets)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::complain(&error.into());
-            ExitCode::from(MOUNT_FAILED)
-        }
-    }
 }

@@ -11,6 +11,7 @@
 //! | [`control`] | faults, delays, upgrades: the [`Control`] client, and what answers it |
 //! | [`backing`] | where the data of volumes and snapshots is |
 //! | [`data`] | the ports for data: disks over iSCSI, shares |
+//! | [`host`] | [`Host`]: what the kernel of a node does with them, and stand-ins for `mount.nfs` and `iscsiadm` |
 
 pub mod args;
 pub mod array;
@@ -18,6 +19,7 @@ pub mod backing;
 pub mod control;
 pub mod core;
 pub mod data;
+pub mod host;
 pub mod release;
 pub mod rest;
 pub mod state;
@@ -25,3 +27,4 @@ pub mod state;
 pub use args::Options;
 pub use array::Array;
 pub use control::Control;
+pub use host::{Host, HostOptions};

@@ -8,10 +8,75 @@ use clap::Subcommand;
 /// Simulate a storage array, for tests and for trying things out
 #[derive(Debug, Subcommand)]
 pub enum Sim {
+    Vpsa(Box<SimVpsaArgs>),
+    VpsaHost(Box<SimVpsaHostArgs>),
+    #[command(name = "mount.nfs")]
+    MountNfs(ToolArgs),
+    #[command(name = "iscsiadm")]
+    Iscsiadm(ToolArgs),
     Weka(Box<SimWekaArgs>),
     WekaFrontend(Box<SimWekaFrontendArgs>),
     #[command(name = "mount.wekafs")]
     MountWekafs(MountWekafsArgs),
+}
+
+/// A Zadara VPSA: REST API, control API for faults, disks over iSCSI, shares
+///
+/// A new one has one pool of 1000 GB and the access key SIMULATEDACCESSKEY-1. Stopped and started again on the same directory it
+/// forgets nothing. Nodes use its disks and shares through `stowage sim vpsa-host`.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    after_help = "\
+Examples:
+  stowage sim vpsa --data /var/tmp/vpsa                                    # over HTTPS, data on 127.0.0.1
+  stowage sim vpsa --data /var/tmp/vpsa --plain-http --no-data
+  stowage sim vpsa --data /var/tmp/vpsa-2 --listen 10.0.0.2:443 --control 127.0.0.1:14501 --address 10.0.0.2
+  stowage sim vpsa --data /var/tmp/old --release 20.12-sp1 --pool fast=500 --pool slow=2000 --all-flash
+  curl -s 127.0.0.1:14500/faults -H 'content-type: application/json' \\
+    -d '{\"method\": \"POST\", \"path\": \"volumes\", \"times\": 1, \"trouble\": \"submitted\"}'
+
+docs/guides/simulators.md says more.")]
+pub struct SimVpsaArgs {
+    #[command(flatten)]
+    pub array: stowage_sim::vpsa::Options,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
+}
+
+/// What the kernel of a node does with disks and shares of VPSAs, beside it and outside of any pod
+///
+/// The stand-ins for `mount.nfs` and `iscsiadm` ask it: this program under those names. Needs root, /dev/fuse and loop devices.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    after_help = "\
+Examples:
+  stowage sim vpsa-host
+  stowage sim vpsa-host --ip 10.0.0.7 --by-path /run/node-a/by-path --socket /run/node-a/vpsa.sock
+  stowage sim vpsa-host --tools /run/node-a/sbin                           # put the stand-ins there
+
+docs/guides/simulators.md says more.")]
+pub struct SimVpsaHostArgs {
+    #[command(flatten)]
+    pub host: stowage_sim::vpsa::HostOptions,
+
+    /// Put copies of this program there as mount.nfs, mount.nfs4 and iscsiadm, for pods that have them in their /sbin
+    #[arg(long, value_name = "DIR")]
+    pub tools: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
+}
+
+/// What `mount -t nfs` and drivers call; also when this program is called by this name
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct ToolArgs {
+    /// As the tool itself takes them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
 }
 
 /// A Weka cluster: REST API, control API for faults, and the data plane of this host

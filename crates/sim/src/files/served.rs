@@ -1,6 +1,6 @@
 //! What the kernel asks, and what it is answered.
 
-mod answers;
+pub(crate) mod answers;
 mod gate;
 mod handles;
 

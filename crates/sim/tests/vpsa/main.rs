@@ -5,6 +5,9 @@
     reason = "clippy exempts tests, but not the functions they share"
 )]
 
+mod disks;
 mod initiator;
 mod libiscsi;
+mod node;
 mod rig;
+mod shares;

@@ -47,11 +47,14 @@ impl<T> Outcome<T> {
 }
 
 /// Looks again and again until `look` finds what it waits for, or the time is over.
-pub async fn follow<T>(
+pub async fn follow<T, F>(
     doing: &'static str,
     deadline: Deadline,
-    mut look: impl AsyncFnMut() -> Result<Option<T>, ApiError>,
-) -> Result<T, ApiError> {
+    mut look: impl FnMut() -> F,
+) -> Result<T, ApiError>
+where
+    F: Future<Output = Result<Option<T>, ApiError>>,
+{
     let mut looks = 0;
     loop {
         if let Some(found) = look().await? {
@@ -69,23 +72,25 @@ pub async fn follow<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use super::*;
 
     #[tokio::test]
     async fn it_is_looked_until_it_is_there_or_the_time_is_over() {
         let mut looks = 0;
         let deadline = Deadline::after(Duration::from_secs(60));
-        let found = follow("create a volume", deadline, async || {
+        let found = follow("create a volume", deadline, || {
             looks += 1;
-            Ok((looks == 4).then_some(looks))
+            ready(Ok((looks == 4).then_some(looks)))
         });
         assert_eq!(found.await, Ok(4));
         let over = Deadline::after(Duration::ZERO);
-        let late = follow::<()>("create a volume", over, async || Ok(None)).await;
+        let late = follow("create a volume", over, || ready(Ok(None::<()>))).await;
         let late = late.unwrap_err().to_string();
         assert!(late.contains("did not create a volume in time"), "{late}");
         let lost = ApiError::AccessKey;
-        let failed = follow::<()>("x", over, async || Err(lost.clone())).await;
+        let failed = follow("x", over, || ready(Err::<Option<()>, _>(lost.clone()))).await;
         assert_eq!(failed, Err(lost));
     }
 }

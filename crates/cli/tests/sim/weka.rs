@@ -1,10 +1,4 @@
-//! Simulated arrays as processes: killed, started again, mounted by the helper. Needs root and /dev/fuse.
-
-#![allow(clippy::disallowed_methods, reason = "tests run programs")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "clippy exempts tests, but not the functions they share"
-)]
+//! A Weka cluster and its frontends.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;

@@ -1,0 +1,177 @@
+//! A VPSA and a node.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use devcluster::testing::{Running, eventually};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const KEY: &str = "SIMULATEDACCESSKEY-1";
+
+struct Scene {
+    directory: TempDir,
+    listen: SocketAddr,
+    control: SocketAddr,
+    /// Where the array has its data, and what it takes the node for.
+    address: IpAddr,
+    http: reqwest::Client,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let free = || {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap()
+        };
+        let [high, low] = (std::process::id() as u16).to_be_bytes();
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .ok();
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            listen: free(),
+            control: free(),
+            address: Ipv4Addr::new(127, 200, high, low.max(1)).into(),
+            // The array is killed: no connection is kept.
+            http: reqwest::Client::builder()
+                .pool_max_idle_per_host(0)
+                .build()
+                .unwrap(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn start(arguments: &[String]) -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stowage"));
+        command.arg("sim").args(arguments).stderr(Stdio::null());
+        Running(command.spawn().unwrap())
+    }
+
+    fn array(&self) -> Running {
+        Self::start(&[
+            "vpsa".to_owned(),
+            format!("--data={}", self.path("data").display()),
+            format!("--listen={}", self.listen),
+            format!("--control={}", self.control),
+            format!("--address={}", self.address),
+            "--plain-http".to_owned(),
+        ])
+    }
+
+    fn host(&self) -> Running {
+        let text = "InitiatorName=iqn.2026-01.test:node\n";
+        std::fs::write(self.path("initiator"), text).unwrap();
+        let host = Self::start(&[
+            "vpsa-host".to_owned(),
+            format!("--socket={}", self.path("host.sock").display()),
+            format!("--ip={}", self.address),
+            format!("--initiator-name={}", self.path("initiator").display()),
+            format!("--records={}", self.path("records").display()),
+            format!("--by-path={}", self.path("by-path").display()),
+            format!("--tools={}", self.path("tools").display()),
+        ]);
+        let socket = self.path("host.sock");
+        eventually("the host listens", || socket.exists());
+        host
+    }
+
+    /// The answer of a call, once the array answers.
+    async fn call(&self, method: &str, path: &str, body: Value) -> Value {
+        let url = format!("http://{}/api/{path}.json", self.listen);
+        eventually("the array listens", || {
+            TcpStream::connect(self.listen).is_ok()
+        });
+        let request = self.http.request(method.parse().unwrap(), url);
+        let request = request.header("X-Access-Key", KEY).json(&body);
+        let mut answer: Value = request.send().await.unwrap().json().await.unwrap();
+        assert_eq!(answer["response"]["status"], 0, "{path}: {answer}");
+        answer["response"].take()
+    }
+
+    /// Runs one of the tools.
+    fn tool(&self, name: &str, line: &str) -> Output {
+        let mut command = Command::new(self.path("tools").join(name));
+        command.env("STOWAGE_SIM_VPSA_SOCKET", self.path("host.sock"));
+        command.args(line.split(' ')).output().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_node_uses_a_share_and_a_disk_of_an_array_that_is_killed_and_started_again() {
+    let scene = Scene::new();
+    let array = scene.array();
+    let server =
+        json!({"display_name": "node", "iscsi": scene.address, "iqn": "iqn.2026-01.test:node"});
+    let server = scene.call("POST", "servers", server).await;
+    let server = server["server_name"].as_str().unwrap().to_owned();
+    for (name, block) in [("share", "NO"), ("disk", "YES")] {
+        let body = json!({"name": name, "capacity": 1, "pool": "pool-00010001", "block": block});
+        let volume = scene.call("POST", "volumes", body).await["vol_name"].take();
+        let attach =
+            json!({"volume_name": volume, "access_type": if block == "NO" { "NFS" } else { "" }});
+        scene
+            .call("POST", &format!("servers/{server}/volumes"), attach)
+            .await;
+    }
+    drop(array);
+    let _array = scene.array();
+    let volumes = scene.call("GET", "volumes", json!({})).await;
+    assert_eq!(volumes["volumes"].as_array().unwrap().len(), 2, "{volumes}");
+
+    let _host = scene.host();
+    let mounted = scene.path("mounted");
+    std::fs::create_dir(&mounted).unwrap();
+    let line = format!(
+        "{}:/export/share {} -o rw",
+        scene.address,
+        mounted.display()
+    );
+    let output = scene.tool("mount.nfs", &line);
+    assert!(output.status.success(), "{output:?}");
+    std::fs::write(mounted.join("file"), "text").unwrap();
+    let read = std::fs::read_to_string(mounted.join("file")).unwrap();
+    let unmounted = Command::new("umount").arg(&mounted).status().unwrap();
+    assert!(unmounted.success());
+    assert_eq!(read, "text");
+
+    let discovery = format!("-m discovery -t sendtargets -p {}", scene.address);
+    let output = scene.tool("iscsiadm", &discovery);
+    assert!(output.status.success(), "{output:?}");
+    let output = scene.tool("iscsiadm", "-m node --login");
+    assert_eq!(output.status.code(), Some(24), "no secret: {output:?}");
+}
+
+#[test]
+fn tools_say_that_no_host_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("host.sock");
+    for (tool, line, code, says) in [
+        (
+            "mount.nfs",
+            "1.2.3.4:/export/x /mnt",
+            32,
+            "no simulated host listens on",
+        ),
+        (
+            "iscsiadm",
+            "-m session",
+            20,
+            "can not connect to iSCSI daemon",
+        ),
+    ] {
+        let program = directory.path().join(tool);
+        symlink(env!("CARGO_BIN_EXE_stowage"), &program).unwrap();
+        let mut command = Command::new(program);
+        command.env("STOWAGE_SIM_VPSA_SOCKET", &socket);
+        let output = command.args(line.split(' ')).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(says), "{text}");
+    }
+}

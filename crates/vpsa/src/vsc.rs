@@ -1,0 +1,30 @@
+//! The control plane: one process that leads keeps the custom resources and the arrays in step.
+//!
+//! Every kind has the same shape: what is wanted and what is there go into a pure `next_step`, one step is done, and it is
+//! looked again. Nothing is remembered that a restart would need: it is in the objects and on the arrays.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`controller`] | start, lease, queues |
+//! | [`cluster`] | the watches |
+//! | [`array`] | VPSA: checked, imported, watched over, let go |
+//! | [`class`] | VSCStorageClass: its members, taken together |
+//! | [`volume`] | Volume: made on an array, grown, renamed, deleted |
+//! | [`allocator`] | which array a new volume goes to |
+//! | [`cipher`] | secrets in fields that others can read |
+//! | [`clients`] | a REST client for each array, as its object describes it |
+//! | [`condition`], [`write`] | what is said about objects, and how it is written |
+
+pub mod allocator;
+pub mod array;
+pub mod cipher;
+pub mod class;
+pub mod clients;
+pub mod cluster;
+pub mod condition;
+pub mod controller;
+mod queues;
+pub mod volume;
+pub mod write;
+
+pub use controller::{VscError, VscOptions, run};

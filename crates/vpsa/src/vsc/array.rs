@@ -1,0 +1,16 @@
+//! VPSA: an array is checked, its volumes are taken note of, it is watched over, and let go.
+//!
+//! - [`facts`]: what the array says of itself.
+//! - [`step`]: what is to be done next (pure).
+//! - [`status`]: what is said about it (pure).
+//! - [`import`]: records of what is there already.
+//! - [`reconcile`]: does the steps.
+
+pub mod facts;
+pub mod import;
+pub mod reconcile;
+pub mod status;
+pub mod step;
+
+pub use facts::Facts;
+pub use reconcile::Arrays;

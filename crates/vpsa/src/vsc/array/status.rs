@@ -1,0 +1,125 @@
+//! What is said about a VPSA.
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use stowage_api::quantity;
+use stowage_api::vpsa::{ArrayVersion, Capacity, VpsaCounters, VpsaState, VpsaStatus};
+
+use super::facts::Facts;
+use crate::version::Version;
+use crate::vsc::cipher::{Cipher, CipherError, Place};
+
+/// The status that goes with a state. What the array did not say this time stays as it was.
+///
+/// Called twice: the same.
+pub fn status(
+    before: &VpsaStatus,
+    name: &str,
+    state: VpsaState,
+    facts: Option<&Facts>,
+    cipher: &Cipher,
+) -> Result<VpsaStatus, CipherError> {
+    let mut status = VpsaStatus {
+        state,
+        ..before.clone()
+    };
+    let Some(facts) = facts else {
+        return Ok(status);
+    };
+    status.capacity = Some(capacity(facts));
+    status.counters = Some(VpsaCounters {
+        pools: count(facts.pools.len()),
+        snapshots: count(facts.snapshots),
+        volumes: count(facts.volumes),
+        ..VpsaCounters::default()
+    });
+    if let Some(controller) = &facts.controller {
+        let version = controller.software_ver.clone();
+        status.legacy_vpsa = version.parse::<Version>().ok().map(|it| it.is_legacy());
+        status.version = Some(ArrayVersion {
+            software_version: Some(version),
+            ..ArrayVersion::default()
+        });
+        status.iqn = Some(controller.target.clone());
+        status.chap_user = Some(controller.vpsa_chap_user.clone());
+    }
+    if let Some(secret) = facts.chap_secret() {
+        let place = Place {
+            object: name,
+            field: "status.CHAPSecret",
+        };
+        let stored = before.chap_secret.as_ref();
+        status.chap_secret = Some(cipher.keep_or_encrypt(stored, secret, place)?);
+    }
+    Ok(status)
+}
+
+fn capacity(facts: &Facts) -> Capacity {
+    let total = facts.pools.iter().map(|pool| pool.capacity).sum();
+    let available = facts.pools.iter().map(|pool| pool.available_capacity).sum();
+    Capacity {
+        total: gigabytes(total),
+        available: gigabytes(available),
+        mode: facts.mode(),
+        ..Capacity::default()
+    }
+}
+
+/// Rounded down to whole GB: what is shown can be used.
+fn gigabytes(gigabytes: f64) -> Quantity {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "arrays are smaller than 2^63 bytes"
+    )]
+    let whole = gigabytes.max(0.0).floor() as i64;
+    Quantity(quantity::text(whole.saturating_mul(1 << 30)))
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_the_array_says_is_shown_without_its_secret_and_a_second_time_the_same() {
+        let cipher = Cipher::new(&[SecretString::from("k".repeat(32))]).unwrap();
+        let pool = json!({"name": "pool-1", "capacity": "100.9", "available_capacity": 40, "mode": "alert"});
+        let controller = json!({"state": "active", "software_ver": "22.06-sp1", "target": "iqn.t",
+            "vpsa_chap_user": "user", "vpsa_chap_secret": "very-secret"});
+        let facts = Facts {
+            controller: serde_json::from_value(controller).unwrap(),
+            pools: vec![serde_json::from_value(pool).unwrap()],
+            failed: Vec::new(),
+            volumes: 3,
+            snapshots: 1,
+        };
+        let before = VpsaStatus::default();
+        let first = status(&before, "a", VpsaState::Ready, Some(&facts), &cipher).unwrap();
+        let shown = serde_json::to_value(&first).unwrap();
+        assert_eq!(
+            shown["capacity"],
+            json!({"total": "100Gi", "available": "40Gi", "mode": "alert"})
+        );
+        assert_eq!(
+            shown["counters"],
+            json!({"pools": 1, "snapshots": 1, "volumes": 3})
+        );
+        assert_eq!(
+            (&shown["LegacyVPSA"], &shown["IQN"]),
+            (&json!(true), &json!("iqn.t"))
+        );
+        assert!(!shown.to_string().contains("very-secret"));
+        let second = status(&first, "a", VpsaState::Ready, Some(&facts), &cipher).unwrap();
+        assert_eq!(first, second);
+        let away = status(&first, "a", VpsaState::Unreachable, None, &cipher).unwrap();
+        assert_eq!(
+            (away.state, away.capacity),
+            (VpsaState::Unreachable, first.capacity)
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! From every state the steps lead to the right one, and a finished object stays as it is.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::rest::wire::Pool;
+
+fn pools(count: usize) -> Vec<Pool> {
+    let pool = |number| -> Value {
+        json!({"name": format!("pool-{number}"), "display_name": format!("p{number}"),
+            "capacity": 100, "available_capacity": 50})
+    };
+    let pools = (0..count).map(|number| serde_json::from_value(pool(number)).unwrap());
+    pools.collect()
+}
+
+fn facts(version: &str) -> Facts {
+    let controller = json!({"state": "active", "software_ver": version});
+    Facts {
+        controller: Some(serde_json::from_value(controller).unwrap()),
+        pools: pools(1),
+        failed: Vec::new(),
+        volumes: 0,
+        snapshots: 0,
+    }
+}
+
+const DESIRED: Desired<'_> = Desired {
+    deleting: false,
+    class: Some(None),
+    class_name: "gold",
+    import: true,
+};
+
+const NEW: Observed<'_> = Observed {
+    held: false,
+    plain_token: true,
+    recorded: None,
+    users: 0,
+    array: None,
+    imported: false,
+};
+
+/// Does steps until one is repeated, and shows them.
+fn run(
+    desired: &Desired<'_>,
+    start: &Observed<'_>,
+    array: Result<&Facts, &Trouble>,
+) -> Vec<String> {
+    let mut observed = *start;
+    let mut recorded = observed.recorded.cloned();
+    let mut shown = Vec::new();
+    for _ in 0..20 {
+        let now = Observed {
+            recorded: recorded.as_ref(),
+            ..observed
+        };
+        let step = next_step(desired, &now);
+        let last = shown.last().cloned();
+        match &step {
+            Step::Hold => observed.held = true,
+            Step::Conceal => observed.plain_token = false,
+            Step::Ask => observed.array = Some(array),
+            Step::Import => observed.imported = true,
+            Step::LetGo => observed.held = false,
+            Step::Record(state, _) => recorded = Some(state.clone()),
+            Step::Rest => return shown,
+        }
+        shown.push(match step {
+            Step::Record(state, reason) => format!("{state}/{}", reason.word),
+            step => format!("{step:?}"),
+        });
+        if shown.last() == last.as_ref() {
+            shown.pop();
+            return shown;
+        }
+    }
+    panic!("no end: {shown:?}");
+}
+
+#[test]
+fn a_new_array_is_checked_imported_and_ready() {
+    let good = facts("22.06-sp1");
+    let steps = run(&DESIRED, &NEW, Ok(&good));
+    let whole = [
+        "Hold",
+        "Conceal",
+        "Configuring/Configuring",
+        "Ask",
+        "Importing/Importing",
+        "Import",
+        "Ready/Ready",
+    ];
+    assert_eq!(steps, whole);
+    let no_import = Desired {
+        import: false,
+        ..DESIRED
+    };
+    let steps = run(&no_import, &NEW, Ok(&good));
+    assert_eq!(steps.last().unwrap(), "Ready/Ready");
+    assert!(!steps.contains(&"Import".to_owned()));
+}
+
+#[test]
+fn what_is_wrong_is_told_apart() {
+    let good = facts("22.06");
+    let two_pools = Facts {
+        pools: pools(2),
+        ..good.clone()
+    };
+    let sick = Facts {
+        failed: vec!["drive 1 is Failed".to_owned()],
+        ..good.clone()
+    };
+    let headless = Facts {
+        controller: None,
+        ..good.clone()
+    };
+    let away = Trouble::from(ApiError::AccessKey);
+    let named = Desired {
+        class: Some(Some("p1")),
+        ..DESIRED
+    };
+    let no_class = Desired {
+        class: None,
+        ..DESIRED
+    };
+    for (desired, array, end) in [
+        (DESIRED, Ok(&facts("20.12-sp1")), "Incompatible/Version"),
+        (DESIRED, Ok(&facts("unknown")), "Incompatible/Version"),
+        (DESIRED, Ok(&two_pools), "Incompatible/Pools"),
+        (named, Ok(&two_pools), "Ready/Ready"),
+        (named, Ok(&good), "Incompatible/Pools"),
+        (no_class, Ok(&good), "Configuring/NoClass"),
+        (DESIRED, Ok(&sick), "Failed/Unhealthy"),
+        (DESIRED, Ok(&headless), "Failed/NoController"),
+        (DESIRED, Err(&away), "Unreachable/Credentials"),
+    ] {
+        let steps = run(&desired, &NEW, array);
+        assert_eq!(steps.last().unwrap(), end, "{steps:?}");
+    }
+}
+
+#[test]
+fn from_every_state_the_same_array_comes_to_the_same_end_and_stays() {
+    let good = facts("23.09");
+    let away = Trouble::Description("no address".to_owned());
+    let states = VpsaState::WORDS.iter().map(|word| VpsaState::from(*word));
+    for state in states {
+        for (array, end) in [
+            (Ok(&good), "Ready/Ready"),
+            (Err(&away), "Unreachable/InvalidSpec"),
+        ] {
+            for held in [true, false] {
+                let start = Observed {
+                    held,
+                    recorded: Some(&state),
+                    ..NEW
+                };
+                let steps = run(&DESIRED, &start, array);
+                assert_eq!(steps.last().unwrap(), end, "{state}: {steps:?}");
+            }
+        }
+    }
+    let ready = VpsaState::Ready;
+    let steady = Observed {
+        held: true,
+        plain_token: false,
+        recorded: Some(&ready),
+        ..NEW
+    };
+    assert_eq!(run(&DESIRED, &steady, Ok(&good)), ["Ask", "Ready/Ready"]);
+}
+
+#[test]
+fn an_array_goes_when_nothing_is_on_it_whether_it_answers_or_not() {
+    let leaving = Desired {
+        deleting: true,
+        ..DESIRED
+    };
+    let away = Trouble::Description("no address".to_owned());
+    let held = Observed { held: true, ..NEW };
+    let used = Observed { users: 2, ..held };
+    assert_eq!(run(&leaving, &used, Err(&away)), ["Deleting/InUse"]);
+    assert_eq!(run(&leaving, &held, Err(&away)), ["LetGo"]);
+    assert_eq!(run(&leaving, &NEW, Err(&away)), Vec::<String>::new());
+}

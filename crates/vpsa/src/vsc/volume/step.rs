@@ -1,0 +1,223 @@
+//! What is to be done next for a Volume. Nothing here does anything.
+
+use stowage_api::vpsa::VolumeState;
+
+use super::wanted::Wanted;
+use crate::rest::api::Kind;
+use crate::rest::wire::{DataType, Volume as ArrayVolume};
+use crate::vsc::condition::Reason;
+
+/// What is so.
+#[derive(Clone, Debug, Default)]
+pub struct Observed<'a> {
+    /// The object is held until we have let go.
+    pub held: bool,
+    /// The object is to go.
+    pub deleting: bool,
+    /// The name of the array that was chosen; empty if none is.
+    pub array: &'a str,
+    /// Its identity there; empty if it is not known.
+    pub id: &'a str,
+    /// The group of a clone that is being made; empty if none is.
+    pub group: &'a str,
+    /// It is to be a copy of something.
+    pub is_clone: bool,
+    /// What the array has, if it was asked.
+    pub found: Option<Found<'a>>,
+    /// Snapshots of it.
+    pub snapshots: usize,
+    /// Attachments of it.
+    pub attachments: usize,
+    /// It was asked for in this look already.
+    pub asked: bool,
+}
+
+/// What the array has.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'a> {
+    /// This volume.
+    Volume(&'a ArrayVolume),
+    /// A volume of this name that is somebody else's.
+    Foreign(&'a ArrayVolume),
+    /// Nothing but what is in the recycle bin.
+    Deleted(&'a ArrayVolume),
+    /// Nothing.
+    Nothing,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Hold the object until we have let go.
+    Hold,
+    /// Choose an array, and record it.
+    Choose,
+    /// Ask the array.
+    Ask,
+    /// Make it on the array.
+    Create,
+    /// Copy it on the array.
+    Clone,
+    /// Make it larger, by so many GB.
+    Expand(u64),
+    /// Give it its name.
+    Rename,
+    /// Say what people say about it.
+    Comment,
+    /// Delete it on the array.
+    Delete,
+    /// Remove it from the recycle bin.
+    Purge,
+    /// Say how it is.
+    Record(VolumeState, Reason),
+    /// Let the object go.
+    LetGo,
+    /// Nothing.
+    Rest,
+}
+
+/// What is to be done next. [`Step::Record`] is the last: whoever has recorded it rests.
+pub fn next_step(wanted: &Result<Wanted, String>, observed: &Observed<'_>) -> Step {
+    if observed.deleting {
+        return leave(observed);
+    }
+    if !observed.held {
+        return Step::Hold;
+    }
+    let wanted = match wanted {
+        Ok(wanted) => wanted,
+        Err(reason) => {
+            let reason = Reason::not_ready("InvalidSpec", reason.clone());
+            return Step::Record(VolumeState::Failed, reason);
+        }
+    };
+    if observed.array.is_empty() {
+        return Step::Choose;
+    }
+    let Some(found) = observed.found else {
+        return Step::Ask;
+    };
+    match found {
+        Found::Volume(volume) => keep(wanted, volume),
+        Found::Foreign(volume) => {
+            let message = format!(
+                "VPSA `{}` has a volume `{}` ({}) that is not this one: rename one of them",
+                observed.array, volume.display_name, volume.id
+            );
+            let reason = Reason::not_ready("NameTaken", message);
+            Step::Record(VolumeState::Failed, reason)
+        }
+        Found::Deleted(_) | Found::Nothing => make(observed),
+    }
+}
+
+/// The array does not have it.
+fn make(observed: &Observed<'_>) -> Step {
+    if !observed.id.is_empty() {
+        let message = format!(
+            "volume {} is not on VPSA `{}` any more: somebody deleted it there",
+            observed.id, observed.array
+        );
+        return Step::Record(VolumeState::Failed, Reason::not_ready("Missing", message));
+    }
+    // The array has taken it on, and it is seen later.
+    let under_way = observed.asked || !observed.group.is_empty();
+    match (observed.is_clone, under_way) {
+        (true, false) => Step::Clone,
+        (false, false) => Step::Create,
+        (true, true) => {
+            let reason = Reason::not_ready("Cloning", "the array is copying it");
+            Step::Record(VolumeState::Cloning, reason)
+        }
+        (false, true) => {
+            let reason = Reason::not_ready("Provisioning", "the array is making it");
+            Step::Record(VolumeState::Provisioning, reason)
+        }
+    }
+}
+
+/// The array has it.
+fn keep(wanted: &Wanted, volume: &ArrayVolume) -> Step {
+    let is_block = volume.data_type == DataType::Block;
+    if volume.is_usable() && is_block != (wanted.kind == Kind::Block) {
+        let text = "the volume on the array is of the other type: `volumeType` cannot change";
+        let reason = Reason::not_ready("OtherType", text);
+        return Step::Record(VolumeState::Failed, reason);
+    }
+    if !volume.is_usable() {
+        let status = volume.status.to_ascii_lowercase();
+        let is_new = ["creat", "provision", "clon", "initializ"];
+        let (state, word) = if is_new.iter().any(|word| status.contains(word)) {
+            (VolumeState::Provisioning, "Provisioning")
+        } else {
+            (VolumeState::Failed, "Unhealthy")
+        };
+        let message = format!("the array says that it is {}", volume.status);
+        return Step::Record(state, Reason::not_ready(word, message));
+    }
+    if volume.display_name != wanted.name {
+        return Step::Rename;
+    }
+    if wanted
+        .comment
+        .as_ref()
+        .is_some_and(|comment| *comment != volume.comment)
+    {
+        return Step::Comment;
+    }
+    let size = volume.virtual_capacity;
+    if size < wanted.gigabytes {
+        return Step::Expand(wanted.gigabytes - size);
+    }
+    // A share may grow by itself, and what an array has is never made smaller.
+    if size > wanted.gigabytes && !volume.autoexpand {
+        let message = format!(
+            "it has {size} GB and cannot shrink to {}: write the larger size",
+            wanted.gigabytes
+        );
+        return Step::Record(VolumeState::Ready, Reason::ready("CannotShrink", message));
+    }
+    Step::Record(
+        VolumeState::Ready,
+        Reason::ready("Ready", "it can be attached"),
+    )
+}
+
+fn leave(observed: &Observed<'_>) -> Step {
+    let wait = |word, message: String| {
+        let reason = Reason::not_ready(word, message);
+        Step::Record(VolumeState::Deleting, reason)
+    };
+    if !observed.held {
+        return Step::Rest;
+    }
+    if observed.array.is_empty() {
+        return Step::LetGo;
+    }
+    if observed.attachments > 0 {
+        return wait(
+            "Attached",
+            "it is attached: detach it, and it goes".to_owned(),
+        );
+    }
+    if observed.snapshots > 0 {
+        let message = format!(
+            "it has {} snapshots: delete them, and it goes",
+            observed.snapshots
+        );
+        return wait("HasSnapshots", message);
+    }
+    match observed.found {
+        None => Step::Ask,
+        // A clone that has a group and is not seen yet will be.
+        Some(Found::Nothing) if observed.id.is_empty() && !observed.group.is_empty() => {
+            wait("Cloning", "the array is still copying it".to_owned())
+        }
+        Some(Found::Nothing | Found::Foreign(_)) => Step::LetGo,
+        Some(Found::Deleted(_)) => Step::Purge,
+        Some(Found::Volume(_)) => Step::Delete,
+    }
+}
+
+#[cfg(test)]
+mod tests;

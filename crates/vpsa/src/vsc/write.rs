@@ -1,0 +1,129 @@
+//! How objects are written: patches that name the uid, so that another object of the same name is left alone.
+
+use std::fmt::Debug;
+
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use stowage_api::vpsa::FINALIZER;
+use stowage_kubernetes::answer;
+use stowage_kubernetes::finalizer::{self, Seen};
+use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
+use stowage_kubernetes::object_error::{ObjectError, explain};
+
+/// The kinds of this API group.
+pub trait Own:
+    Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+    + Send
+    + Sync
+{
+}
+
+impl<K> Own for K where
+    K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize
+        + Send
+        + Sync
+{
+}
+
+/// Writes objects.
+#[derive(Clone)]
+pub struct Writer {
+    /// The API server.
+    pub client: Client,
+}
+
+impl Writer {
+    /// All objects of a kind.
+    pub fn api<K: Own>(&self) -> Api<K> {
+        Api::all(self.client.clone())
+    }
+
+    /// The object as it is now; none if there is no such object any more.
+    pub async fn read<K: Own>(&self, name: &str) -> Result<Option<K>, ObjectError> {
+        let found = self.api::<K>().get_opt(name).await;
+        found.map_err(explain("get", K::plural(&())))
+    }
+
+    /// Keeps the object until [`Writer::let_go`]. Called twice: it is kept.
+    pub async fn hold<K: Own>(&self, object: &K) -> Result<(), ObjectError> {
+        let (name, uid) = names(object);
+        let seen = seen(object, &name, &uid);
+        let held = finalizer::add(&self.api::<K>(), seen, FINALIZER).await;
+        held.map(drop).map_err(explain("patch", K::plural(&())))
+    }
+
+    /// Lets the object go. Called twice: it is gone.
+    pub async fn let_go<K: Own>(&self, object: &K) -> Result<(), ObjectError> {
+        let (name, uid) = names(object);
+        let seen = seen(object, &name, &uid);
+        let gone = finalizer::remove(&self.api::<K>(), seen, FINALIZER).await;
+        gone.map_err(explain("patch", K::plural(&())))
+    }
+
+    /// Changes the object itself.
+    pub async fn change<K: Own>(
+        &self,
+        object: &K,
+        changes: ObjectPatch,
+    ) -> Result<(), ObjectError> {
+        let (name, uid) = names(object);
+        let patch = ObjectPatch::of(&uid).and(changes).into_patch();
+        let written = self.api::<K>().patch(&name, &PARAMS, &patch).await;
+        written.map(drop).map_err(explain("patch", K::plural(&())))
+    }
+
+    /// Says how the object is.
+    pub async fn set_status<K: Own>(
+        &self,
+        object: &K,
+        status: &impl Serialize,
+    ) -> Result<(), ObjectError> {
+        let (name, uid) = names(object);
+        let status = serde_json::to_value(status).map_err(ObjectError::unreadable)?;
+        let patch = ObjectPatch::of(&uid).set(["status"], status).into_patch();
+        let written = self.api::<K>().patch_status(&name, &PARAMS, &patch).await;
+        let kind = format!("{}/status", K::plural(&()));
+        written.map(drop).map_err(explain("patch", kind))
+    }
+
+    /// Makes an object, unless there is one of this name.
+    pub async fn create<K: Own>(&self, object: &K) -> Result<bool, ObjectError> {
+        match self
+            .api::<K>()
+            .create(&kube::api::PostParams::default(), object)
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(answer::Answer::of(&error), answer::Answer::Conflict) => {
+                Ok(false)
+            }
+            Err(error) => Err(explain("create", K::plural(&()))(error)),
+        }
+    }
+}
+
+/// Whether we keep the object.
+pub fn is_held(object: &impl Resource) -> bool {
+    object.finalizers().iter().any(|name| name == FINALIZER)
+}
+
+fn names(object: &impl Resource) -> (String, String) {
+    (object.name_any(), object.uid().unwrap_or_default())
+}
+
+fn seen<'a>(object: &'a impl Resource, name: &'a str, uid: &'a str) -> Seen<'a> {
+    Seen {
+        name,
+        uid,
+        finalizers: object.finalizers(),
+    }
+}

@@ -1,0 +1,158 @@
+//! VPSAs: added, broken, mended, imported, deleted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use stowage_api::vpsa::{ExternalVolume, Snapshot, Vpsa, VscStorageClass};
+use stowage_sim::vpsa::Array;
+use stowage_vpsa::rest::api::{Kind, NewVolume};
+use stowage_vpsa::rest::{Api, Client, ClientOptions, Trust};
+
+use crate::rig::{Rig, array};
+
+fn api_of(array: &Array) -> Api {
+    let address = array.hostname().parse().unwrap();
+    let options = ClientOptions::new(
+        address,
+        Trust::Plain,
+        SecretString::from(array.access_key()),
+    );
+    let client = std::sync::Arc::new(Client::new(options).unwrap());
+    client.within(Duration::from_secs(30))
+}
+
+async fn make_volume(array: &Array, name: &str) {
+    let pool = "pool-00010001".parse().unwrap();
+    let new = NewVolume {
+        name,
+        capacity: 10,
+        pool: &pool,
+        kind: Kind::Nas,
+        options: &BTreeMap::new(),
+    };
+    api_of(array)
+        .create_volume(&new)
+        .await
+        .unwrap()
+        .done()
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_is_checked_imported_and_ready_and_comes_back_after_trouble() {
+    let rig = Rig::start().await;
+    let (array, _data) = array(|_| {}).await;
+    make_volume(&array, "Made_Before").await;
+    rig.class("gold", json!({})).await;
+    rig.vpsa("one", "gold", &array).await;
+    let ready = rig.vpsa_is("one", "Ready", "Ready").await;
+    let token = ready["spec"]["token"].as_str().unwrap();
+    assert!(token.starts_with("AES2:"), "{token}");
+    assert!(!ready.to_string().contains(array.access_key()), "{ready}");
+    assert_eq!(
+        ready["metadata"]["finalizers"],
+        json!(["storage.zadara.com/vsc-delete-protection"])
+    );
+    assert_eq!(
+        ready["status"]["version"]["softwareVersion"],
+        "23.09-sp1-100"
+    );
+    assert_eq!(ready["status"]["capacity"]["total"], "1000Gi");
+    assert_eq!(ready["status"]["LegacyVPSA"], false);
+    assert!(
+        ready["status"]["CHAPSecret"]
+            .as_str()
+            .unwrap()
+            .starts_with("AES2:")
+    );
+    for state in ["Configuring", "Importing", "Ready"] {
+        rig.event("one", state).await;
+    }
+    let record =
+        rig.until::<ExternalVolume>("one-made-before", |it| it["status"]["ID"].is_string());
+    let record = record.await;
+    assert_eq!(record["status"]["VPSAID"], "one");
+    assert_eq!(record["spec"]["size"], "10Gi");
+
+    array
+        .control()
+        .set_access_key("ANOTHERACCESSKEY-2")
+        .await
+        .unwrap();
+    let away = rig.vpsa_is("one", "Unreachable", "Credentials").await;
+    let message = away["status"]["conditions"][0]["message"].as_str().unwrap();
+    assert!(message.contains("refuses the access key"), "{message}");
+    assert_eq!(rig.event("one", "Unreachable").await, message);
+    rig.patch::<Vpsa>("one", json!({"spec": {"token": "ANOTHERACCESSKEY-2"}}))
+        .await;
+    rig.vpsa_is("one", "Ready", "Ready").await;
+
+    array.control().stop_endpoint(0).await.unwrap();
+    rig.vpsa_is("one", "Unreachable", "NoAnswer").await;
+    array.control().start_endpoint(0).await.unwrap();
+    rig.vpsa_is("one", "Ready", "Ready").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_that_does_not_fit_says_why_and_fits_once_that_is_mended() {
+    let rig = Rig::start().await;
+    let (old, _data) = array(|options| options.release = Some("20.12-sp1".parse().unwrap())).await;
+    let (pools, _pools) = array(|options| {
+        options.pool = vec![("fast".to_owned(), 100), ("slow".to_owned(), 200)];
+    })
+    .await;
+    rig.vpsa("old", "gold", &old).await;
+    rig.vpsa("pools", "gold", &pools).await;
+    let early = rig.vpsa_is("old", "Incompatible", "Version").await;
+    let message = early["status"]["conditions"][0]["message"].to_string();
+    assert!(message.contains("20.12-sp2 or newer"), "{message}");
+    rig.event("old", "Incompatible").await;
+    rig.vpsa_is("pools", "Configuring", "NoClass").await;
+    rig.class("gold", json!({})).await;
+    rig.vpsa_is("pools", "Incompatible", "Pools").await;
+    rig.patch::<VscStorageClass>("gold", json!({"spec": {"poolName": "slow"}}))
+        .await;
+    rig.vpsa_is("pools", "Ready", "Ready").await;
+    rig.patch::<VscStorageClass>("gold", json!({"spec": {"poolName": null}}))
+        .await;
+    old.control().upgrade("22.06-sp1").await.unwrap();
+    rig.vpsa_is("old", "Ready", "Ready").await;
+    let foreign = json!({"spec": {"token": "AES:abcdef"}});
+    rig.patch::<Vpsa>("old", foreign).await;
+    let reported = rig.vpsa_is("old", "Unreachable", "InvalidSpec").await;
+    assert_eq!(reported["spec"]["token"], "AES:abcdef", "it is left alone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_goes_when_nothing_is_on_it_even_if_it_is_dead() {
+    let mut rig = Rig::start().await;
+    let (array, _data) = array(|_| {}).await;
+    rig.class("gold", json!({})).await;
+    rig.vpsa("one", "gold", &array).await;
+    rig.vpsa_is("one", "Ready", "Ready").await;
+    let snapshot = json!({"apiVersion": "storage.zadara.com/v1", "kind": "Snapshot", "metadata": {"name": "s"},
+        "spec": {"displayName": "s", "volumeID": "v"}});
+    rig.create::<Snapshot>(snapshot).await;
+    let patch = Patch::Merge(json!({"status": {"state": "Ready", "VPSAID": "one"}}));
+    let snapshots = rig.api::<Snapshot>();
+    snapshots
+        .patch_status("s", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    rig.delete::<Vpsa>("one").await;
+    rig.vpsa_is("one", "Deleting", "InUse").await;
+    array.control().stop_endpoint(0).await.unwrap();
+
+    // Nobody is there to let it go.
+    rig.stop_plane().await;
+    rig.delete::<Snapshot>("s").await;
+    rig.until::<Snapshot>("s", Value::is_null).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    rig.until::<Vpsa>("one", |it| !it.is_null()).await;
+    rig.start_plane();
+    rig.until::<Vpsa>("one", Value::is_null).await;
+}

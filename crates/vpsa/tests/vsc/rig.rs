@@ -1,0 +1,236 @@
+//! An API server, arrays, and a control plane that can be stopped and started.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use devcluster::testing::ApiServer;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, Resource};
+use secrecy::SecretString;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use stowage_api::vpsa::{Vpsa, VscStorageClass};
+use stowage_service::{Health, LeaseArgs, Metrics, Process, Tasks};
+use stowage_sim::vpsa::{Array, Options};
+use stowage_vpsa::vsc::allocator::Allocator;
+use stowage_vpsa::vsc::cipher::Cipher;
+use stowage_vpsa::vsc::{self, VscOptions};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How long anything may take, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+pub struct Rig {
+    server: ApiServer,
+    config: Config,
+    pub client: Client,
+    plane: Option<(CancellationToken, JoinHandle<()>)>,
+}
+
+/// Only here to get the defaults from where they are written.
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    lease: LeaseArgs,
+}
+
+impl Rig {
+    pub async fn start() -> Self {
+        stowage_service::client::install_crypto_provider();
+        let filter = "warn,stowage=debug";
+        // Shown for tests that fail.
+        let _ = tracing_subscriber::fmt()
+            .with_test_writer()
+            .with_env_filter(filter)
+            .try_init();
+        let server = ApiServer::start().unwrap();
+        let crds = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../deploy/crds/storage.zadara.com.yaml"
+        );
+        server.kubectl(&["apply", "-f", crds]).unwrap();
+        server.wait_for_definitions().unwrap();
+        let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .unwrap();
+        let mut rig = Self {
+            client: Client::try_from(config.clone()).unwrap(),
+            server,
+            config,
+            plane: None,
+        };
+        rig.start_plane();
+        rig
+    }
+
+    pub fn start_plane(&mut self) {
+        let shutdown = CancellationToken::new();
+        let process = Process {
+            health: Health::default(),
+            metrics: Metrics::new(),
+            tasks: Tasks::new(shutdown.clone()),
+            shutdown: shutdown.clone(),
+        };
+        let options = VscOptions {
+            monitor_interval: Duration::from_millis(500),
+            request_timeout: Duration::from_secs(10),
+            import_existing: true,
+            allocator: Allocator::default(),
+            cipher: Cipher::new(&[SecretString::from("k".repeat(32))]).unwrap(),
+            namespace: "default".to_owned(),
+        };
+        let config = self.config.clone();
+        let task = tokio::spawn(async move {
+            let flags = Flags::parse_from([
+                "vsc",
+                "--leader-election",
+                "--leader-election-namespace=default",
+            ]);
+            vsc::run(options, config, &flags.lease, process)
+                .await
+                .unwrap();
+        });
+        self.plane = Some((shutdown, task));
+    }
+
+    /// Stops the control plane as SIGTERM does.
+    pub async fn stop_plane(&mut self) {
+        let (shutdown, task) = self.plane.take().unwrap();
+        shutdown.cancel();
+        task.await.unwrap();
+    }
+
+    /// A table as people see it.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        self.server.kubectl(arguments).unwrap()
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>,
+    {
+        Api::all(self.client.clone())
+    }
+
+    pub async fn create<K>(&self, object: Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let object = serde_json::from_value(object).unwrap();
+        self.api::<K>()
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap()
+    }
+
+    pub async fn class(&self, name: &str, more: Value) {
+        let mut spec = json!({"displayName": name});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let object = json!({"apiVersion": "storage.zadara.com/v1", "kind": "VSCStorageClass",
+            "metadata": {"name": name}, "spec": spec});
+        self.create::<VscStorageClass>(object).await;
+    }
+
+    pub async fn vpsa(&self, name: &str, class: &str, array: &Array) {
+        let object = json!({"apiVersion": "storage.zadara.com/v1", "kind": "VPSA", "metadata": {"name": name},
+            "spec": {"VSCStorageClassName": class, "displayName": name, "hostname": array.hostname(),
+                "token": array.access_key(), "tls": {"enabled": false}}});
+        self.create::<Vpsa>(object).await;
+    }
+
+    pub async fn patch<K>(&self, name: &str, patch: Value)
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        let patch = Patch::Merge(patch);
+        self.api::<K>()
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    pub async fn delete<K>(&self, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        self.api::<K>()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    /// The object as JSON, once it is so.
+    pub async fn until<K>(&self, name: &str, holds: impl Fn(&Value) -> bool) -> Value
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let object = self.api::<K>().get_opt(name).await.unwrap();
+            let object = serde_json::to_value(object).unwrap();
+            if holds(&object) {
+                return object;
+            }
+            assert!(Instant::now() < deadline, "{object:#}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// A VPSA, once it is in this state for this reason.
+    pub async fn vpsa_is(&self, name: &str, state: &str, reason: &str) -> Value {
+        self.until::<Vpsa>(name, |it| {
+            it["status"]["state"] == state && it["status"]["conditions"][0]["reason"] == reason
+        })
+        .await
+    }
+
+    /// The messages of Events about an object, once there is one with this reason.
+    pub async fn event(&self, name: &str, reason: &str) -> String {
+        let events: Api<Event> = Api::all(self.client.clone());
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let all = events.list(&Default::default()).await.unwrap().items;
+            let mut found = all.iter().filter(|event| {
+                event.involved_object.name.as_deref() == Some(name)
+                    && event.reason.as_deref() == Some(reason)
+            });
+            if let Some(event) = found.next() {
+                return event.message.clone().unwrap_or_default();
+            }
+            assert!(Instant::now() < deadline, "no Event {reason} about {name}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// An array.
+pub async fn array(change: impl FnOnce(&mut Options)) -> (Array, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = Options::new(directory.path().join("data"));
+    change(&mut options);
+    (Array::start(options).await.unwrap(), directory)
+}

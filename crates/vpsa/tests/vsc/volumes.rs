@@ -1,0 +1,147 @@
+//! Volumes: made where the allocator says, grown, renamed, copied, deleted; and what becomes of them in trouble.
+
+use serde_json::{Value, json};
+use stowage_api::vpsa::Volume;
+use stowage_sim::vpsa::Array;
+use stowage_sim::vpsa::control::trouble::Own;
+use stowage_sim::vpsa::control::{Fault, Trouble};
+
+use crate::rig::{Rig, array};
+
+async fn volume(rig: &Rig, name: &str, size: &str, more: Value) {
+    let mut spec = json!({"VSCStorageClassName": "gold", "displayName": name, "size": size, "volumeType": "NAS"});
+    spec.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    let object = json!({"apiVersion": "storage.zadara.com/v1", "kind": "Volume", "metadata": {"name": name}, "spec": spec});
+    rig.create::<Volume>(object).await;
+}
+
+async fn ready(rig: &Rig, name: &str) -> Value {
+    let is_ready = |it: &Value| it["status"]["conditions"][0]["reason"] == "Ready";
+    rig.until::<Volume>(name, is_ready).await
+}
+
+/// What is on an array, by name: sizes in GB.
+async fn on_array(array: &Array) -> Vec<(String, u64)> {
+    let objects = array.control().objects().await.unwrap();
+    let volumes = objects.volumes.values();
+    let mut all: Vec<_> = volumes
+        .map(|it| (it.display_name.clone(), it.capacity))
+        .collect();
+    all.sort();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_is_made_on_the_better_array_grown_renamed_copied_and_deleted_without_a_trace() {
+    let rig = Rig::start().await;
+    let (small, _small) = array(|options| options.pool = vec![("p".to_owned(), 100)]).await;
+    let (large, _large) = array(|_| {}).await;
+    rig.class(
+        "gold",
+        json!({"volumeFlags": {"compress": false, "dedupe": false, "encrypt": false,
+        "extra": {"nfsanonuid": "65500"}}}),
+    )
+    .await;
+    rig.vpsa("small", "gold", &small).await;
+    rig.vpsa("large", "gold", &large).await;
+    rig.vpsa_is("small", "Ready", "Ready").await;
+    rig.vpsa_is("large", "Ready", "Ready").await;
+    volume(&rig, "too-large-for-small", "200Gi", json!({})).await;
+    let made = ready(&rig, "too-large-for-small").await;
+    assert_eq!(made["status"]["VPSAID"], "large");
+    assert_eq!(made["status"]["state"], "Ready");
+    let path = made["status"]["NAS"]["NFSExportPath"].as_str().unwrap();
+    assert!(path.ends_with(":/export/too-large-for-small"), "{path}");
+    let made_there = large.control().objects().await.unwrap();
+    let options = &made_there.volumes.values().next().unwrap().options;
+    assert_eq!(options["nfsanonuid"], "65500");
+
+    let change = json!({"spec": {"size": "201Gi", "displayName": "renamed"}});
+    rig.patch::<Volume>("too-large-for-small", change).await;
+    rig.until::<Volume>("too-large-for-small", |it| {
+        it["status"]["capacity"] == "201Gi"
+    })
+    .await;
+    assert_eq!(on_array(&large).await, [("renamed".to_owned(), 201)]);
+
+    let source = json!({"cloneSource": {"kind": "Volume", "name": "too-large-for-small"}});
+    volume(&rig, "copy", "250Gi", source).await;
+    let copy = ready(&rig, "copy").await;
+    assert_eq!(
+        (&copy["status"]["VPSAID"], &copy["status"]["capacity"]),
+        (&json!("large"), &json!("250Gi"))
+    );
+    for name in ["copy", "too-large-for-small"] {
+        rig.delete::<Volume>(name).await;
+        rig.until::<Volume>(name, Value::is_null).await;
+    }
+    assert_eq!(on_array(&large).await, []);
+    assert_eq!(on_array(&small).await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_waits_for_an_array_with_room_and_says_what_each_lacks() {
+    let rig = Rig::start().await;
+    let (small, _small) = array(|options| options.pool = vec![("p".to_owned(), 5)]).await;
+    rig.class("gold", json!({})).await;
+    rig.vpsa("small", "gold", &small).await;
+    rig.vpsa_is("small", "Ready", "Ready").await;
+    volume(&rig, "v", "10Gi", json!({})).await;
+    let is_told = |it: &Value| it["status"]["conditions"][0]["reason"] == "NoArray";
+    rig.until::<Volume>("v", is_told).await;
+    let message = rig.event("v", "NoArray").await;
+    assert!(
+        message.contains("small: it has 5 GB available and 10 GB are needed"),
+        "{message}"
+    );
+    let (large, _large) = array(|_| {}).await;
+    rig.vpsa("large", "gold", &large).await;
+    assert_eq!(ready(&rig, "v").await["status"]["VPSAID"], "large");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_lost_make_no_second_volume_and_a_dead_array_holds_its_volumes() {
+    let mut rig = Rig::start().await;
+    let (array, _data) = array(|_| {}).await;
+    rig.class("gold", json!({})).await;
+    rig.vpsa("one", "gold", &array).await;
+    rig.vpsa_is("one", "Ready", "Ready").await;
+    for (method, path) in [
+        ("POST", "volumes"),
+        ("POST", "volumes/*/expand"),
+        ("DELETE", "volumes/*"),
+    ] {
+        let fault = Fault {
+            method: Some(method.to_owned()),
+            path: Some(path.to_owned()),
+            times: Some(1),
+            trouble: Trouble::from(Own::DoneButGarbage),
+            ..Fault::default()
+        };
+        array.control().add_fault(fault).await.unwrap();
+    }
+    volume(&rig, "v", "10Gi", json!({})).await;
+    ready(&rig, "v").await;
+    rig.patch::<Volume>("v", json!({"spec": {"size": "11Gi"}}))
+        .await;
+    rig.until::<Volume>("v", |it| it["status"]["capacity"] == "11Gi")
+        .await;
+    assert_eq!(on_array(&array).await, [("v".to_owned(), 11)]);
+
+    array.control().stop_endpoint(0).await.unwrap();
+    rig.delete::<Volume>("v").await;
+    rig.event("v", "ArrayFailed").await;
+    rig.stop_plane().await;
+    array.control().start_endpoint(0).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(
+        on_array(&array).await.len(),
+        1,
+        "nobody is there to delete it"
+    );
+    rig.start_plane();
+    rig.until::<Volume>("v", Value::is_null).await;
+    assert_eq!(on_array(&array).await, []);
+}
