@@ -13,6 +13,7 @@
 //! | [`backing`] | where the files of filesystems and snapshots are, and their inode numbers |
 //! | [`frontend`] | the data plane of a node: filesystems over FUSE |
 //! | [`mount_helper`] | what `mount -t wekafs` calls |
+//! | [`detached`] | mounts that show only when their filesystem answers |
 //! | [`ledger`] | how many bytes a directory or a filesystem holds, counted by several processes at once |
 
 pub mod args;
@@ -20,6 +21,7 @@ pub mod array;
 pub mod backing;
 pub mod control;
 pub mod core;
+pub mod detached;
 pub mod endpoints;
 pub mod frontend;
 pub mod ledger;

@@ -17,6 +17,7 @@ use super::control::faults::Faults;
 use super::control::frontends::Frontends;
 use super::release::Release;
 use super::state::filesystems::{Delays, Moment};
+use super::state::lockout::Lockouts;
 use super::state::store::{Store, StoreError};
 use super::state::tokens::Expiry;
 use super::state::{Change, Kind, Millis, Refusal, State};
@@ -38,6 +39,8 @@ pub struct Core {
     pub faults: Faults,
     /// The frontends that reported.
     pub frontends: Frontends,
+    /// Accounts that are locked.
+    pub lockouts: Mutex<Lockouts>,
 }
 
 #[derive(Debug)]
@@ -115,6 +118,7 @@ impl Core {
             backing: Backing::new(&options.data),
             faults: Faults::default(),
             frontends: Frontends::default(),
+            lockouts: Mutex::default(),
             options: options.clone(),
         };
         setup::complete(&core, options)?;

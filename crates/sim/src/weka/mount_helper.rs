@@ -5,13 +5,13 @@
 
 use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, mount};
 
+use super::detached;
 use super::frontend::wire::{Mount, Verdict, hand_over, receive, send};
 
 /// Where frontends have their sockets, unless [`SOCKETS_VARIABLE`] says otherwise.
@@ -19,6 +19,9 @@ pub const SOCKETS: &str = "/run/stowage-sim/weka";
 
 /// Says where frontends have their sockets.
 pub const SOCKETS_VARIABLE: &str = "STOWAGE_SIM_WEKA_SOCKETS";
+
+/// After `fuse.`, what a mount shows as.
+const SUBTYPE: &str = "wekafs";
 
 /// Where `mount` looks for helpers.
 const HELPERS: &str = "/usr/sbin";
@@ -151,27 +154,14 @@ pub fn run(request: &Request, sockets: &Path) -> Result<(), MountError> {
         .write(true)
         .open("/dev/fuse")
         .map_err(failed)?;
-    let data = format!(
-        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions",
-        device.as_raw_fd()
-    );
-    let data = CString::new(data).expect("no zero bytes");
-    mount(
-        &request.source,
-        &request.target,
-        "fuse.wekafs",
-        request.flags(),
-        data.as_c_str(),
-    )
-    .map_err(|error| failed(error.into()))?;
+    let mounted =
+        detached::make(&request.source, SUBTYPE, request.flags(), &device).map_err(failed)?;
     hand_over(&stream, &device)
         .and_then(|()| receive::<Verdict>(&mut stream))
-        .map(drop)
-        .map_err(|error| {
-            // Nobody serves it: better none than one that hangs.
-            let _ = unmount(&request.target, UnmountFlags::DETACH);
-            failed(error)
-        })
+        .map_err(failed)?;
+    // Whoever serves it has its own.
+    drop(device);
+    detached::attach(&mounted, &request.target).map_err(failed)
 }
 
 /// Lays a directory with this script as `mount.wekafs` over the one where `mount` looks for helpers. Only for a process with
