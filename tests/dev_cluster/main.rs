@@ -10,6 +10,7 @@
 mod dev_cluster {
     mod bad_input;
     mod claims;
+    mod demo;
     mod deployed;
     mod driver_on_node;
     mod hostpath;
@@ -31,5 +32,7 @@ mod dev_cluster {
     mod weka_guarded;
     mod weka_old;
     mod weka_pair;
+    mod weka_secure;
+    mod weka_shared;
     mod weka_volumes;
 }
