@@ -145,16 +145,8 @@ async fn assemble(
         workers: workers.clone(),
         chosen: ChosenContainers::default(),
     };
-    let legacy = LegacySecret {
-        directory: config.legacy_directory.clone(),
-        name: config.legacy_secret_name.clone(),
-    };
-    let options = ClientOptions {
-        insecure: config.insecure_https,
-        timeout: config.api_time,
-    };
     Ok(Driver {
-        clusters: Arc::new(Clusters::new(options, legacy, metrics.clone())),
+        clusters: Arc::new(clusters(&config, metrics.clone())),
         mounts: Arc::new(Mounts::new(
             config.mount_base.clone(),
             mounter.clone(),
@@ -178,6 +170,18 @@ async fn assemble(
         stop: CancellationToken::new(),
         config,
     })
+}
+
+fn clusters(config: &Config, metrics: Metrics) -> Clusters {
+    let legacy = LegacySecret {
+        directory: config.legacy_directory.clone(),
+        name: config.legacy_secret_name.clone(),
+    };
+    let options = ClientOptions {
+        insecure: config.insecure_https,
+        timeout: config.api_time,
+    };
+    Clusters::new(options, legacy, metrics)
 }
 
 /// A client of Kubernetes. A node that writes labels or reads annotations needs one; a controller, which only warns of
