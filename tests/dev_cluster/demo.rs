@@ -1,4 +1,4 @@
-//! `./x demo` as the README shows it.
+//! The demos, as a newcomer runs them: on a cluster of their own, from nothing.
 
 use stowage_tests::OwnCluster;
 
@@ -22,7 +22,7 @@ fn example() -> Vec<&'static str> {
 }
 
 #[test]
-fn the_demo_prints_what_the_readme_shows() {
+fn the_demo_prints_what_the_readme_shows_and_that_of_weka_what_it_promises() {
     let cluster = OwnCluster::named("test-demo");
     let said = cluster.run(&["demo"]);
     let mut lines = said.lines().map(shape);
@@ -33,5 +33,9 @@ fn the_demo_prints_what_the_readme_shows() {
     for expected in example {
         let found = lines.any(|line| line == expected);
         assert!(found, "the demo does not print {expected:?} there:\n{said}");
+    }
+    let weka = cluster.run(&["demo", "weka"]);
+    for part in ["my-csi-app-api", "csi-volumes", "UTC", "quota exceeded"] {
+        assert!(weka.contains(part), "{part}: {weka}");
     }
 }

@@ -30,5 +30,7 @@ mod dev_cluster {
     mod weka_guarded;
     mod weka_old;
     mod weka_pair;
+    mod weka_secure;
+    mod weka_shared;
     mod weka_volumes;
 }

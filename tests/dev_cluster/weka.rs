@@ -83,10 +83,14 @@ fn the_original_walk_without_the_api_ends_in_a_growing_file() {
         "{name}"
     );
     assert!(directory.parent().unwrap().ends_with("csi-volumes"));
-    eventually("the application writes the date", || {
+    let dates = || {
         let written = std::fs::read_to_string(directory.join("temp.txt")).ok()?;
-        written.contains("UTC").then_some(())
+        Some(written.lines().filter(|line| line.contains("UTC")).count())
+    };
+    let first = eventually("the application writes the date", || {
+        dates().filter(|&lines| lines > 0)
     });
+    eventually("the file grows", || dates().filter(|&lines| lines > first));
 
     static_volumes_need_an_existing_directory(weka, &namespace);
 

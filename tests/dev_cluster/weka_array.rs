@@ -72,6 +72,11 @@ impl Array {
         }
     }
 
+    /// Where pods find it.
+    pub fn address(&self) -> String {
+        self.weka.address(|| self.cluster.command()).unwrap()
+    }
+
     /// A secret for a driver.
     pub fn apply_secret(&self, name: &str, namespace: &str) {
         let kubectl = || self.cluster.command();
@@ -150,14 +155,9 @@ impl Driver {
     /// patch.
     pub fn deploy(&self, array: &Array, more: &str) {
         install_operator(self.cluster);
-        let mut sample = DRIVER
+        let sample = DRIVER
             .replace("csi-wekafs", &self.name)
             .replace("csi.weka.io", &self.provisioner);
-        if self.name != "csi-wekafs" {
-            // Each instance unmounts what it does not use.
-            let own = format!("path: /run/{}-mounts\n", self.name);
-            sample = sample.replace("path: /run/weka-fs-mounts-node\n", &own);
-        }
         let manifest = array.weka.with_stand_ins(&sample, more).unwrap();
         self.cluster.apply(&manifest).unwrap();
     }

@@ -78,12 +78,15 @@ fn an_upgrade_is_noticed_and_a_legacy_secret_brings_quotas() {
 
     upgrade(&namespace, &array, &driver, &with_api);
     bring_the_legacy_secret(&namespace, &array, &driver, &without);
-    remove(&namespace, &["before", "legacy"], &[&with_api, &without]);
+    let claims = ["before", "unused", "legacy"];
+    remove(&namespace, &claims, &[&with_api, &without]);
 }
 
 fn upgrade(namespace: &Namespace, array: &Array, driver: &Driver, class: &str) {
     ask(namespace, "before", class, 16 * MIB, false);
+    ask(namespace, "unused", class, 8 * MIB, false);
     directory(namespace, "before");
+    directory(namespace, "unused");
     assert!(
         !is_limited(namespace, "old-writer", "before"),
         "no quotas before 3.13"
@@ -102,7 +105,26 @@ fn upgrade(namespace: &Namespace, array: &Array, driver: &Driver, class: &str) {
         limited
     });
     assert!(noticed, "quotas since the upgrade");
+    // What was made on the old release grows on the new one; Weka gives a quota only to what is empty.
+    for (claim, size) in [("before", "32Mi"), ("unused", "16Mi")] {
+        grow(namespace, claim, size);
+    }
+    assert!(
+        is_limited(namespace, "late-writer", "unused"),
+        "growth brought a quota"
+    );
     assert_eq!(driver.starts(), pods, "the same pods, never started again");
+}
+
+fn grow(namespace: &Namespace, claim: &str, size: &str) {
+    let wanted = format!(r#"{{"spec": {{"resources": {{"requests": {{"storage": "{size}"}}}}}}}}"#);
+    namespace
+        .kubectl(&["patch", "pvc", claim, "-p", &wanted])
+        .unwrap();
+    eventually(&format!("claim {claim} has grown"), || {
+        let claim = get(namespace, "pvc", claim)?;
+        (text(&claim["status"]["capacity"]["storage"]) == size).then_some(())
+    });
 }
 
 fn bring_the_legacy_secret(namespace: &Namespace, array: &Array, driver: &Driver, class: &str) {

@@ -23,6 +23,15 @@ pub const SIMULATOR: &str = concat!("stowage.dev/stowage-sim:", env!("CARGO_PKG_
 /// The product in an image.
 const PROGRAM: &str = "/usr/bin/stowage";
 
+/// Where programs look for the authorities that they trust.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// Debian's authorities, one file each. Not the machine's own bundle: it may hold authorities of whoever runs the machine.
+const DEBIAN_AUTHORITIES: &str = "/usr/share/ca-certificates/mozilla";
+
+/// The package they are in, and a command of it.
+const AUTHORITIES_PACKAGE: (&str, &str) = ("update-ca-certificates", "ca-certificates");
+
 /// Builds it, writes the archive, and loads it into every node of the cluster.
 pub fn build_and_load(cluster: &str, report: &Report) -> anyhow::Result<()> {
     let archive = build(report)?;
@@ -125,6 +134,8 @@ fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
         })?;
         rootfs.program(Path::new("/usr/sbin").join(tool), &from)?;
     }
+    debian::install_missing(&[AUTHORITIES_PACKAGE], report)?;
+    rootfs.text(AUTHORITIES, authorities(Path::new(DEBIAN_AUTHORITIES))?);
     // What a filesystem gets when nobody says otherwise.
     let defaults = PathBuf::from("/etc/mke2fs.conf");
     rootfs.file(defaults.clone(), defaults, 0o644);
@@ -135,4 +146,45 @@ fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
     rootfs.text("/etc/group", "root:x:0:\nnonroot:x:65532:\n");
     rootfs.directory("/tmp", 0o1777);
     Ok(rootfs)
+}
+
+/// All certificates of a directory as one text, always in the same order.
+fn authorities(directory: &Path) -> anyhow::Result<String> {
+    let context = || {
+        format!(
+            "cannot read {}: install ca-certificates",
+            directory.display()
+        )
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).with_context(context)? {
+        files.push(entry.with_context(context)?.path());
+    }
+    files.sort();
+    let mut bundle = String::new();
+    for file in &files {
+        bundle.push_str(
+            std::fs::read_to_string(file)
+                .with_context(context)?
+                .trim_end(),
+        );
+        bundle.push('\n');
+    }
+    anyhow::ensure!(!bundle.is_empty(), context());
+    Ok(bundle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_image_trusts_what_debian_trusts() {
+        let bundle = authorities(Path::new(DEBIAN_AUTHORITIES)).unwrap();
+        let count = |text: &str| bundle.lines().filter(|line| *line == text).count();
+        let begun = count("-----BEGIN CERTIFICATE-----");
+        assert!(begun > 50, "{begun}");
+        assert_eq!(begun, count("-----END CERTIFICATE-----"));
+        assert!(authorities(Path::new("/no/such/directory")).is_err());
+    }
 }

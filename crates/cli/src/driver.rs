@@ -49,6 +49,7 @@ pub async fn weka(mut args: WekaArgs) -> anyhow::Result<()> {
     let reports = stowage_weka::Reports {
         server: metrics.with_registry(ServerMetrics::register),
         weka: metrics.with_registry(|registry| stowage_weka::Metrics::register(registry, &name)),
+        process: metrics.clone(),
         health: service.health().clone(),
     };
     let shutdown = Shutdown {

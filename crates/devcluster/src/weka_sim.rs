@@ -17,6 +17,9 @@ const NAMESPACE: &str = "weka-sim";
 const DATA: &str = "/srv/stowage-sim";
 const RUN: &str = "/run/stowage-sim";
 
+/// How it is told to serve HTTP.
+const PLAIN_HTTP: &str = "        - --plain-http\n";
+
 /// Where its clients may run.
 const ANYWHERE: &str = "      tolerations:\n      - operator: Exists\n";
 
@@ -41,6 +44,8 @@ pub struct SimulatedWeka {
     pub release: Option<String>,
     /// The only node that is its client; none is all.
     pub node: Option<String>,
+    /// Serves HTTP, whatever its release would do.
+    pub plain_http: bool,
 }
 
 impl SimulatedWeka {
@@ -53,6 +58,7 @@ impl SimulatedWeka {
             run: RUN.to_owned(),
             release: None,
             node: None,
+            plain_http: true,
         }
     }
 
@@ -62,6 +68,7 @@ impl SimulatedWeka {
         if let Some(release) = &self.release {
             flags.push_str(&format!("\n        - --release={release}"));
         }
+        let http = if self.plain_http { PLAIN_HTTP } else { "" };
         let on_host = |path: &str| format!("path: {path}\n");
         let mut place = ANYWHERE.to_owned();
         if let Some(node) = &self.node {
@@ -77,6 +84,7 @@ impl SimulatedWeka {
                 "--container=client",
                 &format!("--container={}", self.container),
             )
+            .replace(PLAIN_HTTP, http)
             .replace("- --no-frontend", &flags)
             .replace(ANYWHERE, &place)
     }
@@ -98,6 +106,12 @@ impl SimulatedWeka {
         Ok(())
     }
 
+    /// Where pods find it.
+    pub fn address(&self, kubectl: impl Fn() -> Command) -> Result<String> {
+        let address = ["get", "service", "weka", "-o", "jsonpath={.spec.clusterIP}"];
+        capture(kubectl().args(["--namespace", &self.name]).args(address))
+    }
+
     /// Makes the secret with which a driver uses it, as soon as the array has an address.
     ///
     /// Called twice: nothing changes.
@@ -107,8 +121,7 @@ impl SimulatedWeka {
         name: &str,
         namespace: &str,
     ) -> Result<()> {
-        let address = ["get", "service", "weka", "-o", "jsonpath={.spec.clusterIP}"];
-        let address = capture(kubectl().args(["--namespace", &self.name]).args(address))?;
+        let address = self.address(&kubectl)?;
         let secret = secret(name, namespace, &address);
         feed(kubectl().args(["apply", "-f", "-"]), &secret)?;
         Ok(())
@@ -170,6 +183,7 @@ mod tests {
             run: "/run/east".to_owned(),
             release: Some("4.2.7".to_owned()),
             node: Some("node-b".to_owned()),
+            plain_http: false,
         };
         let second = second.manifest();
         for own in [
@@ -189,6 +203,7 @@ mod tests {
             "path: /srv",
             "path: /run/stowage-sim\n",
             "=client",
+            "--plain-http",
         ] {
             assert!(first.contains(foreign), "{foreign}");
             assert!(!second.contains(foreign), "{foreign}");

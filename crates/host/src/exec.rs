@@ -52,6 +52,7 @@ pub struct Invocation {
     env: Vec<(OsString, OsString)>,
     timeout: Duration,
     output_limit: usize,
+    until_gone: bool,
 }
 
 impl Invocation {
@@ -64,6 +65,7 @@ impl Invocation {
             env: Vec::new(),
             timeout: DEFAULT_TIMEOUT,
             output_limit: DEFAULT_OUTPUT_LIMIT,
+            until_gone: false,
         }
     }
 
@@ -96,6 +98,13 @@ impl Invocation {
     /// How long the tool may run.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// A tool that its time limit could not end is waited for, with all it started, however long that takes: what it does
+    /// must not be begun a second time beside it.
+    pub fn until_gone(mut self) -> Self {
+        self.until_gone = true;
         self
     }
 

@@ -30,6 +30,9 @@ pub use ensure::{ensure_bind, ensure_mounted, ensure_unmounted, remove_mount_poi
 pub use fake::FakeMounter;
 pub use mounter::HostMounter;
 
+/// Tells `mount(8)` to take source and target as they are written.
+const AS_WRITTEN: &str = "--no-canonicalize";
+
 /// Changes and shows the machine's mounts. The real one is [`HostMounter`]; unit tests use `FakeMounter`.
 ///
 /// These are the bare operations: each call makes one more mount or removes one. What a driver wants is mostly
@@ -127,11 +130,17 @@ pub struct FsMount {
     /// Options as `mount -o` takes them. Never a secret: the whole machine can read them (but see
     /// [`Mounter::mount_with_secret`]).
     pub options: Vec<String>,
-    /// How long it may take.
+    /// How long it may take. One that cannot be killed is waited for: a second one beside it would help nobody.
     pub timeout: Duration,
 }
 
 impl FsMount {
+    /// Whether the source is a name and not the path of anything. `mount(8)` takes a name like `dev` or `tmp` for a path
+    /// where it finds such a directory.
+    fn names_its_source(&self) -> bool {
+        !self.source.as_encoded_bytes().starts_with(b"/")
+    }
+
     /// Whether the options ask for a mount that cannot be written; as for `mount(8)`, the last word counts.
     pub fn read_only(&self) -> bool {
         let mut words = self.options.iter().flat_map(|option| option.split(','));

@@ -12,12 +12,14 @@
 //! | [`backing`] | where the files of filesystems and snapshots are, and their inode numbers |
 //! | [`frontend`] | the data plane of a node: filesystems over FUSE |
 //! | [`mount_helper`] | what `mount -t wekafs` calls |
+//! | [`detached`] | mounts that show only when their filesystem answers |
 
 pub mod args;
 pub mod array;
 pub mod backing;
 pub mod control;
 pub mod core;
+pub mod detached;
 pub mod frontend;
 pub mod mount_helper;
 pub mod release;

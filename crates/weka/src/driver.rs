@@ -18,6 +18,7 @@ use stowage_csi::locks::{VolumeGuard, VolumeLocks};
 use stowage_host::mount::Mounter;
 use stowage_host::stat::Stats;
 use stowage_host::workers::Workers;
+use stowage_kubernetes::events::Events;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -66,6 +67,8 @@ pub(crate) struct Driver {
     pub(crate) names: node::names::KubernetesNames,
     /// Access to Kubernetes, where something needs it.
     pub(crate) kube: Option<kube::Client>,
+    /// What users should know beside the result of a call.
+    pub(crate) events: Option<Events>,
     /// Zone and region of this node.
     pub(crate) zones: BTreeMap<String, String>,
     pub(crate) tasks: TaskTracker,

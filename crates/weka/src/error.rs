@@ -68,6 +68,10 @@ pub(crate) enum Error {
     )]
     FilesystemMissing(String),
     #[error(
+        "the secret of this call shows no filesystem `{filesystem}`, so nobody can tell whether volume `{id}` exists: correct the secret (cluster, organization), or, if the filesystem was deleted with all that was on it, delete the PersistentVolume by hand"
+    )]
+    FilesystemHidden { filesystem: String, id: String },
+    #[error(
         "filesystem `{0}` is not encrypted, but parameter `encryptionEnabled` requires it: use an encrypted filesystem, or remove the parameter"
     )]
     NotEncrypted(String),
@@ -99,6 +103,14 @@ pub(crate) enum Error {
     SecondWriter { id: String, path: PathBuf },
     #[error("the mount at `{}` does not answer: check `weka local ps` on the node", .0.display())]
     MountHung(PathBuf),
+    #[error(
+        "mounting filesystem `{filesystem}` on this node has not ended yet, after {seconds} s; a retry waits for the same mount"
+    )]
+    MountUnfinished { filesystem: String, seconds: u64 },
+    #[error(
+        "mounting filesystem `{filesystem}` on this node has not ended for {seconds} s and cannot be stopped: the kernel does not let go of it; no second attempt is made until it ends: check `weka local ps` on the node, restart its Weka client, or reboot the node"
+    )]
+    MountStuck { filesystem: String, seconds: u64 },
     #[error("`{}` already holds a mount of type {kind}, which does not belong to this driver: unmount it", path.display())]
     ForeignMount { path: PathBuf, kind: String },
     #[error("filesystem `{0}` was unmounted while it was in use: retry the call")]
@@ -160,6 +172,7 @@ impl Error {
             | ApiError::CaCertificate(_)
             | ApiError::Client(_)
             | ApiError::Login { .. }
+            | ApiError::LoginRefused { .. }
             | ApiError::Malformed { .. }
             | ApiError::Ambiguous(_) => false,
         }
@@ -182,6 +195,7 @@ impl Error {
             | Self::SecondWriter { .. }
             | Self::NoQuota(_)
             | Self::NoCredentials
+            | Self::FilesystemHidden { .. }
             | Self::OtherCluster { .. }
             | Self::ForeignMount { .. } => Code::FailedPrecondition,
             Self::VolumeMissing(_) | Self::PathMissing { .. } | Self::NotPublished { .. } => {
@@ -190,10 +204,11 @@ impl Error {
             Self::Incompatible { .. } | Self::PublishedDifferently { .. } => Code::AlreadyExists,
             Self::Hung { .. }
             | Self::MountHung(_)
+            | Self::MountStuck { .. }
             | Self::MountLost(_)
             | Self::Crowded
             | Self::Annotations { .. } => Code::Unavailable,
-            Self::DeadlineExceeded => Code::DeadlineExceeded,
+            Self::MountUnfinished { .. } | Self::DeadlineExceeded => Code::DeadlineExceeded,
             Self::UnconfirmedContainer { source, .. } => source.code(),
             Self::Mount(error) => mount_code(error),
             Self::Beneath(error) => beneath_code(error),
@@ -225,7 +240,7 @@ fn api_code(error: &ApiError) -> Code {
         | ApiError::TooOld { .. }
         | ApiError::Ambiguous(_) => Code::FailedPrecondition,
         ApiError::CaCertificate(_) => Code::InvalidArgument,
-        ApiError::Login { .. } => Code::Unauthenticated,
+        ApiError::Login { .. } | ApiError::LoginRefused { .. } => Code::Unauthenticated,
         ApiError::Forbidden { .. } => Code::PermissionDenied,
         ApiError::Missing { .. } => Code::NotFound,
         ApiError::Refused { .. } | ApiError::Malformed { .. } | ApiError::Client(_) => {

@@ -124,8 +124,9 @@ impl Options {
         options
     }
 
-    /// Whether all of them are known.
+    /// Whether all of them can be written and are known. What cannot be written comes first.
     pub(crate) fn check(&self, vocabulary: &Vocabulary) -> Result<(), OptionError> {
+        let mut unknown = None;
         for (name, value) in &self.by_name {
             let text = written(name, value.as_deref());
             let shown = || text.chars().flat_map(char::escape_debug).take(60).collect();
@@ -133,10 +134,10 @@ impl Options {
                 return Err(OptionError::Malformed(shown()));
             }
             if !vocabulary.knows(name) {
-                return Err(OptionError::Unknown(shown()));
+                unknown.get_or_insert_with(|| OptionError::Unknown(shown()));
             }
         }
-        Ok(())
+        unknown.map_or(Ok(()), Err)
     }
 
     /// Adds all of `later`: each replaces what it excludes.

@@ -11,6 +11,28 @@ pub(crate) const CAPACITY_ENFORCEMENT: &str = "capacityEnforcement";
 /// The value of `volumeType` for volumes that are directories.
 pub(crate) const DIRECTORY_TYPE: &str = "dir/v1";
 
+/// What the provisioner adds, and does not hand on.
+const OF_KUBERNETES: &str = "csi.storage.k8s.io/";
+
+/// The parameters of WEKA's driver, also those that mean something to it alone.
+const KNOWN: [&str; 15] = [
+    "volumeType",
+    "filesystemName",
+    "filesystemGroupName",
+    "initialFilesystemSizeGB",
+    CAPACITY_ENFORCEMENT,
+    "quotaGracePeriod",
+    "permissions",
+    "ownerUid",
+    "ownerGid",
+    "mountOptions",
+    "encryptionEnabled",
+    "encryptWithoutKms",
+    "manageEncryptionKeys",
+    "kmsVaultNamespace",
+    "kmsVaultKeyIdentifier",
+];
+
 /// What a volume's directory gets where the class says nothing.
 const DEFAULT_PERMISSIONS: u32 = 0o750;
 
@@ -110,6 +132,14 @@ impl Parameters {
             encrypted: flag(class, "encryptionEnabled")?,
         })
     }
+}
+
+/// The parameters of a class that neither this driver nor WEKA's knows.
+pub(crate) fn unknown(class: &BTreeMap<String, String>) -> Vec<&str> {
+    let names = class.keys().map(String::as_str);
+    names
+        .filter(|name| !KNOWN.contains(name) && !name.starts_with(OF_KUBERNETES))
+        .collect()
 }
 
 /// What a VolumeAttributesClass asks for.

@@ -13,6 +13,8 @@ pub(crate) const OTHER_NODE: &str = "run the pod (or, for claims, the driver's c
 pub(crate) struct Frontends {
     /// The module is loaded.
     module: bool,
+    /// The report has text, but says nothing about containers, as those of some releases do.
+    nameless: bool,
     connected: BTreeSet<String>,
     disconnected: BTreeSet<String>,
 }
@@ -65,6 +67,14 @@ fn listed(names: &[String]) -> String {
     }
 }
 
+/// Whether a report is of a client that does not list its containers. An empty one is of a client that is not there, and
+/// one that speaks of a frontend without a name is still believed when it says that there is no connection.
+fn says_nothing_of_containers(interface: &str) -> bool {
+    !interface.trim().is_empty()
+        && !interface.contains("Container=")
+        && !interface.contains("not connected")
+}
+
 impl Frontends {
     /// Reads `/proc/modules` and `/proc/wekafs/interface`; the second is absent where no client ever ran.
     pub(crate) fn parse(modules: &str, interface: &str) -> Self {
@@ -73,6 +83,7 @@ impl Frontends {
             .any(|line| line.split_whitespace().next() == Some(MODULE));
         let mut frontends = Self {
             module,
+            nameless: says_nothing_of_containers(interface),
             connected: BTreeSet::new(),
             disconnected: BTreeSet::new(),
         };
@@ -104,12 +115,17 @@ impl Frontends {
         if !self.module {
             return Err(ClientError::NoModule);
         }
-        if self.connected.is_empty() {
+        if self.connected.is_empty() && !self.nameless {
             return Err(ClientError::NotConnected(
                 self.disconnected.iter().cloned().collect(),
             ));
         }
         Ok(())
+    }
+
+    /// Whether nothing is known of containers: then a mount shows whether the client works, and names none.
+    pub(crate) fn is_nameless(&self) -> bool {
+        self.nameless
     }
 
     /// The containers that are connected.
@@ -136,19 +152,18 @@ impl Frontends {
                 connected: connected(),
             });
         }
-        let candidates = match configured {
+        let mut candidates = match configured {
             Some(wanted) => vec![wanted.to_owned()],
             None => connected(),
         };
         if let Some(known) = of_cluster {
-            let here: Vec<_> = candidates
-                .iter()
-                .filter(|name| known.here.contains(*name))
-                .collect();
-            if let [only] = here.as_slice() {
-                return Ok((*only).clone());
+            // All that it has here lead to it: any of them will do, and always the same one.
+            if let Some(here) = candidates.iter().find(|name| known.here.contains(*name)) {
+                return Ok(here.clone());
             }
-            if !candidates.iter().any(|name| known.anywhere.contains(name)) {
+            // What it has nowhere is of another cluster.
+            candidates.retain(|name| known.anywhere.contains(name));
+            if candidates.is_empty() {
                 if let Some(down) = self.disconnected.intersection(&known.anywhere).next() {
                     return Err(ClientError::ContainerMissing {
                         wanted: down.clone(),
@@ -163,7 +178,7 @@ impl Frontends {
         }
         match candidates.as_slice() {
             [only] => Ok(only.clone()),
-            _ => Err(ClientError::Ambiguous(connected())),
+            _ => Err(ClientError::Ambiguous(candidates)),
         }
     }
 }
@@ -198,6 +213,21 @@ mod tests {
             dead.check(),
             Err(ClientError::NotConnected(vec!["client".to_owned()]))
         );
+    }
+
+    #[test]
+    fn a_client_that_does_not_list_its_containers_is_believed_unless_it_says_otherwise() {
+        for (interface, usable) in [
+            ("wekafs driver interface\n", true),
+            ("FE 0: Connected frontend pid 4711\n", true),
+            ("FE 0: Frontend is not connected\n", false),
+            ("\n", false),
+        ] {
+            let frontends = Frontends::parse(MODULES, interface);
+            assert_eq!(frontends.check().is_ok(), usable, "{interface}");
+            assert_eq!(frontends.is_nameless(), usable, "{interface}");
+        }
+        assert!(!Frontends::parse(MODULES, TWO).is_nameless());
     }
 
     #[test]
@@ -237,6 +267,11 @@ mod tests {
         let two = Frontends::parse(MODULES, TWO);
         let ours = containers(&["b", "z"], &["a", "b", "z"]);
         assert_eq!(two.choose(None, Some(&ours)), Ok("b".to_owned()));
+        let both = containers(&["a", "b"], &["a", "b"]);
+        assert_eq!(two.choose(None, Some(&both)), Ok("a".to_owned()));
+        // The cluster calls this machine something else, and knows the name of one of its containers only.
+        let named = containers(&[], &["b", "drives0"]);
+        assert_eq!(two.choose(None, Some(&named)), Ok("b".to_owned()));
         let foreign = containers(&[], &["drives0", "east"]);
         for refused in [
             one.choose(None, Some(&foreign)),

@@ -49,11 +49,34 @@ pub(crate) struct Size {
     pub(crate) enforcement: Enforcement,
 }
 
-/// The two numbers of a quota.
+/// The numbers of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) hard_bytes: u64,
     pub(crate) soft_bytes: u64,
+    /// How long a writer may stay above the soft limit; 0 is for ever.
+    pub(crate) grace_seconds: u64,
+}
+
+impl Limits {
+    /// The same for a larger volume. A hard limit that somebody put above the size stays where it is or, if the size
+    /// outgrows it, as far above it as before; so does its grace period.
+    pub(crate) fn grown(self, bytes: u64) -> Self {
+        let size = Size::from(self);
+        let is_above = size.enforcement == Enforcement::Soft
+            && (self.soft_bytes..UNLIMITED).contains(&self.hard_bytes);
+        let mut grown = Self::from(Size { bytes, ..size });
+        grown.grace_seconds = self.grace_seconds;
+        if is_above {
+            let distance = self.hard_bytes - self.soft_bytes;
+            grown.hard_bytes = if self.hard_bytes >= bytes {
+                self.hard_bytes
+            } else {
+                bytes.saturating_add(distance).min(UNLIMITED)
+            };
+        }
+        grown
+    }
 }
 
 impl From<Size> for Limits {
@@ -64,6 +87,7 @@ impl From<Size> for Limits {
                 Enforcement::Soft => UNLIMITED,
             },
             soft_bytes: size.bytes,
+            grace_seconds: 0,
         }
     }
 }
@@ -74,6 +98,7 @@ impl From<Limits> for Size {
         let Limits {
             hard_bytes,
             soft_bytes,
+            ..
         } = limits;
         if hard_bytes > 0 && (hard_bytes <= soft_bytes || soft_bytes == 0) {
             return Self {
@@ -116,6 +141,7 @@ mod tests {
             let size = Size::from(Limits {
                 hard_bytes,
                 soft_bytes,
+                grace_seconds: 0,
             });
             (size.bytes, size.enforcement)
         };
@@ -123,6 +149,29 @@ mod tests {
         assert_eq!(read(GIB, 0), (GIB, Enforcement::Hard));
         assert_eq!(read(2 * GIB, GIB), (GIB, Enforcement::Soft));
         assert_eq!(read(0, GIB), (GIB, Enforcement::Soft));
+    }
+
+    #[test]
+    fn a_volume_that_grows_keeps_its_limits_in_proportion() {
+        for (before, bytes, after) in [
+            // Ours, HARD and SOFT.
+            ((GIB, GIB, 0), 2 * GIB, (2 * GIB, 2 * GIB, 0)),
+            ((UNLIMITED, GIB, 0), 2 * GIB, (UNLIMITED, 2 * GIB, 0)),
+            ((UNLIMITED, GIB, 60), 2 * GIB, (UNLIMITED, 2 * GIB, 60)),
+            // A hard limit above the soft one, with a grace period.
+            ((4 * GIB, GIB, 3600), 2 * GIB, (4 * GIB, 2 * GIB, 3600)),
+            ((4 * GIB, GIB, 3600), 5 * GIB, (8 * GIB, 5 * GIB, 3600)),
+            // None at all, and none below.
+            ((0, GIB, 0), 2 * GIB, (UNLIMITED, 2 * GIB, 0)),
+            ((GIB, 0, 0), 2 * GIB, (2 * GIB, 2 * GIB, 0)),
+        ] {
+            let limits = |(hard_bytes, soft_bytes, grace_seconds)| Limits {
+                hard_bytes,
+                soft_bytes,
+                grace_seconds,
+            };
+            assert_eq!(limits(before).grown(bytes), limits(after), "{before:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - [`recent`]: filesystems that were looked up a moment ago.
 //! - [`api`]: the calls that the driver makes, one function each.
 //! - [`wire`]: their answers as the array spells them.
+//! - [`trust`]: certificates of HTTPS.
 //! - [`clusters`]: all clients of the process, by secret.
 //! - [`error`]: why a call fails.
 //!
@@ -27,6 +28,7 @@ mod recent;
 mod session;
 #[cfg(test)]
 mod tests;
+mod trust;
 pub(crate) mod wire;
 
 pub(crate) use api::Api;

@@ -14,6 +14,7 @@ use stowage_host::exec::{Exec, HostExec};
 use stowage_host::mount::{HostMounter, Mounter};
 use stowage_host::stat::Stats;
 use stowage_host::workers::Workers;
+use stowage_kubernetes::events::Events;
 use stowage_service::client::{ClientError, connect};
 use stowage_service::{Health, KubeArgs};
 use tokio::time::timeout;
@@ -32,6 +33,7 @@ use crate::driver::node::names::KubernetesNames;
 use crate::driver::node::{NodeService, labels};
 use crate::driver::trash::Trash;
 use crate::driver::{Driver, MOST_THREADS};
+use crate::error::{Error, chain};
 use crate::metrics::Metrics;
 use crate::rest::Clusters;
 use crate::rest::client::ClientOptions;
@@ -39,6 +41,9 @@ use crate::rest::clusters::LegacySecret;
 
 /// How long background work may take to end.
 const BACKGROUND_GRACE: Duration = Duration::from_secs(5);
+
+/// Every pod has it.
+const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
 
 /// Why the driver does not run.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +56,11 @@ pub enum StartError {
         "--managenodetopologylabels and --allowmountoptionoverrides need access to the Kubernetes API"
     )]
     Kubernetes(#[from] ClientError),
+    /// Filesystems would be visible to others.
+    #[error(
+        "the directory of --mount-base cannot be hidden from other pods: {0}; run the driver as root in a privileged container"
+    )]
+    MountBase(String),
     /// The socket cannot be made.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -63,8 +73,10 @@ pub enum StartError {
 pub struct Reports {
     /// Calls.
     pub server: ServerMetrics,
-    /// Everything else.
+    /// The driver's work.
     pub weka: Metrics,
+    /// Everything else.
+    pub process: stowage_service::Metrics,
     /// Readiness: of the Weka client on nodes.
     pub health: Health,
 }
@@ -78,7 +90,9 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
         let flags = format!("--{}", config.without_effect.join(", --"));
         tracing::warn!(flags, "These flags have no effect; `--help` says why.");
     }
-    let driver = Arc::new(assemble(config, &kube, reports.weka).await?);
+    let driver = Arc::new(assemble(config, &kube, &reports).await?);
+    let unhidden = |error: Error| StartError::MountBase(chain(&error));
+    driver.mounts.hide().await.map_err(unhidden)?;
     let socket = Socket::bind(&driver.config.serving.endpoint)?;
     tracing::info!(
         driver = driver.config.serving.driver_name,
@@ -98,17 +112,22 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
         tracing::warn!("Background work was cut off; the next start continues it.");
     }
     driver.mounts.unmount_all().await;
+    driver.mounts.unhide().await;
     Ok(served?)
 }
 
-async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<Driver, StartError> {
+async fn assemble(
+    config: Config,
+    kube: &KubeArgs,
+    reports: &Reports,
+) -> Result<Driver, StartError> {
+    let metrics = reports.weka.clone();
     let is_node = config.serving.mode.has_node();
-    let wants_kube = is_node && (config.labels || config.overrides);
-    let kube = if wants_kube {
-        Some(connect(kube.config().await?)?)
-    } else {
-        None
-    };
+    let kube = kubernetes(&config, kube).await?;
+    let events = kube
+        .clone()
+        .filter(|_| config.serving.mode.has_controller())
+        .map(|client| Events::new(client, &config.serving.driver_name, &reports.process));
     let zones = if is_node {
         labels::zones(kube.as_ref(), &config.node).await
     } else {
@@ -126,21 +145,14 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
         workers: workers.clone(),
         chosen: ChosenContainers::default(),
     };
-    let legacy = LegacySecret {
-        directory: config.legacy_directory.clone(),
-        name: config.legacy_secret_name.clone(),
-    };
-    let options = ClientOptions {
-        insecure: config.insecure_https,
-        timeout: config.api_time,
-    };
     Ok(Driver {
-        clusters: Arc::new(Clusters::new(options, legacy, metrics.clone())),
+        clusters: Arc::new(clusters(&config, metrics.clone())),
         mounts: Arc::new(Mounts::new(
             config.mount_base.clone(),
             mounter.clone(),
             client.clone(),
             config.vocabulary.clone(),
+            config.call_time,
         )),
         mounter,
         stats,
@@ -152,11 +164,49 @@ async fn assemble(config: Config, kube: &KubeArgs, metrics: Metrics) -> Result<D
         metrics,
         names: KubernetesNames::default(),
         kube,
+        events,
         zones,
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),
         config,
     })
+}
+
+fn clusters(config: &Config, metrics: Metrics) -> Clusters {
+    let legacy = LegacySecret {
+        directory: config.legacy_directory.clone(),
+        name: config.legacy_secret_name.clone(),
+    };
+    let options = ClientOptions {
+        insecure: config.insecure_https,
+        timeout: config.api_time,
+    };
+    Clusters::new(options, legacy, metrics)
+}
+
+/// A client of Kubernetes. A node that writes labels or reads annotations needs one; a controller, which only warns of
+/// things, has one where it is told of a cluster or runs in it.
+async fn kubernetes(config: &Config, kube: &KubeArgs) -> Result<Option<kube::Client>, ClientError> {
+    let mode = config.serving.mode;
+    if mode.has_node() && (config.labels || config.overrides) {
+        return Ok(Some(connect(kube.config().await?)?));
+    }
+    let is_told = kube.kubeconfig.is_some() || std::env::var_os(IN_CLUSTER).is_some();
+    if !(mode.has_controller() && is_told) {
+        return Ok(None);
+    }
+    let client = match kube.config().await {
+        Ok(found) => connect(found),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = &client {
+        let error = chain(error);
+        tracing::info!(
+            error,
+            "There is no access to Kubernetes; warnings are logged only."
+        );
+    }
+    Ok(client.ok())
 }
 
 /// Starts what runs beside the calls.
@@ -169,12 +219,19 @@ fn start_background(driver: &Arc<Driver>, health: &Health) {
     driver
         .tasks
         .spawn(driver.mounts.clone().tidy(driver.stop.clone()));
+    let check = health.check("weka-mounts");
+    let watched = driver.mounts.clone().watch(check, driver.stop.clone());
+    driver.tasks.spawn(watched);
     if driver.config.serving.mode.has_node() {
         let check = health.check("weka-client");
         driver.tasks.spawn(labels::watch(driver.clone(), check));
     }
     if driver.config.serving.mode.has_controller() {
         driver.tasks.spawn(driver.clone().sweep_by_legacy_secret());
+    }
+    if let Some(events) = driver.events.clone() {
+        let stop = driver.stop.clone();
+        driver.tasks.spawn(async move { events.run(stop).await });
     }
 }
 

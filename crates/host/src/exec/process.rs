@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use std::{env, io};
@@ -10,9 +11,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use stowage_csi::waiting::on_machine;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{Exec, ExecError, Exit, HostFuture, Invocation, Output};
+use crate::blocking;
 
 /// How long the outputs of a tool that has ended are still read. A tool that leaves a daemon behind (FUSE mounts do)
 /// leaves it the pipes too, and their end would never come.
@@ -21,6 +23,9 @@ const AFTERWORDS: Duration = Duration::from_millis(500);
 /// How long a killed tool may take to disappear before it is left to the kernel: one that waits for a dead disk
 /// cannot be killed, and nobody should wait with it.
 const DYING: Duration = Duration::from_secs(2);
+
+/// How often a tool that cannot be killed is looked for.
+const GONE_CHECK: Duration = Duration::from_millis(500);
 
 /// Where tools are looked for after the process's own search path: a service's path often lacks the `sbin` ones.
 const SBIN: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -52,9 +57,12 @@ async fn run(invocation: Invocation) -> Result<Output, ExecError> {
     };
     let ended = timeout(invocation.timeout, finish(&mut child, talk)).await;
     let Ok(status) = ended else {
-        group.kill();
+        let killed = group.kill();
         // The result does not matter: either it is gone now, or nobody can end it.
         let _ = timeout(DYING, child.wait()).await;
+        if let Some(killed) = killed.filter(|_| invocation.until_gone) {
+            gone(killed).await;
+        }
         return Err(ExecError::Timeout {
             tool: tool.name,
             after: invocation.timeout,
@@ -180,12 +188,42 @@ impl Group {
         self.0 = None;
     }
 
-    fn kill(&mut self) {
-        if let Some(group) = self.0.take() {
-            // It fails only if there is nothing left to kill.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+    /// Kills what is left of it, and says what that was.
+    fn kill(&mut self) -> Option<Pid> {
+        let group = self.0.take()?;
+        // It fails only if there is nothing left to kill.
+        let _ = kill_process_group(group, Signal::KILL);
+        Some(group)
     }
+}
+
+/// Waits until no process of a group runs any more. A helper that the tool started may outlive it.
+async fn gone(group: Pid) {
+    while blocking(move || runs(group)).await {
+        sleep(GONE_CHECK).await;
+    }
+}
+
+/// Whether the kernel still holds a thread of a group. One that has ended but that nobody has asked for does not count.
+fn runs(group: Pid) -> bool {
+    let group = group.as_raw_nonzero().to_string();
+    let processes = entries(Path::new("/proc"));
+    let threads = processes.flat_map(|process| entries(&process.join("task")));
+    // The first thread of a process may have ended while another is still held.
+    threads
+        .flat_map(|thread| std::fs::read_to_string(thread.join("stat")))
+        .any(|stat| {
+            // `id (name) state parent group ...`, and the name may hold anything.
+            let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+            let mut fields = fields.split_ascii_whitespace();
+            let has_ended = matches!(fields.next(), None | Some("Z" | "X"));
+            !has_ended && fields.nth(1) == Some(&group)
+        })
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    entries.flatten().map(|entry| entry.path())
 }
 
 impl Drop for Group {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::{
-    Bind, BindSource, FsMount, MountError, Mounter, Propagation, Shown, Unmount, View, kernel,
-    secret,
+    AS_WRITTEN, Bind, BindSource, FsMount, MountError, Mounter, Propagation, Shown, Unmount, View,
+    kernel, secret,
 };
 use crate::exec::{Exec, Invocation, Output, tools};
 use crate::mountinfo::{MountTable, Reader};
@@ -236,7 +236,11 @@ impl Mounter for HostMounter {
     fn mount<'a>(&'a self, mount: &'a FsMount) -> HostFuture<'a, Result<(), MountError>> {
         let mut invocation = Invocation::new(tools::MOUNT)
             .args(["-t", &mount.kind])
-            .timeout(mount.timeout);
+            .timeout(mount.timeout)
+            .until_gone();
+        if mount.names_its_source() {
+            invocation = invocation.arg(AS_WRITTEN);
+        }
         if !mount.options.is_empty() {
             invocation = invocation.arg("-o").arg(mount.options.join(","));
         }

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::{FsMount, MountError};
+use super::{AS_WRITTEN, FsMount, MountError};
 use crate::exec::{Exec, ExecError, Invocation, Output, tools};
 
 pub(super) async fn mount(
@@ -26,12 +26,17 @@ pub(super) async fn mount(
         source,
     })?;
     let place = format!("/proc/{}/fd/{}", std::process::id(), table.as_raw_fd());
-    let invocation = Invocation::new(tools::MOUNT)
+    let mut invocation = Invocation::new(tools::MOUNT);
+    if mount.names_its_source() {
+        invocation = invocation.arg(AS_WRITTEN);
+    }
+    let invocation = invocation
         .arg("--fstab")
         .arg(place)
         .arg("--")
         .arg(&mount.target)
-        .timeout(mount.timeout);
+        .timeout(mount.timeout)
+        .until_gone();
     let done = exec.run(invocation).await.and_then(Output::checked);
     drop(table);
     done.map(|_| ()).map_err(|source| MountError::Helper {
@@ -123,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn a_secret_is_in_the_table_and_neither_in_arguments_nor_in_errors() {
         let exec = FakeExec::new().with_answer(tools::MOUNT, |call| {
-            let table = call.arguments()[1].clone();
+            let table = call.arguments()[2].clone();
             let text = std::fs::read_to_string(table).unwrap();
             assert!(text.ends_with(",token=s3cret 0 0\n"), "{text}");
             Ok(Output {

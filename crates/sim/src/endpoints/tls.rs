@@ -8,7 +8,12 @@ use std::sync::Arc;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// A certificate of one's own, as `openssl req -x509` makes it, and its key: presented in place of the cluster's.
+const OWN_CERTIFICATE: &str = "server.pem";
+const OWN_KEY: &str = "server.key";
 
 /// The authority stays in the directory; the certificate is new each time, for the addresses that are served.
 pub fn server_config(
@@ -16,6 +21,14 @@ pub fn server_config(
     addresses: &[SocketAddr],
 ) -> Result<Arc<rustls::ServerConfig>, Box<dyn Error + Send + Sync>> {
     stowage_service::client::install_crypto_provider();
+    if directory.join(OWN_CERTIFICATE).is_file() {
+        let chain = CertificateDer::pem_file_iter(directory.join(OWN_CERTIFICATE))?;
+        let chain = chain.collect::<Result<Vec<_>, _>>()?;
+        return config(
+            chain,
+            PrivateKeyDer::from_pem_file(directory.join(OWN_KEY))?,
+        );
+    }
     let issuer = authority(directory)?;
     let mut params = CertificateParams::new(vec!["localhost".to_owned()])?;
     params.subject_alt_names.extend(
@@ -28,9 +41,16 @@ pub fn server_config(
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer)?;
     let key = PrivateKeyDer::try_from(key.serialize_der())?;
+    config(vec![certificate.der().clone()], key)
+}
+
+fn config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<rustls::ServerConfig>, Box<dyn Error + Send + Sync>> {
     let config = rustls::ServerConfig::builder()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)?;
+        .with_single_cert(chain, key)?;
     Ok(Arc::new(config))
 }
 

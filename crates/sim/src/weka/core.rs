@@ -6,6 +6,7 @@ mod setup;
 use std::io;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::Options;
@@ -13,6 +14,7 @@ use super::backing::Backing;
 use super::control::frontends::Frontends;
 use super::release::Release;
 use super::state::filesystems::{Delays, Moment};
+use super::state::lockout::Lockouts;
 use super::state::tokens::Expiry;
 use super::state::{Change, Kind, Millis, Refusal, State};
 use crate::control::Controls;
@@ -32,6 +34,8 @@ pub struct Core {
     pub backing: Backing,
     /// The frontends that reported.
     pub frontends: Frontends,
+    /// Accounts that are locked.
+    pub lockouts: Mutex<Lockouts>,
 }
 
 /// What can be turned while the cluster runs; times are in milliseconds.
@@ -81,6 +85,7 @@ impl Core {
             quota_locks: quotas::Locks::default(),
             backing: Backing::new(&options.data),
             frontends: Frontends::default(),
+            lockouts: Mutex::default(),
             options: options.clone(),
         };
         setup::complete(&core, options)?;

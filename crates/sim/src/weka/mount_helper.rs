@@ -9,11 +9,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, mount};
 use serde::{Deserialize, Serialize};
 
+use super::detached;
 use crate::handover::{Verdict, hand_over, receive, send};
-use crate::mounting::{NotMount, mount_served};
+use crate::mounting::NotMount;
 
 pub use crate::mounting::Request;
 
@@ -22,6 +23,9 @@ pub const SOCKETS: &str = "/run/stowage-sim/weka";
 
 /// Says where frontends have their sockets.
 pub const SOCKETS_VARIABLE: &str = "STOWAGE_SIM_WEKA_SOCKETS";
+
+/// After `fuse.`, what a mount shows as.
+const SUBTYPE: &str = "wekafs";
 
 /// Where `mount` looks for helpers.
 const HELPERS: &str = "/usr/sbin";
@@ -94,21 +98,19 @@ pub fn run(request: &Request, sockets: &Path) -> Result<(), MountError> {
     if request.fake {
         return Ok(());
     }
-    let device = mount_served(
-        &request.source,
-        &request.target,
-        "fuse.wekafs",
-        request.flags(),
-    )
-    .map_err(failed)?;
+    let device = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+        .map_err(failed)?;
+    let mounted =
+        detached::make(&request.source, SUBTYPE, request.flags(), &device).map_err(failed)?;
     hand_over(&stream, &device)
         .and_then(|()| receive::<Verdict>(&mut stream))
-        .map(drop)
-        .map_err(|error| {
-            // Nobody serves it: better none than one that hangs.
-            let _ = unmount(&request.target, UnmountFlags::DETACH);
-            failed(error)
-        })
+        .map_err(failed)?;
+    // Whoever serves it has its own.
+    drop(device);
+    detached::attach(&mounted, &request.target).map_err(failed)
 }
 
 /// Lays a directory with this script as `mount.wekafs` over the one where `mount` looks for helpers. Only for a process with

@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod filesystems;
+pub mod lockout;
 pub mod mounts;
 pub mod nfs;
 pub mod objects;

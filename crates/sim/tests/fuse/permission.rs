@@ -80,6 +80,7 @@ async fn a_frontend_that_is_not_connected_says_so_and_mounts_nothing() {
     let off = Stage {
         connected: false,
         module: false,
+        ..Stage::default()
     };
     rig.array.control().set_stage("a", off).await.unwrap();
     while read(&interface) != "Container=a FE 1: Frontend is not connected\n" {

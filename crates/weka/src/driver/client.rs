@@ -105,6 +105,9 @@ impl LocalClient {
     ) -> Result<Option<LocalContainer>, Error> {
         let frontends = self.frontends(deadline).await?;
         frontends.check()?;
+        if frontends.is_nameless() {
+            return Ok(None);
+        }
         let of_secret = filesystem
             .managed
             .as_ref()

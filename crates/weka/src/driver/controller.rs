@@ -28,6 +28,7 @@ mod delete;
 mod expand;
 mod inspect;
 mod modify;
+mod unknown;
 mod volume;
 
 /// With the legacy secret the driver can look for volumes by itself; what needs that comes last.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::Driver;
 use crate::capacity::check_fits;
 use crate::error::Error;
-use crate::quota::Size;
+use crate::quota::Limits;
 use crate::rest::facts::Facts;
 use crate::rest::wire::Filesystem;
 use crate::rest::{Api, ApiError, Deadline};
+use crate::secret::Fingerprint;
 use crate::version::Capability;
 
 /// What stands for the cluster of a filesystem that is used without an API.
@@ -32,12 +33,12 @@ pub(crate) struct Managed {
 }
 
 impl Managed {
-    /// Gives a directory's quota another size; one that has it already may still be on its way to be active.
+    /// Gives a directory's quota other limits; one that has them already may still be on its way to be active.
     pub(crate) async fn resize_quota(
         &self,
         inode: u64,
-        known: Size,
-        wanted: Size,
+        known: Limits,
+        wanted: Limits,
     ) -> Result<(), Error> {
         if known == wanted {
             self.api.await_quota(&self.filesystem, inode).await?;
@@ -62,6 +63,19 @@ impl WekaFilesystem {
         self.managed
             .as_ref()
             .map_or(NO_CLUSTER, |managed| &managed.facts.guid)
+    }
+
+    /// The organization of the credentials; none without an API.
+    pub(crate) fn organization(&self) -> &str {
+        self.managed
+            .as_ref()
+            .map_or("", |managed| &managed.api.client().credentials.organization)
+    }
+
+    /// Identifies the credentials; none without an API.
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        let managed = self.managed.as_ref();
+        managed.map(|managed| managed.api.client().credentials.fingerprint)
     }
 
     /// Identifies the filesystem within its cluster: one that was deleted and made again is another.

@@ -26,8 +26,9 @@ use crate::error::Error;
 use crate::name;
 use crate::options::{Options, Vocabulary};
 use crate::rest::Deadline;
-use slots::{Slot, User};
+use slots::{Mounting, Slot, User};
 
+mod hide;
 mod idle;
 mod slots;
 
@@ -37,8 +38,8 @@ const KIND: &str = "wekafs";
 /// Directories to mount on.
 const POINT_MODE: u32 = 0o750;
 
-/// How long a mount may take; it goes on when its first caller has given up.
-const MOUNT_TIME: Duration = Duration::from_secs(60);
+/// How many times as long as a call a mount may take before it is killed; it goes on when its first caller has given up.
+const MOUNT_TIME_IN_CALLS: u32 = 2;
 
 /// Whether a mount may be one of this driver's: of the client, of its simulation, or by NFS.
 pub(crate) fn is_weka(mount: &Mount<'_>) -> bool {
@@ -55,6 +56,7 @@ pub(crate) struct Mounts {
     mounter: Arc<dyn Mounter>,
     client: LocalClient,
     vocabulary: Vocabulary,
+    mount_time: Duration,
     slots: Mutex<HashMap<PathBuf, Slot>>,
 }
 
@@ -92,12 +94,14 @@ impl Mounts {
         mounter: Arc<dyn Mounter>,
         client: LocalClient,
         vocabulary: Vocabulary,
+        call_time: Duration,
     ) -> Self {
         Self {
             base,
             mounter,
             client,
             vocabulary,
+            mount_time: call_time.saturating_mul(MOUNT_TIME_IN_CALLS),
             slots: Mutex::default(),
         }
     }
@@ -121,8 +125,11 @@ impl Mounts {
         // By its uid: organizations of one cluster may have filesystems of the same name.
         let of_filesystem = [filesystem.cluster(), filesystem.uid()].map(name::plain);
         let point = self.base.join(of_filesystem.join("-")).join(directory);
+        if let Some(stuck) = self.stuck_at(&point) {
+            return Err(stuck);
+        }
         let user = self.enter(&point);
-        let shared = within(deadline, &point, user.gate.read()).await?;
+        let shared = self.within(deadline, &point, user.gate.read()).await?;
         let seen = match self.unchanged(&user).await {
             Some(device) => Some(device),
             None => self.look(&point, &filesystem.name).await?,
@@ -165,7 +172,8 @@ impl Mounts {
         user: &User,
         deadline: Deadline,
     ) -> Result<Device, Error> {
-        let gate = within(deadline, point, user.gate.clone().write_owned()).await?;
+        let gate = user.gate.clone().write_owned();
+        let gate = self.within(deadline, point, gate).await?;
         if let Some(device) = self.look(point, &filesystem.name).await? {
             return Ok(device);
         }
@@ -216,9 +224,10 @@ impl Mounts {
             source: filesystem.name.clone().into(),
             target: point.to_owned(),
             options: options.to_words(),
-            timeout: MOUNT_TIME,
+            timeout: self.mount_time,
         };
-        let (mounter, user) = (self.mounter.clone(), user.clone());
+        let mounter = self.mounter.clone();
+        let mounting = Mounting::begin(user.clone(), &filesystem.name);
         let task = tokio::spawn(async move {
             let place = mount.target.clone();
             blocking(move || create_directories(&place, POINT_MODE)).await?;
@@ -229,14 +238,26 @@ impl Mounts {
                 }
                 None => mounter.mount(&mount).await?,
             }
-            drop((gate, user));
+            drop((gate, mounting));
             Ok::<_, Error>(())
         });
         match on_machine(timeout(deadline.remaining(), task)).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::MountLost(filesystem.name.clone())),
-            Err(_) => Err(Error::DeadlineExceeded),
+            Err(_) => Err(self.under_way(point).unwrap_or(Error::DeadlineExceeded)),
         }
+    }
+
+    /// Waits for the gate of a mount point, which is closed for long only where a mount or unmount hangs.
+    async fn within<T>(
+        &self,
+        deadline: Deadline,
+        point: &Path,
+        gate: impl Future<Output = T>,
+    ) -> Result<T, Error> {
+        let gate = on_machine(timeout(deadline.remaining(), gate)).await;
+        let hung = || Error::MountHung(point.to_owned());
+        gate.map_err(|_| self.under_way(point).unwrap_or_else(hung))
     }
 }
 
@@ -252,14 +273,4 @@ fn explain(error: Error, filesystem: &WekaFilesystem, container: Option<&LocalCo
         }
         (error, ..) => error,
     }
-}
-
-/// Waits for the gate of a mount point, which is closed for long only where a mount or unmount hangs.
-async fn within<T>(
-    deadline: Deadline,
-    point: &Path,
-    gate: impl Future<Output = T>,
-) -> Result<T, Error> {
-    let gate = on_machine(timeout(deadline.remaining(), gate)).await;
-    gate.map_err(|_| Error::MountHung(point.to_owned()))
 }

@@ -20,7 +20,7 @@ use super::{Driver, answer};
 use crate::metrics::Operation;
 use crate::{handle, topology};
 
-mod annotations;
+pub(crate) mod annotations;
 pub(crate) mod labels;
 pub(crate) mod names;
 mod publish;

@@ -1,8 +1,9 @@
 //! Removes the data of deleted volumes in the background.
 //!
 //! Deleted volumes lie in the trash directory of their filesystem, where any process finds them again: one that dies in
-//! the middle is continued by the next. Each filesystem is worked on by itself, told apart by cluster and uid; a trash is
-//! looked into when a volume is deleted, and once after start as soon as its filesystem is named by a call (credentials
+//! the middle is continued by the next. Each filesystem is worked on by itself, told apart by cluster, organization and
+//! uid, with the credentials of the newest call that named it: those of the first may be void by now. A trash is looked
+//! into when a volume is deleted, and once after start as soon as its filesystem is named by a call (credentials
 //! are not known before) or by the legacy secret.
 
 use std::collections::{HashMap, HashSet};
@@ -15,7 +16,7 @@ use futures::FutureExt as _;
 use parking_lot::Mutex;
 use stowage_host::beneath::Root;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::directory::TRASH;
 use super::filesystem::WekaFilesystem;
@@ -41,7 +42,8 @@ const GATHERING: Duration = Duration::from_secs(1);
 /// How long a failure is left alone.
 const PAUSE: Duration = Duration::from_secs(60);
 
-type Key = (String, String);
+/// Cluster, organization and uid.
+type Key = [String; 3];
 
 /// What became of a trash that was worked on.
 enum Round {
@@ -58,8 +60,36 @@ pub(crate) struct Trash {
 
 #[derive(Default)]
 struct State {
-    under_way: HashMap<Key, Arc<Notify>>,
+    under_way: HashMap<Key, Arc<Emptying>>,
     swept: HashSet<Key>,
+}
+
+/// A trash that is being emptied.
+struct Emptying {
+    /// As the newest call sees it.
+    filesystem: Mutex<WekaFilesystem>,
+    /// Something more was deleted.
+    again: Notify,
+    /// The credentials are others.
+    renewed: Notify,
+}
+
+impl Emptying {
+    fn new(filesystem: &WekaFilesystem) -> Self {
+        Self {
+            filesystem: Mutex::new(filesystem.clone()),
+            again: Notify::new(),
+            renewed: Notify::new(),
+        }
+    }
+
+    /// Goes on with these credentials.
+    fn renew(&self, filesystem: &WekaFilesystem) {
+        let before = std::mem::replace(&mut *self.filesystem.lock(), filesystem.clone());
+        if before.fingerprint() != filesystem.fingerprint() {
+            self.renewed.notify_one();
+        }
+    }
 }
 
 /// The trash of a mounted filesystem, and the right to work on it.
@@ -76,10 +106,16 @@ impl Driver {
     /// Looks into the trash of a filesystem that this process has not seen before.
     pub(crate) fn sweep_once(self: &Arc<Self>, filesystem: &WekaFilesystem) {
         let key = key(filesystem);
-        let fresh = self.trash.state.lock().swept.insert(key);
-        if fresh {
-            self.empty_trash(filesystem);
+        {
+            let mut state = self.trash.state.lock();
+            if !state.swept.insert(key.clone()) {
+                if let Some(emptying) = state.under_way.get(&key) {
+                    emptying.renew(filesystem);
+                }
+                return;
+            }
         }
+        self.empty_trash(filesystem);
     }
 
     /// Empties the trash of a filesystem, once more if that is under way.
@@ -88,29 +124,31 @@ impl Driver {
             return;
         }
         let key = key(filesystem);
-        let again = Arc::new(Notify::new());
+        let emptying = Arc::new(Emptying::new(filesystem));
         {
             let mut state = self.trash.state.lock();
             state.swept.insert(key.clone());
             if let Some(under_way) = state.under_way.get(&key) {
-                under_way.notify_one();
+                under_way.renew(filesystem);
+                under_way.again.notify_one();
                 return;
             }
-            state.under_way.insert(key.clone(), again.clone());
+            state.under_way.insert(key.clone(), emptying.clone());
         }
-        let (driver, filesystem) = (self.clone(), filesystem.clone());
+        let driver = self.clone();
         self.tasks.spawn(async move {
             tokio::select! {
                 () = driver.stop.cancelled() => {}
-                () = driver.keep_emptying(&key, &filesystem, &again) => {}
+                () = driver.keep_emptying(&key, &emptying) => {}
             }
         });
     }
 
-    async fn keep_emptying(&self, key: &Key, filesystem: &WekaFilesystem, again: &Notify) {
+    async fn keep_emptying(&self, key: &Key, emptying: &Emptying) {
         loop {
             sleep(GATHERING).await;
-            let pause = match self.empty(filesystem).await {
+            let filesystem = emptying.filesystem.lock().clone();
+            let pause = match self.empty(&filesystem).await {
                 Ok(Round::Emptied) => Duration::ZERO,
                 // A large trash takes many rounds.
                 Ok(Round::Progress) => continue,
@@ -129,13 +167,14 @@ impl Driver {
             if pause.is_zero() {
                 let mut state = self.trash.state.lock();
                 // Whoever asks from now on begins anew; whoever asked before is served by another round.
-                if again.notified().now_or_never().is_none() {
+                if emptying.again.notified().now_or_never().is_none() {
                     state.under_way.remove(key);
                     return;
                 }
             } else {
-                // A volume that is deleted meanwhile does not shorten the pause: the filesystem may be down.
-                sleep(pause).await;
+                // A volume that is deleted meanwhile does not shorten the pause, as the filesystem may be down; other
+                // credentials do.
+                let _ = timeout(pause, emptying.renewed.notified()).await;
             }
         }
     }
@@ -185,7 +224,7 @@ impl Driver {
         // Not with the options of other mounts: what happens here must not be waited for by them.
         let options = Options::default();
         let mounted = self.mounts.ensure(&filesystem, &options, deadline).await?;
-        let place = format!("trash of {}/{}", filesystem.cluster(), filesystem.name);
+        let place = format!("trash of {}", key(&filesystem).join("/"));
         Ok(OpenTrash {
             guard: Arc::new(self.locks.lock(&place)?),
             filesystem: filesystem.name,
@@ -247,5 +286,10 @@ impl Driver {
 }
 
 fn key(filesystem: &WekaFilesystem) -> Key {
-    (filesystem.cluster().to_owned(), filesystem.uid().to_owned())
+    [
+        filesystem.cluster(),
+        filesystem.organization(),
+        filesystem.uid(),
+    ]
+    .map(str::to_owned)
 }

@@ -17,7 +17,7 @@ use super::client::Client;
 use super::facts::Facts;
 use super::wire::{Container, Filesystem, MountToken, Quota, QuotaStatus, Resolved};
 use super::{ApiError, Deadline};
-use crate::quota::{Limits, Size};
+use crate::quota::Limits;
 use crate::version::Capability;
 
 /// How long apart a quota is asked about that is not active yet.
@@ -137,10 +137,7 @@ impl Api {
         .query("path", format!("/{}", path.display()));
         match self.client.call(&call, None, self.deadline).await {
             Ok(envelope) => Ok(Some(read::<Resolved>(envelope.data, doing)?.inode_id)),
-            Err(ApiError::Missing { .. }) => Ok(None),
-            Err(ApiError::Refused { message, .. }) if message.contains("PATH_NOT_FOUND") => {
-                Ok(None)
-            }
+            Err(error) if error.is_path_missing() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -163,30 +160,24 @@ impl Api {
                 let quota: Quota = read(envelope.data, doing)?;
                 Ok((quota.status != QuotaStatus::Deleting).then_some(quota))
             }
-            Err(ApiError::Missing { .. }) => Ok(None),
-            Err(ApiError::Refused { message, .. })
-                if message.contains("Directory has no quota") =>
-            {
-                Ok(None)
-            }
+            Err(error) if error.is_quota_missing() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Gives a directory this size, and waits until the array enforces it.
+    /// Gives a directory these limits, and waits until the array enforces them.
     ///
-    /// Called twice: the same size once more.
+    /// Called twice: the same limits once more.
     pub(crate) async fn set_quota(
         &self,
         filesystem: &Filesystem,
         inode: u64,
-        size: Size,
+        limits: Limits,
     ) -> Result<(), ApiError> {
-        let limits = Limits::from(size);
         let body = json!({
             "hard_limit_bytes": limits.hard_bytes,
             "soft_limit_bytes": limits.soft_bytes,
-            "grace_seconds": 0,
+            "grace_seconds": limits.grace_seconds,
         });
         let path = format!("fileSystems/{}/quota/{inode}", filesystem.uid);
         let route = "fileSystems/{uid}/quota/{inode}";

@@ -95,13 +95,22 @@ pub(super) fn judge(
             message,
         },
     };
-    Err(Attempt::Final(Failure::Api(error)))
+    // An endpoint in trouble of its own says 500, and so do some releases where something is missing.
+    let is_broken = status == StatusCode::INTERNAL_SERVER_ERROR && !error.is_answer();
+    let failure = Failure::Api(error);
+    Err(if is_broken {
+        Attempt::Elsewhere(failure)
+    } else {
+        Attempt::Final(failure)
+    })
 }
 
 /// How one attempt failed.
 pub(super) enum Attempt {
     /// Another endpoint, or the same one later, may do better.
     Transient(String),
+    /// Another endpoint may do better; this one will not, however long one waits.
+    Elsewhere(Failure),
     Final(Failure),
 }
 
@@ -110,7 +119,7 @@ const NOT_TLS: &str = "corrupt message";
 const NOT_HTTP: &str = "invalid HTTP version";
 
 /// A request that was not answered. Waiting helps neither against a certificate that is not trusted nor against the wrong
-/// scheme.
+/// scheme, but another endpoint may have a better one.
 pub(super) fn transport(error: &reqwest::Error) -> Attempt {
     let reason = chain(error);
     let error = if reason.contains("certificate") {
@@ -122,7 +131,7 @@ pub(super) fn transport(error: &reqwest::Error) -> Attempt {
     } else {
         return Attempt::Transient(reason);
     };
-    Attempt::Final(Failure::Api(error))
+    Attempt::Elsewhere(Failure::Api(error))
 }
 
 /// What the array said: its message, and the rest of the answer where that names the error.

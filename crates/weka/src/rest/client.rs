@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
-use reqwest::Certificate;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use stowage_api::backoff::Backoff;
@@ -19,7 +18,7 @@ use super::facts::Facts;
 use super::recent::Recent;
 use super::session::Sessions;
 use super::wire::Envelope;
-use super::{ApiError, Deadline};
+use super::{ApiError, Deadline, trust};
 use crate::metrics::{ApiLabels, Metrics};
 use crate::secret::{Credentials, Scheme};
 
@@ -78,13 +77,11 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .tls_danger_accept_invalid_certs(options.insecure);
         if let Some(pem) = &credentials.ca_certificate {
-            let certificates = Certificate::from_pem_bundle(pem.as_bytes());
-            let certificates =
-                certificates.map_err(|error| ApiError::CaCertificate(chain(&error)))?;
-            if certificates.is_empty() {
-                return Err(ApiError::CaCertificate("the value is empty".to_owned()));
+            // Also where it is not used: a secret that cannot be right is told so.
+            let trusting = trust::config(pem)?;
+            if !options.insecure {
+                builder = builder.tls_backend_preconfigured(trusting);
             }
-            builder = builder.tls_certs_merge(certificates);
         } else if credentials.scheme == Scheme::Http {
             // Images without any certificates are fine for those who need none.
             builder = builder.tls_certs_only(std::iter::empty());
@@ -200,7 +197,8 @@ impl Client {
         Err(malformed("the list has no end"))
     }
 
-    /// Sends a call to one endpoint after the other until one answers.
+    /// Sends a call to one endpoint after the other until one answers. What waiting does not help against is not waited
+    /// for, once every endpoint was asked.
     pub(super) async fn send(
         &self,
         call: &Call,
@@ -211,38 +209,56 @@ impl Client {
         let mut reason = "there was no time for an attempt".to_owned();
         for round in 1..=ROUNDS {
             let endpoints = self.endpoints.len();
+            let mut hopeless = None;
+            let mut is_hopeful = false;
             for attempt in 0..endpoints {
                 let Some(endpoint) = self.endpoints.current() else {
                     break;
                 };
-                let left = u32::try_from(endpoints - attempt).unwrap_or(1);
-                let share = (deadline.remaining() / left).max(SHORTEST_ATTEMPT);
-                let time = share.min(deadline.remaining()).min(self.options.timeout);
-                if time.is_zero() {
-                    return Err(Failure::Api(ApiError::Deadline {
+                let Some(time) = self.share(deadline, endpoints - attempt) else {
+                    let late = ApiError::Deadline {
                         doing: call.doing,
                         reason,
-                    }));
-                }
+                    };
+                    return Err(hopeless.unwrap_or(Failure::Api(late)));
+                };
                 match on_machine(timeout(time, self.attempt(&endpoint, call, body, token))).await {
                     Ok(Ok(envelope)) => return Ok(envelope),
                     Ok(Err(Attempt::Final(failure))) => return Err(failure),
-                    Ok(Err(Attempt::Transient(why))) => reason = why,
+                    Ok(Err(Attempt::Elsewhere(failure))) => hopeless = Some(failure),
+                    Ok(Err(Attempt::Transient(why))) => (reason, is_hopeful) = (why, true),
                     Err(_) => {
                         reason = format!("{endpoint} has not answered for {} ms", time.as_millis());
+                        is_hopeful = true;
                     }
                 }
                 tracing::debug!(%endpoint, reason, "An endpoint failed; trying the next one.");
                 self.endpoints.leave(&endpoint);
             }
-            if round < ROUNDS {
-                let jitter = Duration::from_millis(fastrand::u64(..JITTER_MILLISECONDS));
-                let pause = PAUSES.after(round) + jitter;
-                on_machine(sleep(pause.min(deadline.remaining()))).await;
+            match hopeless {
+                Some(failure) if !is_hopeful || round == ROUNDS => return Err(failure),
+                _ => self.pause(round, deadline).await,
             }
         }
         let endpoints = self.endpoints.len();
         Err(Failure::Api(ApiError::Unreachable { endpoints, reason }))
+    }
+
+    /// How long one of so many endpoints may take; none if there is no time left.
+    fn share(&self, deadline: Deadline, endpoints: usize) -> Option<Duration> {
+        let left = u32::try_from(endpoints).unwrap_or(1).max(1);
+        let share = (deadline.remaining() / left).max(SHORTEST_ATTEMPT);
+        let time = share.min(deadline.remaining()).min(self.options.timeout);
+        (!time.is_zero()).then_some(time)
+    }
+
+    /// Waits between two rounds.
+    async fn pause(&self, round: u32, deadline: Deadline) {
+        if round < ROUNDS {
+            let jitter = Duration::from_millis(fastrand::u64(..JITTER_MILLISECONDS));
+            let pause = PAUSES.after(round) + jitter;
+            on_machine(sleep(pause.min(deadline.remaining()))).await;
+        }
     }
 
     async fn attempt(

@@ -4,6 +4,7 @@
 //! the old one goes when nobody has used it for a while.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,21 +26,29 @@ const IDLE: Duration = Duration::from_secs(30 * 60);
 /// How long it may take to ask a cluster about itself.
 const REFRESH_TIME: Duration = Duration::from_secs(20);
 
-/// The keys of the legacy secret, each a file.
-const LEGACY_KEYS: [&str; 5] = [
-    "scheme",
-    "endpoints",
-    "organization",
-    "username",
-    "password",
-];
-
 /// A secret for all requests that bring none, mounted as files.
 #[derive(Debug, Clone)]
 pub(crate) struct LegacySecret {
     pub(crate) directory: PathBuf,
     /// For messages, and to insist on it.
     pub(crate) name: Option<String>,
+}
+
+impl LegacySecret {
+    /// Its keys, each a file. What begins with a dot is the kubelet's.
+    fn read(&self) -> io::Result<BTreeMap<String, String>> {
+        let mut secret = BTreeMap::new();
+        for entry in std::fs::read_dir(&self.directory)? {
+            let (name, path) = entry.map(|entry| (entry.file_name(), entry.path()))?;
+            let Some(key) = name.to_str().filter(|key| !key.starts_with('.')) else {
+                continue;
+            };
+            if path.is_file() {
+                secret.insert(key.to_owned(), std::fs::read_to_string(path)?);
+            }
+        }
+        Ok(secret)
+    }
 }
 
 /// The clients of the process.
@@ -82,17 +91,21 @@ impl Clusters {
             name: self.legacy.name.clone(),
             reason,
         };
-        let mut secret = BTreeMap::new();
-        for key in LEGACY_KEYS {
-            let path = self.legacy.directory.join(key);
-            let value = std::fs::read_to_string(&path);
-            let value = value
-                .map_err(|error| unusable(format!("key `{key}` at {}: {error}", path.display())))?;
-            secret.insert(key.to_owned(), value);
-        }
+        let secret = self
+            .legacy
+            .read()
+            .map_err(|error| unusable(format!("{}: {error}", self.legacy.directory.display())))?;
         let credentials =
             Credentials::parse(&secret).map_err(|error| unusable(error.to_string()))?;
         self.api(credentials, deadline).map(Some)
+    }
+
+    /// The clusters of all secrets that have been used to log in.
+    pub(crate) fn in_use(&self, deadline: Deadline) -> Vec<Api> {
+        let clients = self.clients.lock();
+        let used = clients.values().filter(|client| client.known().is_some());
+        used.map(|client| Api::new(client.clone(), deadline))
+            .collect()
     }
 
     /// Whether requests without a secret are meant to use the legacy one.

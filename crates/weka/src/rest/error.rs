@@ -22,11 +22,20 @@ pub(crate) enum ApiError {
     #[error("cannot create an HTTP client: {0}")]
     Client(String),
     #[error(
-        "the Weka cluster rejected the login: check `username`, `password` and `organization` (`{organization}`) of the secret; the cluster says: {message}"
+        "the Weka cluster does not accept the login: check `username`, `password` and `organization` (`{organization}`) of the secret; the cluster says: {message}"
     )]
     Login {
         organization: String,
         message: String,
+    },
+    #[error(
+        "the Weka cluster rejected the login: check `username`, `password` and `organization` (`{organization}`) of the secret; to keep the account from being locked, the driver logs in again when the secret changes, or in {again_in} s; the cluster says: {message}"
+    )]
+    LoginRefused {
+        organization: String,
+        message: String,
+        /// Seconds.
+        again_in: u64,
     },
     #[error(
         "the user of the secret{} may not {doing}: give it the role CSI, ClusterAdmin or OrgAdmin; the cluster says: {message}",
@@ -60,6 +69,27 @@ pub(crate) enum ApiError {
     Malformed { doing: &'static str, reason: String },
     #[error("the Weka cluster has several filesystems named `{0}`")]
     Ambiguous(String),
+}
+
+impl ApiError {
+    /// Whether a refusal says that a path does not exist: some releases do not answer 404.
+    pub(super) fn is_path_missing(&self) -> bool {
+        matches!(self, Self::Missing { .. }) || self.says("PATH_NOT_FOUND")
+    }
+
+    /// Whether a refusal says that a directory has no quota: some releases do not answer 404.
+    pub(super) fn is_quota_missing(&self) -> bool {
+        matches!(self, Self::Missing { .. }) || self.says("Directory has no quota")
+    }
+
+    /// Whether a refusal is what the caller wanted to know.
+    pub(super) fn is_answer(&self) -> bool {
+        self.is_path_missing() || self.is_quota_missing()
+    }
+
+    fn says(&self, text: &str) -> bool {
+        matches!(self, Self::Refused { message, .. } if message.contains(text))
+    }
 }
 
 /// Why there is no client for a request.

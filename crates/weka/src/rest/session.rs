@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
+use stowage_api::backoff::Backoff;
 use stowage_csi::waiting::on_machine;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -21,6 +22,31 @@ const MARGIN: Duration = Duration::from_secs(30);
 /// How long a token lasts where the array does not say.
 const DEFAULT_LIFE: Duration = Duration::from_secs(300);
 
+/// How long a login that was refused is not tried again: the array locks an account for two minutes after a few wrong
+/// passwords, for everybody who uses it. A secret that changes is tried at once, by a client of its own.
+const REFUSED: Backoff = Backoff {
+    first: Duration::from_secs(120),
+    longest: Duration::from_secs(60 * 60),
+};
+
+/// A login that the array refused.
+struct Refused {
+    in_a_row: u32,
+    until: Instant,
+    message: String,
+}
+
+impl Refused {
+    fn error(&self, client: &Client) -> ApiError {
+        let left = self.until.saturating_duration_since(Instant::now());
+        ApiError::LoginRefused {
+            organization: client.credentials.organization.clone(),
+            message: self.message.clone(),
+            again_in: left.as_secs().max(1),
+        }
+    }
+}
+
 struct Session {
     access: SecretString,
     refresh: Option<SecretString>,
@@ -32,6 +58,25 @@ struct State {
     session: Option<Session>,
     /// How the last attempt failed, if it did.
     failure: Option<ApiError>,
+    refused: Option<Refused>,
+}
+
+impl State {
+    /// Takes note of a login that failed; one that was refused is not repeated for a while.
+    fn note(&mut self, client: &Client, error: ApiError) -> ApiError {
+        let ApiError::LoginRefused { message, .. } = error else {
+            return error;
+        };
+        let in_a_row = self.refused.as_ref().map_or(0, |refused| refused.in_a_row) + 1;
+        let refused = Refused {
+            in_a_row,
+            until: Instant::now() + REFUSED.after_with_jitter(in_a_row),
+            message,
+        };
+        let error = refused.error(client);
+        self.refused = Some(refused);
+        error
+    }
 }
 
 /// The session of one client.
@@ -67,6 +112,11 @@ impl Sessions {
         {
             return Err(failure.clone());
         }
+        if let Some(refused) = &state.refused
+            && refused.until > Instant::now()
+        {
+            return Err(refused.error(client));
+        }
         let refresh = state.session.take().and_then(|session| session.refresh);
         let outcome = log_in(client, refresh, deadline).await;
         self.ended.fetch_add(1, Ordering::Release);
@@ -75,9 +125,11 @@ impl Sessions {
                 let token = session.access.clone();
                 state.session = Some(session);
                 state.failure = None;
+                state.refused = None;
                 Ok(token)
             }
             Err(error) => {
+                let error = state.note(client, error);
                 state.failure = Some(error.clone());
                 Err(error)
             }
@@ -111,9 +163,10 @@ async fn log_in(
         "org": credentials.organization,
     });
     let call = Call::with(Method::POST, "login", "login", "log in");
-    let refused = |message| ApiError::Login {
+    let refused = |message| ApiError::LoginRefused {
         organization: credentials.organization.clone(),
         message,
+        again_in: 0,
     };
     let answer = match client.send(&call, Some(&body), None, deadline).await {
         Ok(envelope) => envelope,

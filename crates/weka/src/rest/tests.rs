@@ -190,12 +190,15 @@ async fn a_quota_is_waited_for_as_long_as_the_caller_has() {
         .unwrap();
     let error = rig
         .api_within(Duration::from_secs(1), &[])
-        .set_quota(&filesystem, inode, size)
+        .set_quota(&filesystem, inode, size.into())
         .await
         .unwrap_err();
     assert!(matches!(error, ApiError::Deadline { .. }), "{error}");
     assert!(error.to_string().contains("still being added"), "{error}");
-    rig.api().set_quota(&filesystem, inode, size).await.unwrap();
+    rig.api()
+        .set_quota(&filesystem, inode, size.into())
+        .await
+        .unwrap();
     let quota = rig.api().quota(&filesystem, inode).await.unwrap().unwrap();
     assert_eq!(Size::from(quota.limits()), size);
 }

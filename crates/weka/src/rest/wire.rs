@@ -1,4 +1,6 @@
 //! Answers as the array spells them. Only what is used is read; the real ones hold more.
+//!
+//! What is null is as good as missing, as it is for WEKA's own clients; only what identifies something must be there.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -8,11 +10,11 @@ use crate::quota::Limits;
 /// Around every answer.
 #[derive(Deserialize)]
 pub(crate) struct Envelope {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) data: Value,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) message: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) next_token: Option<String>,
 }
 
@@ -20,7 +22,7 @@ pub(crate) struct Envelope {
 #[derive(Deserialize)]
 pub(crate) struct Tokens {
     pub(crate) access_token: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) refresh_token: Option<String>,
     /// Seconds.
     #[serde(default, deserialize_with = "number")]
@@ -30,7 +32,7 @@ pub(crate) struct Tokens {
 /// `users/whoami`.
 #[derive(Deserialize, Debug, Default)]
 pub(crate) struct WhoAmI {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) role: Option<String>,
 }
 
@@ -38,20 +40,20 @@ pub(crate) struct WhoAmI {
 #[derive(Deserialize, Debug)]
 pub(crate) struct Cluster {
     pub(crate) guid: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) release: String,
 }
 
 /// `processes` or `nodes`.
 #[derive(Deserialize, Debug)]
 pub(crate) struct Process {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) mode: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) roles: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) ips: Vec<String>,
     #[serde(default, deserialize_with = "number")]
     pub(crate) mgmt_port: u64,
@@ -60,15 +62,15 @@ pub(crate) struct Process {
 /// `containers`.
 #[derive(Deserialize, Debug)]
 pub(crate) struct Container {
-    #[serde(default, rename = "container_name")]
+    #[serde(default, deserialize_with = "or_default", rename = "container_name")]
     pub(crate) name: String,
-    #[serde(default, rename = "container_ip")]
+    #[serde(default, deserialize_with = "or_default", rename = "container_ip")]
     pub(crate) ip: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) hostname: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) mode: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) status: String,
 }
 
@@ -77,11 +79,11 @@ pub(crate) struct Container {
 pub(crate) struct Filesystem {
     pub(crate) uid: String,
     pub(crate) name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) is_removing: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) is_encrypted: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) auth_required: bool,
     #[serde(default, deserialize_with = "number")]
     pub(crate) total_budget: u64,
@@ -93,7 +95,7 @@ pub(crate) struct Filesystem {
 #[derive(Deserialize)]
 pub(crate) struct MountToken {
     pub(crate) mount_token: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) filesystem_name: Option<String>,
 }
 
@@ -105,13 +107,14 @@ pub(crate) struct Resolved {
 }
 
 /// How far a quota has come.
-#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "UPPERCASE")]
 pub(crate) enum QuotaStatus {
     Active,
     Adding,
     Error,
     Deleting,
+    #[default]
     #[serde(other)]
     Unknown,
 }
@@ -125,11 +128,14 @@ pub(crate) struct Quota {
     pub(crate) hard_limit_bytes: u64,
     #[serde(default, deserialize_with = "number")]
     pub(crate) soft_limit_bytes: u64,
+    #[serde(default, deserialize_with = "number")]
+    pub(crate) grace_seconds: u64,
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) status: QuotaStatus,
     /// In lists only.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) path: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) full_path: Option<String>,
 }
 
@@ -138,8 +144,18 @@ impl Quota {
         Limits {
             hard_bytes: self.hard_limit_bytes,
             soft_bytes: self.soft_limit_bytes,
+            grace_seconds: self.grace_seconds,
         }
     }
+}
+
+/// What is null is as if it were not there.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// A number that some releases write as text, and null where there is none.
@@ -178,6 +194,35 @@ mod tests {
         assert_eq!(read(json!(7)), Some(7));
         assert_eq!(read(json!(null)), Some(0));
         assert_eq!(read(json!("seven")), None);
+    }
+
+    #[test]
+    fn null_is_taken_where_a_value_may_be_missing() {
+        let process = json!({ "mode": null, "roles": null, "ips": null, "mgmt_port": null });
+        assert!(serde_json::from_value::<Process>(process).is_ok());
+        let container = json!({ "container_name": null, "container_ip": null, "hostname": null, "mode": null, "status": null });
+        assert!(serde_json::from_value::<Container>(container).is_ok());
+        let cluster = json!({ "guid": "g", "name": null, "release": null });
+        assert!(serde_json::from_value::<Cluster>(cluster).is_ok());
+        let filesystem = json!({
+            "uid": "u", "name": "n", "is_removing": null, "is_encrypted": null, "auth_required": null,
+            "total_budget": null, "available_total": null,
+        });
+        assert!(serde_json::from_value::<Filesystem>(filesystem).is_ok());
+        let quota = json!({ "inode_id": 7, "status": null, "path": null, "grace_seconds": null });
+        let quota: Quota = serde_json::from_value(quota).unwrap();
+        assert_eq!(quota.status, QuotaStatus::Unknown);
+        let who: WhoAmI = serde_json::from_value(json!({ "role": null })).unwrap();
+        assert_eq!(who.role, None);
+        let envelope = json!({ "data": null, "message": null, "next_token": null });
+        assert!(serde_json::from_value::<Envelope>(envelope).is_ok());
+        // Nothing can be done with what has no identity.
+        for nobody in [
+            json!({ "uid": null, "name": "n" }),
+            json!({ "uid": "u", "name": null }),
+        ] {
+            assert!(serde_json::from_value::<Filesystem>(nobody).is_err());
+        }
     }
 
     #[test]

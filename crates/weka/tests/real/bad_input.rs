@@ -136,8 +136,12 @@ isolated! {
             secrets: rig.secret.clone(),
             ..NodePublishVolumeRequest::default()
         };
+        // A class with it is refused; of a volume that exists the Weka client decides.
+        let mut of_class = rig.request("other", GIB, &[]);
+        of_class.volume_capabilities = request.volume_capability.clone().into_iter().collect();
+        expect(rig.send(of_class).await, Code::InvalidArgument, &["`writecash`", "--allowedmountoptions"]);
         let refused = rig.node.clone().node_publish_volume(request).await;
-        expect(refused, Code::InvalidArgument, &["`writecash`", "--allowedmountoptions"]);
+        expect(refused, Code::Internal, &["mount refused", "writecash"]);
         assert!(!rig.target("pod").exists());
         rig.publish(&volume, "pod", MODE).await.unwrap();
         rig.unpublish(&volume, "pod").await.unwrap();

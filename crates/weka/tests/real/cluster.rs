@@ -11,7 +11,7 @@ use crate::helper;
 use crate::rig::{GIB, Map, map};
 
 /// Where the driver puts what was deleted.
-const TRASH: &str = ".__internal__wekafs-async-delete";
+pub const TRASH: &str = ".__internal__wekafs-async-delete";
 
 /// The one container of the node's client.
 const CONTAINER: &str = "client";

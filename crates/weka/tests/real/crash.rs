@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use devcluster::isolated;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_service::Health;
 use stowage_sim::weka::control::Trouble;
 use stowage_sim::weka::state::access::Role;
 use stowage_weka::Metrics;
@@ -44,7 +45,12 @@ fn driver_process() {
     let flags = flags.split('\n').map(str::to_owned).collect();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime
-        .block_on(drive(flags, Metrics::default(), CancellationToken::new()))
+        .block_on(drive(
+            flags,
+            Metrics::default(),
+            Health::default(),
+            CancellationToken::new(),
+        ))
         .unwrap();
 }
 

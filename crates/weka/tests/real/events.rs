@@ -39,7 +39,19 @@ fn apply(server: &ApiServer, object: &Value) {
 
 /// A class and a claim of it, both of this name.
 fn class_and_claim(server: &ApiServer, name: &str, secret: Option<&str>) {
+    class_with_more_and_claim(server, name, secret, &[]);
+}
+
+fn class_with_more_and_claim(
+    server: &ApiServer,
+    name: &str,
+    secret: Option<&str>,
+    more: &[(&str, &str)],
+) {
     let mut parameters = json!({ "volumeType": "dir/v1", "filesystemName": "default" });
+    for (name, value) in more {
+        parameters[name] = json!(value);
+    }
     if let Some(secret) = secret {
         parameters["csi.storage.k8s.io/provisioner-secret-name"] = json!(secret);
         parameters["csi.storage.k8s.io/provisioner-secret-namespace"] = json!("default");
@@ -111,6 +123,26 @@ isolated! {
         let owner = ["csi.storage.k8s.io/pvc/name\":\"old", "csi.storage.k8s.io/pvc/namespace\":\"default", "csi.storage.k8s.io/pv/name\":\"pvc-"];
         says(&server, "persistentvolumes", &owner).await;
         assert_eq!(cluster.volumes().len(), 1);
+        sidecar.stop().await.unwrap();
+        rig.stop().await;
+    }
+
+    async fn a_parameter_that_nobody_knows_is_a_warning_and_the_claim_gets_its_volume(directory: &Path) {
+        let server = api_server().await;
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let kubeconfig = format!("--kubeconfig={}", server.kubeconfig().display());
+        let rig = Rig::start(directory, &cluster, &[&kubeconfig]);
+        let sidecar = sidecar(directory, &server);
+        let secret = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": { "name": "weka", "namespace": "default" },
+            "stringData": cluster.secret(),
+        });
+        apply(&server, &secret);
+        class_with_more_and_claim(&server, "misspelled", Some("weka"), &[("capacityEnforcment", "SOFT")]);
+        says(&server, "persistentvolumes", &["csi.storage.k8s.io/pvc/name\":\"misspelled"]).await;
+        says(&server, "events", &["UnknownParameter", "Warning", "\"misspelled\"", "`capacityEnforcment`", "no effect"]).await;
         sidecar.stop().await.unwrap();
         rig.stop().await;
     }

@@ -223,6 +223,23 @@ isolated! {
         assert_eq!(node(&server)["metadata"]["labels"][ACCESSIBLE], Value::Null);
     }
 
+    async fn annotations_that_may_not_be_read_keep_no_pod_from_its_volume(directory: &Path) {
+        let server = api_server().await;
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let kubeconfig = format!("--kubeconfig={}", server.user(NODE_USER, &[OF_SAMPLE]).unwrap().display());
+        let rig = Rig::start(directory, &cluster, &[&kubeconfig, "--allowmountoptionoverrides"]);
+        let volume = rig.create("volume", GIB, &[]).await.unwrap().volume_id;
+        let context = map(&[
+            ("csi.storage.k8s.io/pvc/name", "wrong"),
+            ("csi.storage.k8s.io/pvc/namespace", "default"),
+            ("csi.storage.k8s.io/pod.name", "pod"),
+            ("csi.storage.k8s.io/pod.namespace", "default"),
+        ]);
+        publish(&rig, &volume, context).await.unwrap();
+        rig.unpublish(&volume, "pod").await.unwrap();
+        rig.stop().await;
+    }
+
     async fn figures_of_volumes_carry_the_names_of_kubernetes(directory: &Path) {
         let server = api_server().await;
         let cluster = Cluster::start(directory, |_| {}).await;

@@ -9,7 +9,7 @@ use serde_json::json;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use tonic::Code;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, TRASH, names};
 use crate::rig::{GIB, Rig, eventually};
 
 const NAME: &str = "pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380";
@@ -202,6 +202,30 @@ isolated! {
             assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
             assert_eq!(rig.delete(id).await.unwrap_err().code(), Code::FailedPrecondition);
         }
+        rig.stop().await;
+    }
+
+    async fn a_trash_is_emptied_with_the_credentials_of_the_newest_call(directory: &Path) {
+        let cluster = Cluster::start(directory, |options| options.listen = vec![options.listen[0]; 2]).await;
+        let endpoints = cluster.array.endpoints();
+        let rig = Rig::start(directory, &cluster, &[]);
+        let [old, new] = [0, 1].map(|endpoint: usize| {
+            let secret = cluster.secret_with(&[("endpoints", &endpoints[endpoint])]);
+            Rig::of_process(directory, &cluster).with_secret(secret)
+        });
+        // Who mounts it needs a token, each time.
+        cluster.add_filesystem("guarded", &json!({ "auth_required": true })).await;
+        let uid = cluster.array.control().filesystem_uid("guarded").await.unwrap().unwrap();
+        let trash = directory.join("array/filesystems").join(uid).join("root").join(TRASH);
+        let guarded = [("filesystemName", "guarded")];
+        let [first, second] = [old.create("first", GIB / 4, &guarded).await, old.create("second", GIB / 4, &guarded).await];
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        old.delete(&first.unwrap().volume_id).await.unwrap();
+        cluster.array.control().stop_endpoint(0).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(names(&trash).len(), 1, "the old credentials lead nowhere any more");
+        new.delete(&second.unwrap().volume_id).await.unwrap();
+        eventually("the removal of the data", || names(&trash).is_empty()).await;
         rig.stop().await;
     }
 

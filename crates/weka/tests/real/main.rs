@@ -10,7 +10,10 @@
 //! - `conformance`: the whole suite.
 //! - `crash`: `kill -9` at every step.
 //! - `events`: what a user hears of a claim that waits, with our sidecar.
+//! - `foreign`: names, options, limits and secrets that this driver has not chosen.
+//! - `hidden`: who else sees what the driver mounts.
 //! - `hostile`: handles and links that lead elsewhere.
+//! - `stuck`: a mount that does not end and cannot be killed.
 //! - `trouble`: an array in trouble, and requests that make no sense.
 //! - `other_cluster`: a node that is no client of the cluster that is asked for.
 //! - `client`: what the Weka client of a node may do: refuse, hang, go away, serve two clusters.
@@ -24,10 +27,13 @@ mod cluster;
 mod conformance;
 mod crash;
 mod events;
+mod foreign;
 mod helper;
+mod hidden;
 mod hostile;
 mod kubernetes;
 mod lifecycle;
 mod other_cluster;
 mod rig;
+mod stuck;
 mod trouble;

@@ -61,12 +61,14 @@ pub fn flags(directory: &Path, more: &[&str]) -> Vec<String> {
 pub async fn drive(
     flags: Vec<String>,
     weka: Metrics,
+    health: Health,
     stop: CancellationToken,
 ) -> Result<(), StartError> {
     let reports = Reports {
         server: ServerMetrics::default(),
         weka,
-        health: Health::default(),
+        process: stowage_service::Metrics::new(),
+        health,
     };
     let shutdown = Shutdown {
         token: stop,
@@ -80,6 +82,8 @@ pub struct Rig {
     pub secret: Map,
     pub controller: ControllerClient<Connection>,
     pub node: NodeClient<Connection>,
+    /// What it says of itself, if it runs here.
+    pub health: Health,
     registry: Registry,
     stop: CancellationToken,
     served: JoinHandle<Result<(), StartError>>,
@@ -90,7 +94,8 @@ impl Rig {
         let stop = CancellationToken::new();
         let mut rig = Self::of_process(directory, cluster);
         let metrics = Metrics::register(&mut rig.registry, "csi.weka.io");
-        let served = tokio::spawn(drive(flags(directory, more), metrics, stop.clone()));
+        let flags = flags(directory, more);
+        let served = tokio::spawn(drive(flags, metrics, rig.health.clone(), stop.clone()));
         rig.stop = stop;
         rig.served = served;
         rig
@@ -110,6 +115,7 @@ impl Rig {
             secret: cluster.secret(),
             controller: ControllerClient::new(connection.clone()),
             node: NodeClient::new(connection),
+            health: Health::default(),
             registry: Registry::default(),
             stop: CancellationToken::new(),
             served: tokio::spawn(async { Ok(()) }),
@@ -136,14 +142,20 @@ impl Rig {
         self.with_secret(Map::new())
     }
 
-    pub async fn stop(mut self) {
+    pub async fn stop(self) {
+        self.stop_with(&[]).await;
+    }
+
+    /// Stops it; of its mounts only these stay, which it has not made.
+    pub async fn stop_with(mut self, left: &[PathBuf]) {
         self.stop.cancel();
         (&mut self.served).await.unwrap().unwrap();
-        assert_eq!(
-            self.mounts("mounts"),
-            Vec::<String>::new(),
-            "nothing stays mounted"
-        );
+        let mounts: Vec<_> = self
+            .mounts("mounts")
+            .into_iter()
+            .map(PathBuf::from)
+            .collect();
+        assert_eq!(mounts, left, "nothing else stays mounted");
     }
 
     /// What is mounted below a directory of the test.

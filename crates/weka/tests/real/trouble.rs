@@ -137,7 +137,6 @@ isolated! {
             ("wekafsgw 1 0 - Live 0x0\n", "", "no connected container"),
             ("wekafsgw 1 0 - Live 0x0\n", "Container=c FE 0: Frontend is not connected\n", "(disconnected: c)"),
             ("wekafsgw 1 0 - Live 0x0\n", "Container=a FE 0: Connected frontend pid 1\nContainer=b FE 0: Connected frontend pid 2\n", "not a client of Weka cluster `sim`"),
-            ("wekafsgw 1 0 - Live 0x0\n", "Container=a FE 0: Connected frontend pid 1\nContainer=drives0 FE 0: Connected frontend pid 2\n", "`localContainerName`"),
         ] {
             std::fs::write(directory.join("modules"), modules).unwrap();
             std::fs::write(directory.join("interface"), interface).unwrap();

@@ -117,6 +117,16 @@ fn every_list_is_taken_by_itself_with_one_dash_and_with_two() {
 }
 
 #[test]
+fn gates_of_one_sidecar_do_not_take_back_those_of_another() {
+    let args = controller(&[
+        "--feature-gates=Topology=false",
+        "--feature-gates=CSIVolumeGroupSnapshot=true",
+    ]);
+    let gates = args.controller.roles.provision.feature_gates;
+    assert_eq!(gates, ["Topology=false", "CSIVolumeGroupSnapshot=true"]);
+}
+
+#[test]
 fn all_lists_of_a_pod_are_taken_one_after_the_other_and_the_last_value_counts() {
     for Manifest { source, sidecars } in manifests() {
         let lists_of = |wanted: &[&str]| -> Vec<&str> {

@@ -29,6 +29,9 @@ pub struct Stage {
     pub connected: bool,
     /// Whether the modules file has `wekafsgw`.
     pub module: bool,
+    /// Whether the interface file does not list containers, as that of some releases.
+    #[serde(default)]
+    pub nameless: bool,
 }
 
 impl Default for Stage {
@@ -36,6 +39,7 @@ impl Default for Stage {
         Self {
             connected: true,
             module: true,
+            nameless: false,
         }
     }
 }

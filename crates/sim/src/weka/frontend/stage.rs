@@ -12,6 +12,9 @@ use crate::weka::control::frontends::Stage;
 
 const MODULE: &str = "wekafsgw";
 
+/// All that the interface file says where it does not list containers.
+const NAMELESS: &str = "wekafs";
+
 /// Where the stand-ins are.
 #[derive(Clone, Debug, Default)]
 pub struct StageFiles {
@@ -30,7 +33,10 @@ impl StageFiles {
         }
         if let Some(path) = &self.interface {
             let name = format!("Container={container}");
-            let line = if stage.connected {
+            replace(path, NAMELESS, stage.nameless.then(|| NAMELESS.to_owned()))?;
+            let line = if stage.nameless {
+                return replace(path, &name, None);
+            } else if stage.connected {
                 format!("{name} FE 1: Connected frontend pid {}", std::process::id())
             } else {
                 format!("{name} FE 1: Frontend is not connected")
@@ -43,7 +49,10 @@ impl StageFiles {
     /// Takes the frontend's line away.
     pub fn hide(&self, container: &str) -> io::Result<()> {
         match &self.interface {
-            Some(path) => replace(path, &format!("Container={container}"), None),
+            Some(path) => {
+                replace(path, NAMELESS, None)?;
+                replace(path, &format!("Container={container}"), None)
+            }
             None => Ok(()),
         }
     }
@@ -99,7 +108,7 @@ mod tests {
         files.show("one", Stage::default()).unwrap();
         let off = Stage {
             connected: false,
-            module: true,
+            ..Stage::default()
         };
         files.show("two", off).unwrap();
         let pid = std::process::id();
@@ -111,6 +120,14 @@ mod tests {
             )
         );
         files.hide("one").unwrap();
+        assert_eq!(read(), "Container=two FE 1: Frontend is not connected\n");
+        let nameless = Stage {
+            nameless: true,
+            ..Stage::default()
+        };
+        files.show("two", nameless).unwrap();
+        assert_eq!(read(), "wekafs\n");
+        files.show("two", off).unwrap();
         assert_eq!(read(), "Container=two FE 1: Frontend is not connected\n");
         let modules = std::fs::read_to_string(files.modules.as_ref().unwrap()).unwrap();
         assert!(modules.starts_with("wekafsgw "), "{modules}");

@@ -23,7 +23,10 @@ pub struct Refresh {
 
 /// `POST login`.
 pub async fn log_in(State(core): State<Arc<Core>>, Body(login): Body<Login>) -> Answer {
-    issue(&core, |state, _| tokens::log_in(state, &login)).await
+    issue(&core, |state, now| {
+        core.lockouts.lock().log_in(state, &login, now)
+    })
+    .await
 }
 
 /// `POST login/refresh`.

@@ -53,11 +53,19 @@ fn root_name() -> String {
     "Root".to_owned()
 }
 
-const WRONG: Refusal = Refusal::Unauthenticated("username, password or organization is wrong");
+impl Login {
+    /// Whether the password is the user's.
+    pub fn is_of(&self, user: &User) -> bool {
+        self.password == user.password
+    }
+}
+
+/// There is no such account, or its password is another one: nobody is told which.
+pub const WRONG: Refusal = Refusal::Unauthenticated("username, password or organization is wrong");
 const EXPIRED: Refusal = Refusal::Unauthenticated("the token is not valid or has expired");
 
-/// Whom these credentials belong to.
-pub fn log_in(state: &State, login: &Login) -> Result<User, Refusal> {
+/// The account that somebody wants to use.
+pub fn account<'a>(state: &'a State, login: &Login) -> Result<&'a User, Refusal> {
     let organization = state
         .organizations
         .values()
@@ -66,12 +74,9 @@ pub fn log_in(state: &State, login: &Login) -> Result<User, Refusal> {
     if organization.id != ROOT && !state.cluster().release.has(Feature::Organizations) {
         return Err(WRONG);
     }
-    state
-        .users
-        .values()
+    let mut users = state.users.values();
+    users
         .find(|u| u.org_id == organization.id && u.username == login.username)
-        .filter(|u| u.password == login.password)
-        .cloned()
         .ok_or(WRONG)
 }
 
@@ -189,8 +194,9 @@ mod tests {
             ("5.1", "admin", "secret", "nowhere", false),
         ];
         for (release, user, password, org, expected) in table {
-            let known = log_in(&state(release), &login(user, password, org));
-            assert_eq!(known.is_ok(), expected, "{release} {user} {org}");
+            let (state, login) = (state(release), login(user, password, org));
+            let known = account(&state, &login).is_ok_and(|user| login.is_of(user));
+            assert_eq!(known, expected, "{release} {user} {org}");
         }
     }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustix::fs::fstatvfs;
-use stowage_csi::proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Topology, Volume};
+use stowage_csi::proto::csi::volume_capability::AccessType;
+use stowage_csi::proto::csi::{
+    CreateVolumeRequest, CreateVolumeResponse, Topology, Volume, VolumeCapability,
+};
 use stowage_csi::sizes::{Range, signed};
 use stowage_host::PathError;
 use stowage_host::beneath::Root;
@@ -15,7 +18,7 @@ use crate::driver::volume::Existing;
 use crate::driver::{Driver, Guard, directory};
 use crate::error::{Error, chain};
 use crate::handle::Handle;
-use crate::options::Options;
+use crate::options::{OptionError, Options, Vocabulary};
 use crate::parameters::Parameters;
 use crate::quota::{Enforcement, Size};
 use crate::rest::Deadline;
@@ -38,6 +41,7 @@ pub(super) async fn create(
     deadline: Deadline,
 ) -> Result<CreateVolumeResponse, Error> {
     let wanted = understand(driver, &request)?;
+    super::unknown::warn(driver, &request);
     let guard = Arc::new(driver.locks.lock(wanted.handle.as_str())?);
     let mut filesystem = driver
         .filesystem(&request.secrets, wanted.handle.filesystem(), deadline)
@@ -78,6 +82,7 @@ pub(super) async fn create(
 fn understand(driver: &Driver, request: &CreateVolumeRequest) -> Result<Wanted, Error> {
     let config = &driver.config;
     super::inspect::check_mounts(&request.volume_capabilities)?;
+    check_flags(&request.volume_capabilities, &config.vocabulary)?;
     let parameters = Parameters::parse(
         &request.parameters,
         &request.mutable_parameters,
@@ -98,6 +103,19 @@ fn understand(driver: &Driver, request: &CreateVolumeRequest) -> Result<Wanted, 
             request.accessibility_requirements.as_ref(),
         ),
     })
+}
+
+/// Refuses mount options of the class that the driver does not know: no volume should begin with them.
+fn check_flags(
+    capabilities: &[VolumeCapability],
+    vocabulary: &Vocabulary,
+) -> Result<(), OptionError> {
+    for capability in capabilities {
+        if let Some(AccessType::Mount(mount)) = &capability.access_type {
+            Options::parse(&mount.mount_flags.join(",")).check(vocabulary)?;
+        }
+    }
+    Ok(())
 }
 
 /// The mount options that a volume keeps. What depends on the cluster or the node is decided when it is mounted.
@@ -204,7 +222,7 @@ async fn limit(managed: &Managed, handle: &Handle, seen: u64, size: Size) -> Res
     };
     Ok(managed
         .api
-        .set_quota(&managed.filesystem, inode, size)
+        .set_quota(&managed.filesystem, inode, size.into())
         .await?)
 }
 

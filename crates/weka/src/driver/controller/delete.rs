@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stowage_csi::proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
 use stowage_host::beneath::Root;
 
+use super::inspect::hidden;
 use crate::driver::{Driver, directory, directory_handle};
 use crate::error::Error;
 use crate::handle::Origin;
@@ -26,20 +27,10 @@ pub(super) async fn delete(
         return Err(Error::NotOurs(request.volume_id));
     }
     let guard = Arc::new(driver.locks.lock(handle.as_str())?);
-    let filesystem = match driver
+    let filesystem = driver
         .filesystem(&request.secrets, handle.filesystem(), deadline)
         .await
-    {
-        Ok(filesystem) => filesystem,
-        Err(Error::FilesystemMissing(filesystem)) => {
-            tracing::warn!(
-                filesystem,
-                "The filesystem of a deleted volume does not exist, so neither does the volume."
-            );
-            return Ok(DeleteVolumeResponse {});
-        }
-        Err(error) => return Err(error),
-    };
+        .map_err(|error| hidden(error, &handle))?;
     let path = handle.path();
     let place = path.clone();
     let work = move |root: &Root| directory::move_to_trash(root, &place);

@@ -46,9 +46,10 @@ async fn resize(
     let existing = &volume.existing;
     match (&existing.recorded, volume.filesystem.quotas()) {
         (Recorded::Quota(quota), Some(managed)) => {
-            let size = Size::from(quota.limits());
-            let wanted = Size { bytes, ..size };
-            managed.resize_quota(existing.inode, size, wanted).await
+            let limits = quota.limits();
+            managed
+                .resize_quota(existing.inode, limits, limits.grown(bytes))
+                .await
         }
         (Recorded::Attribute(_), Some(managed)) => {
             if limit(managed, volume, bytes).await? {
@@ -76,7 +77,7 @@ async fn limit(managed: &Managed, volume: &Volume, bytes: u64) -> Result<bool, E
     let inode = volume.existing.inode;
     match managed
         .api
-        .set_quota(&managed.filesystem, inode, size)
+        .set_quota(&managed.filesystem, inode, size.into())
         .await
     {
         Ok(()) => Ok(true),

@@ -1,5 +1,6 @@
 //! RPCs that only look.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use stowage_csi::proto::csi::controller_get_volume_response::VolumeStatus as GotStatus;
@@ -13,6 +14,7 @@ use stowage_csi::proto::csi::{
 };
 use stowage_csi::sizes::signed;
 
+use crate::driver::volume::{Existing, Recorded};
 use crate::driver::{Driver, existing_handle};
 use crate::error::{Error, chain};
 use crate::handle::{Handle, Origin};
@@ -43,7 +45,7 @@ pub(super) async fn validate(
     let filesystem = driver
         .filesystem(&request.secrets, handle.filesystem(), deadline)
         .await;
-    let filesystem = filesystem.map_err(|error| missing(error, &handle))?;
+    let filesystem = filesystem.map_err(|error| hidden(error, &handle))?;
     driver
         .required(&filesystem, &handle, None, deadline)
         .await?;
@@ -51,10 +53,13 @@ pub(super) async fn validate(
     Ok(request.answered(refused.map(|error| chain(&error))))
 }
 
-/// A volume whose filesystem does not exist does not exist either.
-pub(super) fn missing(error: Error, handle: &Handle) -> Error {
+/// A volume whose filesystem the secret does not show may be well, in another organization or on another cluster.
+pub(super) fn hidden(error: Error, handle: &Handle) -> Error {
     match error {
-        Error::FilesystemMissing(_) => Error::VolumeMissing(handle.to_string()),
+        Error::FilesystemMissing(filesystem) => Error::FilesystemHidden {
+            filesystem,
+            id: handle.to_string(),
+        },
         error => error,
     }
 }
@@ -67,23 +72,42 @@ fn legacy(driver: &Driver, deadline: Deadline) -> Result<Api, Error> {
         .ok_or(Error::NoCredentials)
 }
 
-/// All volumes with a quota, in the order of their handles; the token is the last handle of the page before.
+/// Every cluster that the driver knows: of the legacy secret, and of the secrets of calls since it started.
+async fn known(driver: &Driver, deadline: Deadline) -> Result<Vec<Api>, Error> {
+    let legacy = legacy(driver, deadline)?;
+    let mut seen = HashSet::new();
+    let mut clusters = Vec::new();
+    for api in [vec![legacy], driver.clusters.in_use(deadline)].concat() {
+        let organization = api.client().credentials.organization.clone();
+        if seen.insert((api.facts().await?.guid.clone(), organization)) {
+            clusters.push(api);
+        }
+    }
+    Ok(clusters)
+}
+
+/// All volumes with a quota on every cluster that the driver knows, in the order of their handles; the token is the last
+/// handle of the page before. A cluster that does not answer fails the call: its volumes are not gone.
 pub(super) async fn list(
     driver: &Driver,
     request: ListVolumesRequest,
     deadline: Deadline,
 ) -> Result<ListVolumesResponse, Error> {
-    let api = legacy(driver, deadline)?;
+    let clusters = known(driver, deadline).await?;
     if !request.starting_token.is_empty() && Handle::parse(&request.starting_token).is_err() {
         return Err(Error::BadToken);
     }
     let mut all = Vec::new();
-    for filesystem in api.filesystems().await? {
-        for quota in api.quotas(&filesystem).await? {
-            all.extend(volume(driver, &filesystem, &quota).map(|volume| (volume, quota)));
+    for api in clusters {
+        for filesystem in api.filesystems().await? {
+            for quota in api.quotas(&filesystem).await? {
+                all.extend(volume(driver, &filesystem, &quota).map(|volume| (volume, quota)));
+            }
         }
     }
     all.sort_by(|(one, _), (other, _)| one.volume_id.cmp(&other.volume_id));
+    // A handle does not say on which of the clusters it is.
+    all.dedup_by(|(one, _), (other, _)| one.volume_id == other.volume_id);
     all.retain(|(volume, _)| volume.volume_id > request.starting_token);
     let most = usize::try_from(request.max_entries)
         .ok()
@@ -138,14 +162,9 @@ pub(super) async fn get(
     deadline: Deadline,
 ) -> Result<ControllerGetVolumeResponse, Error> {
     let handle = existing_handle(&request.volume_id)?;
-    let api = legacy(driver, deadline)?;
-    let filesystem = driver.filesystem_of(Some(api), handle.filesystem()).await;
-    let filesystem = filesystem.map_err(|error| missing(error, &handle))?;
-    let existing = driver
-        .required(&filesystem, &handle, None, deadline)
-        .await?;
+    let existing = find(driver, &handle, deadline).await?;
     let quota = match &existing.recorded {
-        crate::driver::volume::Recorded::Quota(quota) => Some(quota),
+        Recorded::Quota(quota) => Some(quota),
         _ => None,
     };
     Ok(ControllerGetVolumeResponse {
@@ -160,6 +179,27 @@ pub(super) async fn get(
             volume_condition: Some(condition(quota)),
         }),
     })
+}
+
+/// A volume on any of the clusters. It is missing only where a filesystem of its name is there without it.
+async fn find(driver: &Driver, handle: &Handle, deadline: Deadline) -> Result<Existing, Error> {
+    let mut reason = None;
+    for api in known(driver, deadline).await? {
+        let filesystem = driver.filesystem_of(Some(api), handle.filesystem()).await;
+        let found = match filesystem {
+            Ok(filesystem) => driver.required(&filesystem, handle, None, deadline).await,
+            Err(error) => Err(hidden(error, handle)),
+        };
+        match found {
+            Ok(existing) => return Ok(existing),
+            Err(Error::FilesystemHidden { .. }) if reason.is_some() => {}
+            Err(error @ (Error::FilesystemHidden { .. } | Error::VolumeMissing(_))) => {
+                reason = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(reason.unwrap_or(Error::NoCredentials))
 }
 
 fn condition(quota: Option<&Quota>) -> VolumeCondition {

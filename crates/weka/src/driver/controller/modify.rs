@@ -10,7 +10,7 @@ use crate::parameters;
 use crate::quota::Size;
 use crate::rest::Deadline;
 
-/// ConcurrencyLimits a hard limit into a soft one and back. The size stays.
+/// Turns a hard limit into a soft one and back. The size stays.
 pub(super) async fn modify(
     driver: &Driver,
     request: ControllerModifyVolumeRequest,
@@ -26,13 +26,16 @@ pub(super) async fn modify(
     else {
         return Err(Error::NoQuota(request.volume_id));
     };
-    let size = Size::from(quota.limits());
+    let known = quota.limits();
+    let size = Size::from(known);
     let wanted = Size {
         enforcement,
         ..size
     };
+    // What is so already keeps its limits, also those that we would have set otherwise.
+    let wanted = if wanted == size { known } else { wanted.into() };
     managed
-        .resize_quota(volume.existing.inode, size, wanted)
+        .resize_quota(volume.existing.inode, known, wanted)
         .await?;
     Ok(ControllerModifyVolumeResponse {})
 }

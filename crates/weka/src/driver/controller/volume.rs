@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::inspect::missing;
+use super::inspect::hidden;
 use crate::driver::filesystem::WekaFilesystem;
 use crate::driver::volume::Existing;
 use crate::driver::{Driver, Guard, existing_handle};
@@ -31,7 +31,7 @@ impl Volume {
         let filesystem = driver
             .filesystem(secrets, handle.filesystem(), deadline)
             .await
-            .map_err(|error| missing(error, &handle))?;
+            .map_err(|error| hidden(error, &handle))?;
         filesystem.check_may_write("set the quota of a directory")?;
         let existing = driver
             .required(&filesystem, &handle, Some(&guard), deadline)

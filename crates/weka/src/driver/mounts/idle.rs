@@ -1,10 +1,11 @@
-//! Mounts that nobody uses are unmounted after a while.
+//! Mounts that nobody uses are unmounted after a while; those that do not end are reported.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use stowage_host::mount::{Unmount, ensure_unmounted, remove_mount_point};
+use stowage_service::health::Check;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,9 @@ use crate::error::chain;
 /// How long a mount stays that nobody uses: calls come in crowds.
 const IDLE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How often it is reported whether all mounts end.
+const REPORT_EVERY: Duration = Duration::from_secs(2);
 
 /// How often and how long apart the last mounts are tried at the end.
 const LAST_ATTEMPTS: usize = 20;
@@ -33,6 +37,20 @@ impl Mounts {
         }
     }
 
+    /// Reports a mount that does not end, until `stop`.
+    pub(crate) async fn watch(self: Arc<Self>, check: Check, stop: CancellationToken) {
+        let mut ticks = interval(REPORT_EVERY);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = ticks.tick() => match self.stuck() {
+                    Some(stuck) => check.not_ready(chain(&stuck)),
+                    None => check.ready(),
+                },
+            }
+        }
+    }
+
     /// Unmounts everything at the end. Work that was told to stop gets a moment to end; what hangs stays mounted.
     pub(crate) async fn unmount_all(&self) {
         for _ in 0..LAST_ATTEMPTS {
@@ -45,7 +63,7 @@ impl Mounts {
         tracing::warn!("Some filesystems are still mounted; the next start uses or unmounts them.");
     }
 
-    async fn unmount_idle(&self, idle: Duration) {
+    pub(super) async fn unmount_idle(&self, idle: Duration) {
         let table = match self.mounter.table().await {
             Ok(table) => table,
             Err(error) => {

@@ -8,6 +8,7 @@ use stowage_host::mountinfo::Device;
 use tokio::sync::RwLock;
 
 use super::Mounts;
+use crate::error::Error;
 
 /// A mount point of ours.
 pub(super) struct Slot {
@@ -17,6 +18,15 @@ pub(super) struct Slot {
     pub(super) gate: Arc<RwLock<()>>,
     /// What was mounted there when the table was last looked at.
     pub(super) device: Option<Device>,
+    /// The mount that is being made there.
+    pub(super) under_way: Option<UnderWay>,
+}
+
+/// A mount that has begun and not ended.
+#[derive(Debug, Clone)]
+pub(super) struct UnderWay {
+    pub(super) filesystem: String,
+    pub(super) since: Instant,
 }
 
 impl Slot {
@@ -26,6 +36,7 @@ impl Slot {
             idle_since: Instant::now(),
             gate: Arc::default(),
             device: None,
+            under_way: None,
         }
     }
 }
@@ -42,6 +53,32 @@ impl User {
         if let Some(slot) = self.mounts.slots.lock().get_mut(&self.point) {
             slot.device = device;
         }
+    }
+
+    fn set_under_way(&self, under_way: Option<UnderWay>) {
+        if let Some(slot) = self.mounts.slots.lock().get_mut(&self.point) {
+            slot.under_way = under_way;
+        }
+    }
+}
+
+/// Says that a mount is under way, until it is dropped.
+pub(super) struct Mounting(User);
+
+impl Mounting {
+    pub(super) fn begin(user: User, filesystem: &str) -> Self {
+        let under_way = UnderWay {
+            filesystem: filesystem.to_owned(),
+            since: Instant::now(),
+        };
+        user.set_under_way(Some(under_way));
+        Self(user)
+    }
+}
+
+impl Drop for Mounting {
+    fn drop(&mut self) {
+        self.0.set_under_way(None);
     }
 }
 
@@ -72,5 +109,39 @@ impl Mounts {
             point: point.to_owned(),
             gate,
         }
+    }
+
+    /// Why a mount point has to be waited for, if a mount is under way there.
+    pub(super) fn under_way(&self, point: &Path) -> Option<Error> {
+        let slots = self.slots.lock();
+        let slot = slots.get(point)?;
+        self.overdue(slot).or_else(|| {
+            let mount = slot.under_way.as_ref()?;
+            Some(Error::MountUnfinished {
+                filesystem: mount.filesystem.clone(),
+                seconds: mount.since.elapsed().as_secs(),
+            })
+        })
+    }
+
+    /// A mount that was told to end and has not: it holds its mount point until it does.
+    pub(super) fn stuck(&self) -> Option<Error> {
+        let slots = self.slots.lock();
+        slots.values().find_map(|slot| self.overdue(slot))
+    }
+
+    /// The same for one mount point.
+    pub(super) fn stuck_at(&self, point: &Path) -> Option<Error> {
+        let slots = self.slots.lock();
+        self.overdue(slots.get(point)?)
+    }
+
+    fn overdue(&self, slot: &Slot) -> Option<Error> {
+        let mount = slot.under_way.as_ref()?;
+        let time = mount.since.elapsed();
+        (time > self.mount_time).then(|| Error::MountStuck {
+            filesystem: mount.filesystem.clone(),
+            seconds: time.as_secs(),
+        })
     }
 }

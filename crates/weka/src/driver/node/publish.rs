@@ -20,7 +20,7 @@ use crate::driver::mounts::is_weka;
 use crate::driver::{Driver, directory_handle};
 use crate::error::Error;
 use crate::handle::Handle;
-use crate::options::Options;
+use crate::options::{OptionError, Options};
 use crate::rest::Deadline;
 use crate::version::Capability;
 
@@ -108,7 +108,7 @@ async fn understand(
     let context = request.volume_context.get("mountOptions");
     for list in [context.map(String::as_str).unwrap_or_default(), &flags] {
         let more = Options::parse(list);
-        more.check(&config.vocabulary)?;
+        check_kept(&more, driver, &handle)?;
         options.merge(&more, &config.vocabulary);
     }
     if config.overrides {
@@ -129,6 +129,18 @@ async fn understand(
         single: mode(capability) == Some(Mode::SingleNodeSingleWriter),
         options,
     })
+}
+
+/// Options of a volume that exists may be those of a release that this driver does not know: the client decides. Classes
+/// are refused before there is a volume.
+fn check_kept(options: &Options, driver: &Driver, handle: &Handle) -> Result<(), Error> {
+    match options.check(&driver.config.vocabulary) {
+        Err(error @ OptionError::Unknown(_)) => {
+            tracing::warn!(%error, volume_id = %handle, "The volume has a mount option that this driver does not know; passing it on to the Weka client.");
+            Ok(())
+        }
+        checked => Ok(checked?),
+    }
 }
 
 fn mode(capability: &VolumeCapability) -> Option<Mode> {

@@ -53,7 +53,10 @@ async fn a_quota_that_is_active_at_once_is_not_asked_about() {
             enforcement: Enforcement::Hard,
         };
         control.take_requests().await.unwrap();
-        rig.api().set_quota(&filesystem, inode, size).await.unwrap();
+        rig.api()
+            .set_quota(&filesystem, inode, size.into())
+            .await
+            .unwrap();
         assert_eq!(rig.seen(&quota).await, asked, "another's number: {wrong}");
     }
 }

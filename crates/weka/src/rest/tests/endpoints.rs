@@ -1,12 +1,16 @@
 //! Several endpoints, dead ones, and how they are reached.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use stowage_sim::weka::control::faults::Trouble;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use stowage_sim::weka::control::faults::{Fault, Trouble};
 
 use super::{Rig, SECURE, clusters};
+use crate::metrics::Metrics;
 use crate::rest::client::ClientOptions;
-use crate::rest::{ApiError, Deadline};
+use crate::rest::clusters::LegacySecret;
+use crate::rest::{ApiError, Clusters, Deadline};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoints_die_one_after_the_other_and_calls_go_on() {
@@ -88,6 +92,120 @@ async fn a_certificate_is_trusted_where_the_secret_says_so() {
         Deadline::after(Duration::from_secs(20)),
     );
     assert!(nonsense.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_is_broken_in_its_own_way_is_left_for_another() {
+    let rig = Rig::with(|options| {
+        options.tls = true;
+        options.listen = vec![options.listen[0]; 2];
+    })
+    .await;
+    let authority = rig.array.ca_certificate().unwrap();
+    let time = Duration::from_secs(20);
+    // One speaks another protocol, one has a certificate that nobody trusts: each may be the one that is asked first.
+    let plain = Rig::new().await;
+    let stranger = Rig::with(|options| options.tls = true).await;
+    for broken in [&plain, &stranger] {
+        let endpoints = [&broken.array, &rig.array].map(|array| array.endpoints()[0].clone());
+        for attempt in 0..8 {
+            let secret = [
+                ("endpoints", endpoints.join(",")),
+                ("caCertificate", authority.clone()),
+                ("localContainerName", attempt.to_string()),
+            ];
+            let secret = secret.each_ref().map(|(key, value)| (*key, value.as_str()));
+            rig.api_within(time, &secret).facts().await.unwrap();
+        }
+    }
+    let trusting = [("caCertificate", authority.as_str())];
+    rig.array
+        .control()
+        .add_fault(Fault {
+            endpoint: Some(0),
+            trouble: Trouble::Refuse(500),
+            ..Fault::default()
+        })
+        .await
+        .unwrap();
+    for _ in 0..4 {
+        let api = rig.api_within(time, &trusting);
+        api.filesystem("default").await.unwrap().unwrap();
+    }
+    // Where all say so, it is said at once.
+    rig.fault("fileSystems", None, Trouble::Refuse(500)).await;
+    let begun = Instant::now();
+    let error = rig
+        .api_within(time, &trusting)
+        .filesystem("default")
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, ApiError::Refused { status: 500, .. }),
+        "{error}"
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+/// A certificate that is its own authority, as `openssl req -x509` makes it, for one name.
+fn own_certificate(data: &Path, name: &str) -> String {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let pem = params.self_signed(&key).unwrap().pem();
+    std::fs::create_dir_all(data).unwrap();
+    std::fs::write(data.join("server.pem"), &pem).unwrap();
+    std::fs::write(data.join("server.key"), key.serialize_pem()).unwrap();
+    pem
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_is_its_own_authority_is_trusted_where_the_secret_has_it() {
+    for (name, trusted) in [("127.0.0.1", true), ("weka.example", false)] {
+        let mut pem = String::new();
+        let rig = Rig::with(|options| {
+            options.tls = true;
+            pem = own_certificate(&options.data, name);
+        })
+        .await;
+        let error = rig.api().facts().await.unwrap_err();
+        assert!(matches!(error, ApiError::Untrusted { .. }), "{error}");
+        let other = own_certificate(&rig.directory.path().join("other"), name);
+        for (certificate, trusted) in [(&pem, trusted), (&other, false)] {
+            let secret = [("caCertificate", certificate.as_str())];
+            let answer = rig
+                .api_within(Duration::from_secs(20), &secret)
+                .facts()
+                .await;
+            assert_eq!(answer.is_ok(), trusted, "{name}: {:?}", answer.err());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_legacy_secret_has_the_keys_and_defaults_of_any_other() {
+    let rig = Rig::with(|options| options.tls = true).await;
+    let directory = rig.directory.path().join("legacy");
+    std::fs::create_dir_all(directory.join("..data")).unwrap();
+    let legacy = LegacySecret {
+        directory: directory.clone(),
+        name: None,
+    };
+    let clusters = Clusters::new(SECURE, legacy, Metrics::default());
+    let api = || clusters.of_legacy_secret(Deadline::after(Duration::from_secs(20)));
+    let error = api().err().unwrap().to_string();
+    assert!(error.contains("`endpoints`"), "{error}");
+    let authority = rig.array.ca_certificate().unwrap();
+    let mut secret = rig.secret(&[("caCertificate", &authority)]);
+    secret.remove("organization");
+    for (key, value) in &secret {
+        std::fs::write(directory.join(key), value).unwrap();
+    }
+    api().unwrap().unwrap().facts().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -26,12 +26,37 @@ async fn many_callers_share_one_login_and_one_failure() {
     });
     for refused in join_all(calls).await {
         let error = refused.unwrap_err();
-        assert!(matches!(error, ApiError::Login { .. }), "{error}");
+        assert!(matches!(error, ApiError::LoginRefused { .. }), "{error}");
         let shown = format!("{error} {error:?}");
         assert!(!shown.contains("hunter2"), "{shown}");
     }
-    let logins = rig.seen("login").await;
-    assert!(logins < 5, "{logins} logins for 20 callers");
+    assert_eq!(rig.seen("login").await, 1, "for 20 callers");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_password_does_not_lock_the_account_for_those_who_have_the_right_one() {
+    let rig = Rig::new().await;
+    let time = Duration::from_secs(20);
+    for _ in 0..20 {
+        let wrong = rig.api_within(time, &[("password", "hunter2")]);
+        let error = wrong.facts().await.unwrap_err();
+        assert!(matches!(error, ApiError::LoginRefused { .. }), "{error}");
+        assert!(
+            error.to_string().contains("when the secret changes"),
+            "{error}"
+        );
+    }
+    assert_eq!(rig.seen("login").await, 1, "once, and not again and again");
+    rig.api().facts().await.unwrap();
+    // The array does lock it for those who insist.
+    for attempt in 0..5 {
+        let password = format!("guess-{attempt}");
+        let wrong = rig.api_within(time, &[("password", &password)]);
+        wrong.facts().await.unwrap_err();
+    }
+    let locked = rig.api_within(time, &[("localContainerName", "x")]);
+    let error = locked.facts().await.unwrap_err();
+    assert!(error.to_string().contains("locked"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
