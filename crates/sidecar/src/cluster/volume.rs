@@ -3,6 +3,8 @@
 mod affinity;
 mod source;
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{ObjectReference, SecretReference};
 use serde::{Deserialize, Serialize};
 use stowage_api::quantity;
@@ -97,6 +99,29 @@ pub struct ClaimKey {
     pub uid: String,
 }
 
+impl DeletionSecret {
+    fn read(annotations: &BTreeMap<String, String>) -> Self {
+        match secret(annotations, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE) {
+            None => Self::Unknown,
+            Some(secret) if secret.name.as_deref() == Some("") => Self::None,
+            Some(secret) => Self::Named(secret),
+        }
+    }
+}
+
+/// The secret that two annotations name.
+fn secret(
+    annotations: &BTreeMap<String, String>,
+    name_key: &str,
+    namespace_key: &str,
+) -> Option<Box<SecretReference>> {
+    let name = annotations.get(name_key)?;
+    Some(Box::new(SecretReference {
+        name: Some(name.clone()),
+        namespace: annotations.get(namespace_key).cloned(),
+    }))
+}
+
 impl Volume {
     /// Reads a volume. `None`: it is another driver's, or nobody's.
     pub(crate) fn read(wire: WireVolume, driver: &str) -> Option<Self> {
@@ -117,18 +142,6 @@ impl Volume {
         let ours_to_delete = !annotations.contains_key(PROVISIONED_BY)
             || is_ours(PROVISIONED_BY)
             || is_ours(MIGRATED_TO);
-        let secret = |name_key: &str, namespace_key: &str| {
-            let name = annotations.get(name_key)?;
-            Some(Box::new(SecretReference {
-                name: Some(name.clone()),
-                namespace: annotations.get(namespace_key).cloned(),
-            }))
-        };
-        let deletion_secret = match secret(DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE) {
-            None => DeletionSecret::Unknown,
-            Some(secret) if secret.name.as_deref() == Some("") => DeletionSecret::None,
-            Some(secret) => DeletionSecret::Named(secret),
-        };
         Some(Self {
             name: metadata.name?,
             uid: metadata.uid?,
@@ -153,7 +166,7 @@ impl Volume {
             attributes_class: spec
                 .volume_attributes_class_name
                 .filter(|name| !name.is_empty()),
-            modify_secret: secret(MODIFY_SECRET_NAME, MODIFY_SECRET_NAMESPACE),
+            modify_secret: secret(&annotations, MODIFY_SECRET_NAME, MODIFY_SECRET_NAMESPACE),
             csi,
             access_modes: exact(spec.access_modes),
             mount_options: exact(spec.mount_options),
@@ -161,7 +174,7 @@ impl Volume {
             class: spec.storage_class_name.filter(|name| !name.is_empty()),
             affinity: spec.node_affinity.and_then(NodeAffinity::read),
             ours_to_delete,
-            deletion_secret,
+            deletion_secret: DeletionSecret::read(&annotations),
             finalizers: exact(metadata.finalizers.unwrap_or_default()),
             deleting: metadata.deletion_timestamp.is_some(),
         })

@@ -147,14 +147,13 @@ pub(crate) fn persistent_volume(
         &[]
     };
     let class = &intent.class;
-    let secrets = &intent.secrets;
     let bytes = if volume.capacity_bytes == 0 {
         intent.bytes
     } else {
         volume.capacity_bytes
     };
-    let mut attributes = volume.volume_context;
-    attributes.insert(PROVISIONER_IDENTITY.to_owned(), maker.identity.to_owned());
+    let affinity = node_affinity(places);
+    let source = source(intent, volume, maker);
     let claim = &intent.claim;
     PersistentVolume {
         metadata: ObjectMeta {
@@ -170,21 +169,9 @@ pub(crate) fn persistent_volume(
                 Quantity(quantity::text(bytes)),
             )])),
             claim_ref: Some(claim_reference(&claim.namespace, &claim.name, &claim.uid)),
-            csi: Some(CSIPersistentVolumeSource {
-                driver: driver.to_owned(),
-                volume_handle: volume.volume_id,
-                volume_attributes: Some(attributes),
-                fs_type: (!intent.block && !class.fs_type.is_empty())
-                    .then(|| class.fs_type.clone()),
-                read_only: intent.read_only.then_some(true),
-                controller_publish_secret_ref: secrets.controller_publish.clone(),
-                node_stage_secret_ref: secrets.node_stage.clone(),
-                node_publish_secret_ref: secrets.node_publish.clone(),
-                controller_expand_secret_ref: secrets.controller_expand.clone(),
-                node_expand_secret_ref: secrets.node_expand.clone(),
-            }),
+            csi: Some(source),
             mount_options: (!class.mount_options.is_empty()).then(|| class.mount_options.clone()),
-            node_affinity: node_affinity(places),
+            node_affinity: affinity,
             persistent_volume_reclaim_policy: Some(class.reclaim_policy.clone()),
             storage_class_name: Some(class.name.clone()),
             volume_attributes_class_name: intent
@@ -195,6 +182,26 @@ pub(crate) fn persistent_volume(
             ..PersistentVolumeSpec::default()
         }),
         status: None,
+    }
+}
+
+/// What the driver knows the volume by.
+fn source(intent: &Intent, volume: Volume, maker: Maker<'_>) -> CSIPersistentVolumeSource {
+    let class = &intent.class;
+    let secrets = &intent.secrets;
+    let mut attributes = volume.volume_context;
+    attributes.insert(PROVISIONER_IDENTITY.to_owned(), maker.identity.to_owned());
+    CSIPersistentVolumeSource {
+        driver: maker.driver.to_owned(),
+        volume_handle: volume.volume_id,
+        volume_attributes: Some(attributes),
+        fs_type: (!intent.block && !class.fs_type.is_empty()).then(|| class.fs_type.clone()),
+        read_only: intent.read_only.then_some(true),
+        controller_publish_secret_ref: secrets.controller_publish.clone(),
+        node_stage_secret_ref: secrets.node_stage.clone(),
+        node_publish_secret_ref: secrets.node_publish.clone(),
+        controller_expand_secret_ref: secrets.controller_expand.clone(),
+        node_expand_secret_ref: secrets.node_expand.clone(),
     }
 }
 
