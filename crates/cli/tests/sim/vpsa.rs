@@ -26,7 +26,8 @@ impl Scene {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             listener.local_addr().unwrap()
         };
-        let [high, low] = (std::process::id() as u16).to_be_bytes();
+        let number = u16::try_from(std::process::id() % 60_000).unwrap();
+        let [high, low] = number.to_be_bytes();
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();

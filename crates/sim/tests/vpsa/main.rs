@@ -1,5 +1,6 @@
 //! The simulated VPSA: its REST API over real ports, its disks and shares with real logins. Needs root.
 
+#![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy exempts tests, but not the functions they share"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::{Resource as _, ResourceExt as _};
+use kube::{Resource as _, ResourceExt};
 use stowage_api::causes::chain;
 use stowage_api::vpsa::{ClassState, Vpsa, VscStorageClass};
 use stowage_kubernetes::events::Events;
@@ -80,7 +80,7 @@ impl Classes {
             is_default: is_default(class),
             other_defaults: others
                 .filter(|it| is_default(it) && it.name_any() != name)
-                .map(|it| it.name_any())
+                .map(ResourceExt::name_any)
                 .collect(),
             volumes: self
                 .cluster

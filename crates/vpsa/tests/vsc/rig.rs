@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use devcluster::testing::ApiServer;
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, Resource};
 use secrecy::SecretString;
@@ -213,7 +213,7 @@ impl Rig {
         let events: Api<Event> = Api::all(self.client.clone());
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let all = events.list(&Default::default()).await.unwrap().items;
+            let all = events.list(&ListParams::default()).await.unwrap().items;
             let mut found = all.iter().filter(|event| {
                 event.involved_object.name.as_deref() == Some(name)
                     && event.reason.as_deref() == Some(reason)

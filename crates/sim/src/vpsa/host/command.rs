@@ -81,10 +81,16 @@ struct Said {
     which: Which,
     name: Option<String>,
     value: Option<String>,
-    log_in: bool,
-    log_out: bool,
-    rescan: bool,
+    action: Option<Action>,
     version: bool,
+}
+
+/// What is to be done with sessions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    LogIn,
+    LogOut,
+    Rescan,
 }
 
 impl Command {
@@ -101,20 +107,22 @@ impl Command {
                 (Some("sendtargets" | "st"), Some(portal)) => Ok(Self::Discover(portal)),
                 _ => Err(incomplete()),
             },
-            ("session", None | Some("show")) if said.rescan => Ok(Self::Rescan(which)),
-            ("session", None | Some("show")) if said.log_out => Ok(Self::LogOut(which)),
-            ("session", None | Some("show")) => Ok(Self::Sessions(which)),
+            ("session", None | Some("show")) => Ok(match said.action {
+                Some(Action::Rescan) => Self::Rescan(which),
+                Some(Action::LogOut) => Self::LogOut(which),
+                Some(Action::LogIn) | None => Self::Sessions(which),
+            }),
             ("node", Some("new")) => which.place().map(Self::New).ok_or_else(incomplete),
             ("node", Some("delete")) => Ok(Self::Delete(which)),
             ("node", Some("update")) => match (said.name, said.value) {
                 (Some(name), Some(value)) => Ok(Self::Update { which, name, value }),
                 _ => Err(incomplete()),
             },
-            ("node", None | Some("show")) => Ok(match (said.log_in, said.log_out, said.rescan) {
-                (true, ..) => Self::LogIn(which),
-                (_, true, _) => Self::LogOut(which),
-                (_, _, true) => Self::Rescan(which),
-                _ => Self::Show(which),
+            ("node", None | Some("show")) => Ok(match said.action {
+                Some(Action::LogIn) => Self::LogIn(which),
+                Some(Action::LogOut) => Self::LogOut(which),
+                Some(Action::Rescan) => Self::Rescan(which),
+                None => Self::Show(which),
             }),
             (mode, operation) => Err(format!(
                 "iscsiadm: mode `{mode}` with operation `{}` is not simulated",
@@ -146,9 +154,9 @@ impl Said {
                 "-r" | "--sid" => said.which.session = Some(session(&value()?)?),
                 "-n" | "--name" => said.name = Some(value()?),
                 "-v" | "--value" => said.value = Some(value()?),
-                "-l" | "--login" => said.log_in = true,
-                "-u" | "--logout" => said.log_out = true,
-                "-R" | "--rescan" => said.rescan = true,
+                "-l" | "--login" => said.action = Some(Action::LogIn),
+                "-u" | "--logout" => said.action = Some(Action::LogOut),
+                "-R" | "--rescan" => said.action = Some(Action::Rescan),
                 "-V" | "--version" => said.version = true,
                 "-I" | "--interface" | "-P" | "--print" | "-d" | "--debug" => drop(value()?),
                 "-S" | "--show" => {}

@@ -43,7 +43,7 @@ impl Link {
     }
 
     /// Does something in the session. Waits for one if it is lost; blocks.
-    pub fn call<T>(&self, work: impl AsyncFn(&Session) -> Result<T, Failure>) -> io::Result<T> {
+    pub fn call<T>(&self, work: &impl AsyncFn(&Session) -> Result<T, Failure>) -> io::Result<T> {
         let deadline = Instant::now() + self.patience;
         self.runtime.block_on(async {
             loop {
@@ -65,15 +65,21 @@ impl Link {
     /// One attempt at a new session in place of a lost one, unless somebody else has made one.
     async fn recover(&self, lost: &Arc<Session>) {
         let new = Session::log_in(&self.login).await;
+        if self.replace(lost, new.ok()) {
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Whether the lost session is still what there is.
+    fn replace(&self, lost: &Arc<Session>, new: Option<Session>) -> bool {
         let mut session = self.session.lock();
         let is_lost = session.as_ref().is_some_and(|it| Arc::ptr_eq(it, lost));
-        if let (Ok(new), true) = (new, is_lost) {
-            *session = Some(Arc::new(new));
-            return;
-        }
-        drop(session);
-        if is_lost {
-            sleep(PAUSE).await;
+        match new {
+            Some(new) if is_lost => {
+                *session = Some(Arc::new(new));
+                false
+            }
+            _ => is_lost,
         }
     }
 }
@@ -101,7 +107,7 @@ impl Disk {
     pub fn rescan(&self) -> io::Result<()> {
         let size = self
             .link
-            .call(async |session| session.size(self.lun).await)?;
+            .call(&async |session| session.size(self.lun).await)?;
         self.size.store(size, Ordering::Relaxed);
         Ok(())
     }
@@ -115,18 +121,18 @@ impl Disk {
     pub fn read(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         let length = length.min(self.size().saturating_sub(offset));
         self.link
-            .call(async |session| session.read(self.lun, offset, length).await)
+            .call(&async |session| session.read(self.lun, offset, length).await)
     }
 
     /// Writes whole blocks.
     pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.link
-            .call(async |session| session.write(self.lun, offset, data).await)
+            .call(&async |session| session.write(self.lun, offset, data).await)
     }
 
     /// Makes durable what was written.
     pub fn synchronize(&self) -> io::Result<()> {
         self.link
-            .call(async |session| session.synchronize(self.lun).await)
+            .call(&async |session| session.synchronize(self.lun).await)
     }
 }

@@ -174,6 +174,7 @@ fn parse_portal(name: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::slice;
 
     use super::*;
 
@@ -186,7 +187,7 @@ mod tests {
             portal: "[fd00::1]:3260".parse().unwrap(),
         };
         records.make(&place).unwrap();
-        assert_eq!(records.places(&Which::default()), [place.clone()]);
+        assert_eq!(records.places(&Which::default()), slice::from_ref(&place));
         let mut record = records.read(&place).unwrap();
         assert!(record.chap().is_none());
         record.set("node.session.auth.authmethod", "CHAP");

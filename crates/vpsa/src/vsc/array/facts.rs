@@ -81,12 +81,12 @@ impl Facts {
         let mut pools = self.pools.iter();
         let found = pools.find(|it| it.id.as_str() == name || it.display_name == name);
         found.ok_or_else(|| {
-            let names: Vec<&str> = self
+            let known: Vec<&str> = self
                 .pools
                 .iter()
                 .map(|it| it.display_name.as_str())
                 .collect();
-            format!("it has no pool `{name}`, only {}", names.join(", "))
+            format!("it has no pool `{name}`, only {}", known.join(", "))
         })
     }
 

@@ -174,10 +174,10 @@ impl Arrays {
             return Ok(());
         };
         let concealed = self.cipher.encrypt(&token, token_of(&array.name_any()))?;
-        let path = ["spec", "token"];
+        let field = ["spec", "token"];
         let patch = ObjectPatch::new()
-            .test(path, Value::from(written.expose()))
-            .set(path, Value::from(concealed.expose()));
+            .test(field, Value::from(written.expose()))
+            .set(field, Value::from(concealed.expose()));
         Ok(self.writer.change(array, patch).await?)
     }
 

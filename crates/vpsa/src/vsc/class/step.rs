@@ -167,11 +167,10 @@ mod tests {
     use super::*;
 
     fn member(name: &str, status: Value) -> Vpsa {
-        serde_json::from_value(
-            json!({"apiVersion": "storage.zadara.com/v1", "kind": "VPSA",
-            "metadata": {"name": name}, "spec": {"VSCStorageClassName": "gold"}, "status": status}),
-        )
-        .unwrap()
+        let mut object = json!({"apiVersion": "storage.zadara.com/v1", "kind": "VPSA",
+            "metadata": {"name": name}, "spec": {"VSCStorageClassName": "gold"}});
+        object["status"] = status;
+        serde_json::from_value(object).unwrap()
     }
 
     fn shown(observed: &Observed, members: &[&Vpsa]) -> String {

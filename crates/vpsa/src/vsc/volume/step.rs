@@ -9,6 +9,10 @@ use crate::vsc::condition::Reason;
 
 /// What is so.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
 pub struct Observed<'a> {
     /// The object is held until we have let go.
     pub held: bool,

@@ -61,7 +61,7 @@ impl Units {
 
     /// Finds disks that are new, gone, larger, or others under the same number.
     pub fn scan(&self, place: &Place, link: &Arc<Link>, found: &mut Found) -> io::Result<()> {
-        let luns = link.call(async |session| session.luns().await)?;
+        let luns = link.call(&async |session| session.luns().await)?;
         let gone: Vec<u64> = found
             .keys()
             .copied()
@@ -71,7 +71,7 @@ impl Units {
             self.remove(place, lun, found.remove(&lun));
         }
         for lun in luns {
-            let wwid = link.call(async |session| session.wwid(lun).await)?;
+            let wwid = link.call(&async |session| session.wwid(lun).await)?;
             if found.get(&lun).is_some_and(|unit| unit.wwid != wwid) {
                 self.remove(place, lun, found.remove(&lun));
             }
@@ -94,7 +94,7 @@ impl Units {
     }
 
     fn add(&self, place: &Place, link: &Arc<Link>, lun: u64, wwid: String) -> io::Result<Unit> {
-        let read_only = link.call(async |session| session.is_read_only(lun).await)?;
+        let read_only = link.call(&async |session| session.is_read_only(lun).await)?;
         let disk = Arc::new(Disk::new(Arc::clone(link), lun)?);
         let (file, opened) = self.disks.add(disk, read_only)?;
         let options = LoopOptions {
