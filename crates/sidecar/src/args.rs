@@ -6,6 +6,7 @@
 
 mod attach;
 mod capacity;
+mod intents;
 mod naming;
 mod own_node;
 mod provision;
@@ -22,6 +23,8 @@ pub(crate) use self::attach::Attach;
 use self::attach::AttachArgs;
 use self::capacity::CapacityArgs;
 pub(crate) use self::capacity::{Capacity, Owner};
+use self::intents::IntentArgs;
+pub(crate) use self::intents::{Errand, Intents};
 pub(crate) use self::naming::Naming;
 use self::own_node::OwnNodeArgs;
 pub(crate) use self::own_node::{HEADING as NODE_DEPLOYMENT, OwnNode};
@@ -52,10 +55,9 @@ pub struct RoleArgs {
     #[arg(long, value_name = "TYPE", default_value = "")]
     pub default_fstype: String,
 
-    /// Finish or delete every volume that a killed process left half made, then exit; run this before going back to
-    /// the Go sidecars
-    #[arg(long)]
-    pub resolve_intents_and_exit: bool,
+    /// Volumes that were left half made.
+    #[command(flatten)]
+    pub intents: IntentArgs,
 
     /// Provisioning.
     #[command(flatten)]
@@ -97,6 +99,7 @@ pub(crate) struct Settings {
     pub(crate) retry_first: Duration,
     pub(crate) retry_longest: Duration,
     pub(crate) default_fs_type: String,
+    pub(crate) intents: Intents,
     pub(crate) provision: Provision,
     pub(crate) attach: Attach,
     pub(crate) resize: Resize,
@@ -174,6 +177,7 @@ impl RoleArgs {
             retry_first: self.retry_interval_start,
             retry_longest: self.retry_interval_max,
             default_fs_type: self.default_fstype.clone(),
+            intents: self.intents.settings(),
             provision: self.provision.settings(common)?,
             attach: self.attach.settings(common),
             resize: self.resize.settings(common),
