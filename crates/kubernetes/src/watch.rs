@@ -25,6 +25,10 @@ use crate::store::{Cached, Change, Store};
 /// is that what we know is too old. All that time claims would wait.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// In seconds: how long the server keeps a watch. It ends with a bookmark, and is taken up again where it ended. One that
+/// does not end in time is dead (five seconds later), and what changed meanwhile is learned then.
+const WATCH_FOR: u32 = 25;
+
 /// Called with every change, in order, on the task of the watch: it must only note down what to do.
 type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
 
@@ -77,7 +81,8 @@ impl<T: Cached> Watched<T> {
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let changes = watcher(Api::<W>::all(client), watcher::Config::default());
+        let config = watcher::Config::default().timeout(WATCH_FOR);
+        let changes = watcher(Api::<W>::all(client), config);
         let changes = changes.backoff(Pauses::default());
         let mut changes = pin!(changes);
         let mut listed = HashSet::new();

@@ -2,10 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{env, io};
 
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+
+/// After this a connection on which the server owes us something is taken for dead. A firewall or load balancer that forgot
+/// it says nothing, and nor does TCP for a quarter of an hour. Servers give up after a minute at the latest.
+pub const SILENCE: Duration = Duration::from_secs(40);
 
 /// How the API server is reached.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -109,6 +114,16 @@ fn explain(error: KubeconfigError, path: &Path) -> ClientError {
 pub fn connect(config: Config) -> Result<Client, ClientError> {
     install_crypto_provider();
     Client::try_from(config).map_err(|error| ClientError::Unusable(Box::new(error)))
+}
+
+/// Makes a client for work that lasts: a connection that went silent is given up after [`SILENCE`], also one that waits in
+/// the pool. What it watches must say something more often than that.
+pub fn connect_for_work(mut config: Config) -> Result<Client, ClientError> {
+    config.read_timeout = Some(SILENCE);
+    config.write_timeout = Some(SILENCE);
+    // A connection of the pool may have been silent for a while when it is used again.
+    config.reset_reader_on_write = true;
+    connect(config)
 }
 
 /// Makes a client that reports 429, 503 and 504 at once. By default the client retries these for minutes: a lease

@@ -6,6 +6,7 @@
 
 mod attach;
 mod capacity;
+mod intents;
 mod naming;
 mod own_node;
 mod provision;
@@ -27,6 +28,8 @@ pub(crate) use self::attach::Attach;
 use self::attach::AttachArgs;
 use self::capacity::CapacityArgs;
 pub(crate) use self::capacity::{Capacity, Owner};
+use self::intents::IntentArgs;
+pub(crate) use self::intents::{Errand, Intents};
 pub(crate) use self::naming::Naming;
 use self::own_node::OwnNodeArgs;
 pub(crate) use self::own_node::{HEADING as NODE_DEPLOYMENT, OwnNode};
@@ -60,10 +63,9 @@ pub struct RoleArgs {
     #[arg(long, value_name = "TYPE", default_value = "")]
     pub default_fstype: String,
 
-    /// Finish or delete every volume that a killed process left half made, then exit; run this before going back to
-    /// the Go sidecars
-    #[arg(long)]
-    pub resolve_intents_and_exit: bool,
+    /// Volumes that were left half made.
+    #[command(flatten)]
+    pub intents: IntentArgs,
 
     /// Provisioning.
     #[command(flatten)]
@@ -102,6 +104,7 @@ pub struct RoleArgs {
 )]
 pub(crate) struct Settings {
     pub(crate) default_fs_type: String,
+    pub(crate) intents: Intents,
     pub(crate) provision: Provision,
     pub(crate) attach: Attach,
     pub(crate) resize: Resize,
@@ -181,6 +184,7 @@ impl RoleArgs {
         let own_node = per_node.then(|| self.own_node.settings());
         Ok(Settings {
             default_fs_type: self.default_fstype.clone(),
+            intents: self.intents.settings(),
             provision: self.provision.settings(common)?,
             attach: self.attach.settings(common)?,
             resize: self.resize.settings(common)?,

@@ -7,6 +7,7 @@
 mod leader;
 mod prerequisites;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use stowage_service::lease::LeaseError;
 use stowage_service::{Elections, LeaseArgs, Process};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{ArgsError, NODE_DEPLOYMENT, RoleArgs, ServerArgs, Settings};
+use crate::args::{ArgsError, Errand, NODE_DEPLOYMENT, RoleArgs, ServerArgs, Settings};
 use crate::driver::{
     Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest,
 };
@@ -101,6 +102,15 @@ pub enum ControllerError {
     /// No journal, or no longer ours.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// What was asked for could not be written.
+    #[error("the list of intents cannot be printed")]
+    Print(#[from] io::Error),
+    /// Not all intents could be resolved.
+    #[error(
+        "{0} volumes are left half made, because their intents are old or of another cluster: see --list-intents, and \
+         start this again with --force-intent for those that may be deleted"
+    )]
+    Held(usize),
     /// The socket serves no controller.
     #[error(
         "the driver `{0}` can neither create nor attach volumes: it does not need a controller sidecar"
@@ -127,9 +137,7 @@ pub async fn run(args: ControllerArgs, process: Process) -> Result<(), Controlle
     probes.name_driver(driver.name());
     driver.expect(args.driver_name.as_ref(), &args.csi_address)?;
     let controller = Controller::new(settings, config, &args.lease, process, driver)?;
-    controller
-        .serve(watch, args.roles.resolve_intents_and_exit)
-        .await
+    controller.serve(watch, args.roles.intents.errand()).await
 }
 
 /// The roles of one driver.
@@ -163,20 +171,24 @@ impl Controller {
         })
     }
 
-    /// Waits for the lease and works, until shutdown or until the driver is another one.
+    /// Waits for the lease and works, until shutdown or until the driver is another one; or does an errand.
     pub(crate) async fn serve(
         self,
         watch: DriverWatch,
-        resolve_only: bool,
+        errand: Option<Errand>,
     ) -> Result<(), ControllerError> {
         let work = async {
             let Some(server) = self.discover().await? else {
                 return Ok(());
             };
+            if errand == Some(Errand::List) {
+                return self.list_intents().await;
+            }
+            let resolve = errand == Some(Errand::Resolve);
             let lease = sanitised(self.driver.name().as_str());
             let shutdown = &self.process.shutdown;
             // On the heap: all roles are in it.
-            let work = |lost| Box::pin(self.work(server, lost, resolve_only));
+            let work = |lost| Box::pin(self.work(server, lost, resolve));
             if self.settings.own_node.is_some() {
                 // Each works for its own node: there is nothing to be decided.
                 return work(CancellationToken::new()).await;

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use k8s_openapi::api::core::v1::SecretReference;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,32 @@ pub struct Intent {
     pub attributes: Option<AttributesClass>,
     /// The secrets of its whole life, by reference.
     pub secrets: Secrets,
+}
+
+/// When and where an intent was written down. Whatever deletes a volume asks for it: names and claims say nothing about
+/// what became of the volume since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// In seconds since 1970.
+    pub written: u64,
+    /// The uid of the namespace `kube-system`; none where it cannot be read.
+    pub cluster: Option<String>,
+}
+
+impl Origin {
+    /// Now, in this cluster.
+    pub fn here(cluster: Option<String>) -> Self {
+        Self {
+            written: seconds(SystemTime::now()),
+            cluster,
+        }
+    }
+}
+
+/// Since 1970.
+pub(crate) fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
 }
 
 /// What a volume's content is copied from.

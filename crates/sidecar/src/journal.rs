@@ -11,6 +11,8 @@
 //! | `state` | who waits for what, and what to write next: no I/O |
 //! | `lease` | the Lease: read, created, updated |
 //! | `writer` | the one task that writes |
+//! | `abandoned` | a journal of a node, seen by another one |
+//! | [`listing`] | what is in a journal, for people |
 //!
 //! Guarantees:
 //! - One task writes, and one write serves everything that waits.
@@ -19,10 +21,12 @@
 //!   within ten seconds.
 //! - What cannot be read is never overwritten.
 
+mod abandoned;
 mod document;
 mod entries;
 mod error;
 mod lease;
+pub mod listing;
 mod metrics;
 mod name;
 mod state;
@@ -30,31 +34,33 @@ mod state;
 mod tests;
 mod writer;
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use parking_lot::Mutex;
 use stowage_service::Metrics;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use self::entries::Kept;
+pub(crate) use self::abandoned::Abandoned;
+use self::document::KnownSets;
+use self::entries::{Entries, Kept};
 pub use self::error::JournalError;
 use self::lease::IntentLease;
 use self::metrics::JournalMetrics;
 pub use self::name::journal_name;
 use self::state::State;
 use self::writer::Writer;
-use crate::intent::Intent;
+use crate::intent::{Intent, Origin};
 
 /// The journal's size at most. A server takes 256 KiB of annotations.
 pub const LIMIT: usize = 200_000;
 /// How long the last write may take once the process is to end.
 const LAST_WRITE: Duration = Duration::from_secs(5);
-/// Between two attempts to open a journal that somebody else writes to.
-const OPEN_AGAIN: Duration = Duration::from_millis(20);
 
 /// Who else may write to the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +69,28 @@ pub enum Sharing {
     Exclusive,
     /// The processes of one node, of which there are two while one replaces the other: their entries are merged.
     PerNode,
+}
+
+/// Where a journal is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The Lease's.
+    pub namespace: &'a str,
+    /// The Lease's.
+    pub name: &'a str,
+    /// This process's own, not shared with the one before it on the same host.
+    pub identity: &'a str,
+    /// Whose it is, where each node has one.
+    pub of_node: Option<OfNode<'a>>,
+}
+
+/// A driver on a node.
+#[derive(Clone, Copy, Debug)]
+pub struct OfNode<'a> {
+    /// The driver.
+    pub driver: &'a str,
+    /// The node.
+    pub node: &'a str,
 }
 
 /// A journal. Clones are the same journal.
@@ -75,6 +103,10 @@ struct Shared {
     state: Mutex<State>,
     changed: Notify,
     lost: CancellationToken,
+    opened: watch::Sender<bool>,
+    /// Where intents are written down, once it is open.
+    cluster: OnceLock<Option<String>>,
+    known_sets: KnownSets,
     metrics: JournalMetrics,
     /// As `namespace/name`, for people.
     lease: String,
@@ -83,43 +115,66 @@ struct Shared {
 }
 
 impl Journal {
-    /// Opens the journal in the Lease `name`, and takes it over; makes the Lease where there is none.
-    ///
-    /// `identity` must be this process's own, not shared with the one before it on the same host.
-    pub async fn open(
-        client: Client,
-        namespace: &str,
-        name: &str,
-        identity: &str,
-        sharing: Sharing,
-        metrics: &Metrics,
-    ) -> Result<Self, JournalError> {
-        let mut lease = IntentLease::new(client, namespace, name, identity);
-        let (entries, previous) = loop {
-            lease.read().await?;
-            let (entries, previous) = (lease.entries()?, lease.other_holder());
-            if lease.write(&entries.text()).await?.is_some() {
-                break (entries, previous);
-            }
-            sleep(OPEN_AGAIN).await;
-        };
-        if let Some(previous) = previous {
-            tracing::info!(lease = %lease, %previous, intents = entries.len(), "The intent journal is taken over.");
-        }
-        let metrics = JournalMetrics::register(metrics);
-        metrics.writes.inc();
+    /// The journal in this place. Nothing is read yet, and nothing can be recorded: see [`Journal::open`].
+    pub fn new(client: Client, place: Place<'_>, sharing: Sharing, metrics: &Metrics) -> Self {
+        let lease = IntentLease::new(client, place);
         let shared = Shared {
-            state: Mutex::new(State::new(entries, LIMIT)),
+            state: Mutex::new(State::new(Entries::default(), LIMIT)),
             changed: Notify::new(),
             lost: CancellationToken::new(),
-            metrics,
+            opened: watch::Sender::new(false),
+            cluster: OnceLock::new(),
+            known_sets: KnownSets::default(),
+            metrics: JournalMetrics::register(metrics),
             lease: lease.to_string(),
             writer: tokio::sync::Mutex::new(Writer::new(lease, sharing)),
         };
-        shared.show(&shared.state.lock());
-        Ok(Self {
+        Self {
             shared: Arc::new(shared),
-        })
+        }
+    }
+
+    /// Reads the journal and takes it over; makes the Lease where there is none. Intents are written down as of
+    /// `cluster` from here on. Called again after an error: tries again.
+    pub async fn open(&self, cluster: Option<String>) -> Result<(), JournalError> {
+        let entries = self.shared.writer.lock().await.open().await?;
+        self.shared.metrics.writes.inc();
+        let mut state = self.shared.state.lock();
+        *state = State::new(entries, LIMIT);
+        self.shared.show(&state);
+        drop(state);
+        let _ = self.shared.cluster.set(cluster);
+        self.shared.opened.send_replace(true);
+        Ok(())
+    }
+
+    /// Whether it is open.
+    pub fn is_open(&self) -> bool {
+        *self.shared.opened.borrow()
+    }
+
+    /// Returns when it is open.
+    pub async fn opened(&self) {
+        let mut opened = self.shared.opened.subscribe();
+        // The sender lives as long as we do.
+        let _ = opened.wait_for(|opened| *opened).await;
+    }
+
+    /// The cluster that intents are written down as of; none while nobody knows.
+    pub fn cluster(&self) -> Option<&str> {
+        self.shared.cluster.get()?.as_deref()
+    }
+
+    /// Of the Lease.
+    pub fn namespace(&self) -> &str {
+        let namespace = self.shared.lease.split('/').next();
+        namespace.unwrap_or_default()
+    }
+
+    /// The Lease, for Events.
+    pub fn reference(&self) -> ObjectReference {
+        let (namespace, name) = self.shared.lease.split_once('/').unwrap_or_default();
+        lease::reference(namespace, name)
     }
 
     /// Writes what is to be written, until `stop`; then once more, within a few seconds.
@@ -149,7 +204,9 @@ impl Journal {
     /// harmless, because the driver was not asked for anything yet. Called twice: the same intent is there already;
     /// another one for the same claim replaces it.
     pub async fn record(&self, intent: Intent) -> Result<(), JournalError> {
-        let entry = Kept::ours(intent).map_err(JournalError::Unwritable)?;
+        let origin = Origin::here(self.cluster().map(str::to_owned));
+        let entry = Kept::ours(intent, origin, &self.shared.known_sets);
+        let entry = entry.map_err(JournalError::Unwritable)?;
         let Some(answer) = self.shared.state.lock().ask(entry)? else {
             return Ok(());
         };
@@ -172,6 +229,9 @@ impl Journal {
 
     /// Returns when everything forgotten so far, and everything that waits and has room, is written.
     pub async fn flush(&self) -> Result<(), JournalError> {
+        if !self.is_open() {
+            return Ok(());
+        }
         let answer = self.shared.state.lock().ask_for_flush()?;
         self.shared.changed.notify_one();
         answer.await.unwrap_or(Err(JournalError::Stopped))
@@ -185,6 +245,11 @@ impl Journal {
             .entries()
             .get(uid)
             .map(|kept| kept.intent.clone())
+    }
+
+    /// When and where the intent for the claim with this uid was written down; none where nobody said.
+    pub fn origin(&self, uid: &str) -> Option<Origin> {
+        self.shared.state.lock().entries().get(uid)?.origin.clone()
     }
 
     /// All durable intents.
@@ -214,10 +279,16 @@ impl Journal {
     }
 }
 
+impl fmt::Display for Journal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.shared.lease)
+    }
+}
+
 impl Shared {
     /// Brings the metrics up to date.
     fn show(&self, state: &State) {
-        self.metrics.show(state.entries(), state.is_full());
+        self.metrics.show(state);
     }
 
     /// Another process has the journal: nothing of ours is written from now on.

@@ -14,6 +14,7 @@
 //! | [`register`] | makes the driver known to the kubelet and keeps it known |
 //! | [`termination`] | the last words of a process, where `kubectl describe pod` shows them |
 //! | [`args`] | the flags of the roles |
+//! | [`trust`] | whether an intent is reason enough to delete a volume |
 //! | [`access`], [`attributes_class`], [`objects`], [`driver_call`] | small things that roles share |
 
 mod access;
@@ -39,3 +40,4 @@ mod role;
 mod server;
 mod snapshot;
 pub mod termination;
+mod trust;

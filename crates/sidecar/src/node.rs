@@ -160,9 +160,7 @@ async fn run_roles(
     let settings = args.roles.settings(args.timeout, true)?;
     let config = args.server.config().await?;
     let controller = Controller::new(settings, config, &args.lease, process, driver)?;
-    controller
-        .serve(watch, args.roles.resolve_intents_and_exit)
-        .await
+    controller.serve(watch, args.roles.intents.errand()).await
 }
 
 /// Waits for the one thing about a restarted driver that ends its registration.

@@ -11,11 +11,13 @@
 //! | [`protection`] | keeps claims and snapshots while they are copied |
 //! | [`own_node`] | whether this node takes a claim that any node may take |
 //! | [`scope`] | whether this process works for the whole cluster, or for one node |
+//! | [`gone_nodes`] | the journals of nodes that are gone |
 //! | [`selected_node`] | the node that a volume is made for, written on the claim |
 //! | [`metrics`] | what is counted |
 
 mod create;
 mod delete;
+mod gone_nodes;
 mod limits;
 mod metrics;
 mod object;
@@ -85,10 +87,6 @@ async fn run(context: Context, stop: CancellationToken) {
     let provisioner = provisioner(&context, &scope, metrics.clone(), limits, &stop);
     let deleter = Arc::new(Deleter::new(context.clone(), metrics, scope));
 
-    // What a predecessor left half done comes first.
-    for intent in context.journal.all() {
-        claims.add(intent.claim.uid);
-    }
     listen_to_claims(&context, &provisioner, &claims, &originals);
     listen_to_classes(&context, &claims);
     listen_to_volumes(&context, &provisioner, &claims, &volumes);
@@ -103,10 +101,20 @@ async fn run(context: Context, stop: CancellationToken) {
         }
     });
 
-    let making = claims.run(limits::width(workers), stop.clone(), |uid| {
-        let provisioner = Arc::clone(&provisioner);
-        async move { provisioner.work(&uid).await }
-    });
+    let making = async {
+        if !is_journal_open(&context, &stop).await {
+            return;
+        }
+        // What a predecessor left half done: some of it has no claim any more.
+        for intent in context.journal.all() {
+            claims.add(intent.claim.uid);
+        }
+        let work = |uid: Key| {
+            let provisioner = Arc::clone(&provisioner);
+            async move { provisioner.work(&uid).await }
+        };
+        claims.run(limits::width(workers), stop.clone(), work).await;
+    };
     let deleting = volumes.run(workers, stop.clone(), |name| {
         let deleter = Arc::clone(&deleter);
         async move { deleter.work(&name).await }
@@ -119,13 +127,21 @@ async fn run(context: Context, stop: CancellationToken) {
         };
         originals.run(1, stop.clone(), release).await;
     };
-    tokio::join!(making, deleting, releasing);
+    let sweeping = gone_nodes::watch(context.clone(), stop.clone());
+    tokio::join!(making, deleting, releasing, sweeping);
 }
 
-/// Carries out what the journal holds and nothing else; returns when it is empty.
-pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
+/// Waits for the journal. False: asked to stop. Volumes are deleted meanwhile.
+async fn is_journal_open(context: &Context, stop: &CancellationToken) -> bool {
+    let opened = stop.run_until_cancelled(context.journal.opened()).await;
+    opened.is_some()
+}
+
+/// Carries out what the journal holds and nothing else; returns when it is empty, or when a person has to decide about
+/// all that is left: how many those are.
+pub(crate) async fn resolve(context: Context, stop: CancellationToken) -> usize {
     let Some(scope) = Scope::find(&context, &stop).await else {
-        return;
+        return 0;
     };
     let metrics = ProvisionMetrics::register(&context.metrics);
     let make = |registry: &mut _| Queue::new("claims", context.settings.provision.retry, registry);
@@ -141,8 +157,8 @@ pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
         let provisioner = Arc::clone(&provisioner);
         let (journal, done) = (context.journal.clone(), done.clone());
         async move {
-            let verdict = provisioner.work(&uid).await;
-            if journal.is_empty() {
+            let verdict = Arc::clone(&provisioner).work(&uid).await;
+            if provisioner.held() == journal.all().len() {
                 done.cancel();
             }
             verdict
@@ -151,6 +167,7 @@ pub(crate) async fn resolve(context: Context, stop: CancellationToken) {
     if !context.journal.is_empty() {
         working.await;
     }
+    provisioner.held()
 }
 
 fn provisioner(
@@ -160,11 +177,10 @@ fn provisioner(
     limits: Limits,
     stop: &CancellationToken,
 ) -> Arc<Provisioner> {
-    let accessibility = Accessibility::of(context, scope);
     let identity = identity(context.driver.name().as_str());
     Arc::new(Provisioner::new(
         context.clone(),
-        accessibility,
+        scope,
         identity,
         metrics,
         limits,

@@ -67,7 +67,7 @@ pub async fn run(
     let controller = Controller {
         namespace: elections.namespace().to_owned(),
         operations: Operations::register(&process.metrics),
-        client: client::connect(config)?,
+        client: client::connect_for_work(config)?,
         args,
         process,
     };

@@ -1,15 +1,28 @@
 //! What a rig does with classes, claims and volumes: there must be a control plane that binds them.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use miniz_oxide::inflate::decompress_to_vec;
 use serde_json::{Value, json};
 use stowage_csi::proto::csi::CreateVolumeRequest;
 
 use crate::objects::{create, eventually, merge};
 use crate::rig::Rig;
+
+/// The text of a journal, which is compressed where it is long.
+fn read_journal(text: &str) -> Value {
+    let journal: Value = serde_json::from_str(text).unwrap();
+    let Some(deflate) = journal["deflate"].as_str() else {
+        return journal;
+    };
+    let bytes = BASE64.decode(deflate).unwrap();
+    serde_json::from_slice(&decompress_to_vec(&bytes).unwrap()).unwrap()
+}
 
 impl Rig {
     /// A storage class of this driver; its name is also the driver's.
@@ -127,7 +140,7 @@ impl Rig {
             return Vec::new();
         };
         let text = &lease.metadata.annotations.unwrap_or_default()["stowage.dev/intents"];
-        let journal: Value = serde_json::from_str(text).unwrap();
+        let journal = read_journal(text);
         let entries = journal["entries"].as_array().cloned().unwrap_or_default();
         let claim = |entry: &Value| entry["c"].as_str().unwrap().to_owned();
         entries.iter().map(claim).collect()

@@ -8,6 +8,7 @@
 //! | `node` | a node with a driver of its own |
 //! | [`running`] | a role of the binary that runs in the test's process |
 //! | [`proxy`] | a server of the test's own before the API server |
+//! | [`wire`] | the wire to the API server, which can go silent |
 //! | [`objects`] | objects made, and whatever else waited for |
 //!
 //! Only tests depend on it. It knows no role: a test says which one to run, such as
@@ -25,6 +26,7 @@ pub mod objects;
 pub mod proxy;
 pub mod rig;
 pub mod running;
+pub mod wire;
 
 pub use contents::{error_of, install_kinds, is_marked};
 pub use node::Node;
@@ -32,3 +34,4 @@ pub use objects::{SOON, create, eventually, merge, soon, until};
 pub use proxy::Proxy;
 pub use rig::Rig;
 pub use running::{Place, Running};
+pub use wire::Wire;

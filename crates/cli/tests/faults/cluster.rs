@@ -14,7 +14,7 @@ use stowage_api::quantity;
 use stowage_api::snapshot::names::{self, CONTROLLER_LEASE};
 use stowage_api::snapshot::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use stowage_service::{KubeArgs, client};
-use stowage_sidecar::journal::journal_name;
+use stowage_sidecar::journal::{journal_name, listing};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -221,13 +221,10 @@ impl Cluster {
         let Some(lease) = lease.await else {
             return Vec::new();
         };
-        let text = lease
-            .annotations()
-            .get(INTENTS)
-            .map_or("{}", String::as_str);
-        let journal: Value = serde_json::from_str(text).unwrap();
-        let entries = journal["entries"].as_array().into_iter().flatten();
-        entries.map(|entry| entry["c"].to_string()).collect()
+        let text = lease.annotations().get(INTENTS);
+        let intents = text.map(|text| listing::read(text).unwrap());
+        let intents = intents.unwrap_or_default().into_iter();
+        intents.map(|intent| intent.claim.name).collect()
     }
 
     /// Who holds the lease of a role.

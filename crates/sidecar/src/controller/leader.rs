@@ -11,7 +11,7 @@ use stowage_service::{client, memory};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Controller, ControllerError};
+use super::{Controller, ControllerError, prerequisites};
 use crate::cluster::{Cluster, DriverWatcher, Kinds};
 use crate::journal::{Journal, JournalError};
 use crate::role::{Context, ROLES, Role, sanitised};
@@ -28,23 +28,24 @@ impl Controller {
         &self,
         server: Server,
         lost: CancellationToken,
-        resolve_only: bool,
+        resolve: bool,
     ) -> Result<(), ControllerError> {
         let roles = self.roles()?;
-        let client = client::connect(self.config.clone())?;
-        let Some(journal) = self.open_journal(&client).await? else {
+        let client = client::connect_for_work(self.config.clone())?;
+        let journal = self.journal(&client);
+        if resolve && self.open(&client, &journal).await?.is_none() {
             return Ok(());
-        };
+        }
         let stop = self.process.shutdown.child_token();
         let component = format!("external-provisioner {}", self.driver.name());
         // The journal and the events outlive the roles, which write to them to the last.
         let (events, _events_end) = Events::start(client.clone(), &component, &self.process);
-        let _journal_ends = self.keep_written(&journal);
+        let _journal_ends = self.keep_written(client.clone(), &journal);
         let _roles_end = stop.clone().drop_guard();
 
         let context = self.context(client, server, events, journal.clone());
         let taken = journal.lost();
-        let work = self.run_roles(&context, &roles, &stop, resolve_only);
+        let work = self.run_roles(&context, &roles, &stop, resolve);
         tokio::select! {
             ended = work => ended?,
             // Somebody else may be at work already: whatever is under way is dropped at once.
@@ -64,11 +65,16 @@ impl Controller {
         }
     }
 
-    /// Writes the journal until the guard is dropped.
-    fn keep_written(&self, journal: &Journal) -> DropGuard {
+    /// Opens the journal, if it is not, and writes it until the guard is dropped. Only those who make volumes wait for
+    /// it.
+    fn keep_written(&self, client: Client, journal: &Journal) -> DropGuard {
         let (writer, stop) = (journal.clone(), CancellationToken::new());
-        let stopped = stop.clone();
-        let task = async move { writer.run(stopped).await };
+        let (stopped, check) = (stop.clone(), self.process.health.check("intent journal"));
+        let task = async move {
+            if prerequisites::opened(&client, &writer, &check, &stopped).await {
+                writer.run(stopped).await;
+            }
+        };
         self.process.tasks.spawn("journal", task);
         stop.drop_guard()
     }
@@ -100,7 +106,7 @@ impl Controller {
         context: &Context,
         roles: &[(&'static Role, Kinds)],
         stop: &CancellationToken,
-        resolve_only: bool,
+        resolve: bool,
     ) -> Result<(), ControllerError> {
         let kinds = roles
             .iter()
@@ -113,15 +119,15 @@ impl Controller {
         tracing::info!(
             claims = context.cluster.claims.store().len(),
             volumes = context.cluster.volumes.store().len(),
-            intents = context.journal.all().len(),
             "The cluster is known."
         );
         // The lists took more than what is kept of them.
         memory::give_back();
-        if resolve_only {
-            provision::resolve(context.clone(), stop.clone()).await;
+        if resolve {
+            let held = provision::resolve(context.clone(), stop.clone()).await;
             match context.journal.all().len() {
                 0 => tracing::info!("No volume is left half made."),
+                left if left == held => return Err(ControllerError::Held(held)),
                 left => tracing::warn!(left, "Asked to stop while volumes are half made."),
             }
             return Ok(());

@@ -1,16 +1,23 @@
 //! What a controller needs of the API server before it begins; the server may be away for a while.
 
+use std::io::{self, Write as _};
 use std::time::Duration;
 
-use stowage_kubernetes::answer;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use stowage_kubernetes::answer::{self, Answer};
 use stowage_kubernetes::discovery::ServerError;
 use stowage_kubernetes::patience::patiently;
 use stowage_kubernetes::queue::Backoff;
 use stowage_service::client;
+use stowage_service::health::Check;
+use tokio_util::sync::CancellationToken;
 
 use super::{Controller, ControllerError};
-use crate::journal::{Journal, JournalError, Sharing, journal_name};
+use crate::journal::{Journal, JournalError, OfNode, Place, Sharing, journal_name, listing};
 use crate::server::Server;
+
+const CANNOT_OPEN: &str = "The intent journal cannot be opened; trying again.";
 
 /// A server that comes back is to be found at once.
 const PAUSES: Backoff = Backoff {
@@ -44,43 +51,114 @@ impl Controller {
         Ok(Some(server))
     }
 
-    /// Opens the journal, patiently where the server is away. `None`: asked to stop.
-    pub(super) async fn open_journal(
-        &self,
-        client: &kube::Client,
-    ) -> Result<Option<Journal>, ControllerError> {
-        let node = self.settings.own_node.as_ref().map(|own| own.name.as_str());
-        let name = journal_name(self.driver.name().as_str(), node);
-        let sharing = match node {
+    /// The journal of this driver, or of the driver on this node.
+    pub(super) fn journal(&self, client: &Client) -> Journal {
+        let sharing = match self.settings.own_node {
             Some(_) => Sharing::PerNode,
             None => Sharing::Exclusive,
         };
-        let check = self.process.health.check("intent journal");
+        let name = self.journal_name();
+        let metrics = &self.process.metrics;
+        Journal::new(client.clone(), self.place(&name), sharing, metrics)
+    }
+
+    fn journal_name(&self) -> String {
+        let node = self.settings.own_node.as_ref().map(|own| own.name.as_str());
+        journal_name(self.driver.name().as_str(), node)
+    }
+
+    fn place<'a>(&'a self, name: &'a str) -> Place<'a> {
+        let own = self.settings.own_node.as_ref();
+        Place {
+            namespace: self.elections.namespace(),
+            name,
+            identity: self.elections.identity(),
+            of_node: own.map(|own| OfNode {
+                driver: self.driver.name().as_str(),
+                node: &own.name,
+            }),
+        }
+    }
+
+    /// Opens the journal, patiently where the server is away, but not where it cannot be read. `None`: asked to stop.
+    pub(super) async fn open(
+        &self,
+        client: &Client,
+        journal: &Journal,
+    ) -> Result<Option<()>, ControllerError> {
         let ask = || async {
-            let opened = Journal::open(
-                client.clone(),
-                self.elections.namespace(),
-                &name,
-                self.elections.identity(),
-                sharing,
-                &self.process.metrics,
-            );
-            match opened.await {
-                Err(
-                    error @ (JournalError::Unreachable { .. } | JournalError::Forbidden { .. }),
-                ) => Err(error.to_string()),
-                opened => Ok(opened),
+            match open_once(client, journal).await {
+                Err(error @ JournalError::Unreadable { .. }) => Ok(Err(error)),
+                Err(error) => Err(error.to_string()),
+                Ok(()) => Ok(Ok(())),
             }
         };
-        let tell = |reason: &str| {
-            tracing::error!(reason, "The intent journal cannot be opened; trying again.");
-            check.not_ready(reason);
-        };
+        let tell = |reason: &str| tracing::error!(reason, "{CANNOT_OPEN}");
         let opened = patiently(&self.process.shutdown, PAUSES, ask, tell).await;
-        let journal = opened.transpose()?;
-        if journal.is_some() {
-            check.ready();
+        Ok(opened.transpose()?)
+    }
+
+    /// Prints what is in the journal.
+    pub(super) async fn list_intents(&self) -> Result<(), ControllerError> {
+        let client = client::connect(self.config.clone())?;
+        let (name, limit) = (self.journal_name(), self.settings.intents.age_limit);
+        let cluster = cluster(&client)
+            .await
+            .map_err(|said| JournalError::Unreachable {
+                lease: name.clone(),
+                said,
+            })?;
+        let text = listing::list(client, self.place(&name), cluster.as_deref(), limit).await?;
+        Ok(io::stdout().write_all(text.as_bytes())?)
+    }
+}
+
+/// Opens the journal, whatever is in the way: somebody may repair it. False: asked to stop.
+pub(super) async fn opened(
+    client: &Client,
+    journal: &Journal,
+    check: &Check,
+    stop: &CancellationToken,
+) -> bool {
+    if journal.is_open() {
+        return true;
+    }
+    let ask = || async {
+        let opened = open_once(client, journal).await;
+        opened.map_err(|error| answer::chain(&error))
+    };
+    let tell = |reason: &str| {
+        tracing::error!(reason, "{CANNOT_OPEN}");
+        check.not_ready(reason);
+    };
+    check.not_ready("the intent journal is not open yet");
+    let opened = patiently(stop, PAUSES, ask, tell).await.is_some();
+    if opened {
+        check.ready();
+    }
+    opened
+}
+
+async fn open_once(client: &Client, journal: &Journal) -> Result<(), JournalError> {
+    let cluster = cluster(client).await;
+    let cluster = cluster.map_err(|said| JournalError::Unreachable {
+        lease: journal.to_string(),
+        said,
+    })?;
+    journal.open(cluster).await
+}
+
+/// What this cluster is told from others by. `None`: upstream's roles do not allow to read it.
+async fn cluster(client: &Client) -> Result<Option<String>, String> {
+    let api = Api::<Namespace>::all(client.clone());
+    match api.get_metadata("kube-system").await {
+        Ok(namespace) => Ok(namespace.metadata.uid),
+        Err(error) if matches!(Answer::of(&error), Answer::Forbidden(_)) => {
+            tracing::info!(
+                "The namespace `kube-system` may not be read: intents of other clusters are told by their age only."
+            );
+            Ok(None)
         }
-        Ok(journal)
+        Err(error) => Err(answer::chain(&error)),
     }
 }

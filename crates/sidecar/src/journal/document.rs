@@ -1,14 +1,16 @@
 //! The journal as text: compact, because all of it is sent with each write.
 //!
 //! ```json
-//! {"version":1,
+//! {"version":2,
 //!  "classes":{"<id>":{..}}, "topologies":{"<id>":[{"k":[..],"v":[[..],..]}]}, "secrets":{..}, "attributes":{..},
 //!  "entries":[{"n":"<namespace>","c":"<claim>","u":"<uid>","v":"<volume>","l":"<class id>",..}]}
 //! ```
 //!
-//! What many entries have in common is stored once, under a hash of its own text. Any change of the format is a new
-//! version: a program that ignored half of an entry would make another call than the one that was under way.
+//! What many entries have in common is stored once, under a hash of its own text. A text that is no longer short is
+//! compressed: [`pack`]. Any change of the format is a new version: a program that ignored half of an entry would make
+//! another call than the one that was under way. Version 1, which is read too, had no `w` and `o` and was never compressed.
 
+pub(super) mod pack;
 mod topology;
 
 use std::collections::HashMap;
@@ -18,23 +20,30 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use self::topology::{Run, runs, segments};
+pub(super) use self::topology::KnownSets;
+use self::topology::{Run, segments};
 use crate::cluster::volume::ClaimKey;
 use crate::intent::{
-    AttributesClass, ClassFacts, FrozenTopology, Intent, Secrets, Segment, Source,
+    AttributesClass, ClassFacts, FrozenTopology, Intent, Origin, Secrets, Segment, Source,
 };
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+const OLDEST: u32 = 1;
 
 /// The content of a Lease that cannot be read as a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// A newer program wrote it, or somebody else.
-    #[error("it is a journal of version {0}, but this program reads version {VERSION}")]
+    #[error(
+        "it is a journal of version {0}, but this program reads versions {OLDEST} to {VERSION}"
+    )]
     Version(u32),
     /// It is damaged.
     #[error("it is damaged")]
     Damaged(#[from] serde_json::Error),
+    /// What is compressed is not what it should be.
+    #[error("it is damaged: {0}")]
+    Packed(&'static str),
     /// A part of it is missing.
     #[error("the entry for claim uid `{uid}` refers to {missing} that is not there")]
     Incomplete {
@@ -81,14 +90,17 @@ pub(super) struct Row {
     pub(super) table: Table,
     pub(super) id: Arc<str>,
     pub(super) text: Arc<str>,
+    /// What it takes in the stored text, or a little more.
+    pub(super) weight: usize,
 }
 
 impl Row {
-    fn of(table: Table, content: &impl Serialize) -> serde_json::Result<Self> {
+    pub(super) fn of(table: Table, content: &impl Serialize) -> serde_json::Result<Self> {
         let text = serde_json::to_string(content)?;
         Ok(Self {
             table,
             id: digest(&text).into(),
+            weight: pack::weight(&text),
             text: text.into(),
         })
     }
@@ -135,6 +147,12 @@ struct Entry {
     secrets: Option<String>,
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     attributes: Option<String>,
+    /// In seconds since 1970.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    written: Option<u64>,
+    /// The cluster.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -143,7 +161,11 @@ fn is_false(flag: &bool) -> bool {
 }
 
 /// An intent's own text, and the rows that it refers to.
-pub(super) fn encode(intent: &Intent) -> serde_json::Result<(String, Vec<Row>)> {
+pub(super) fn encode(
+    intent: &Intent,
+    origin: Option<&Origin>,
+    known: &KnownSets,
+) -> serde_json::Result<(String, Vec<Row>)> {
     let mut rows = vec![Row::of(Table::Classes, &*intent.class)?];
     let class = rows[0].id.to_string();
     let mut refer = |row: Row| {
@@ -153,7 +175,7 @@ pub(super) fn encode(intent: &Intent) -> serde_json::Result<(String, Vec<Row>)> 
     };
     let topology = match &intent.topology {
         Some(frozen) => {
-            let row = Row::of(Table::Topologies, &runs(&frozen.segments))?;
+            let row = known.row(&frozen.segments)?;
             Some((refer(row), frozen.first))
         }
         None => None,
@@ -181,6 +203,8 @@ pub(super) fn encode(intent: &Intent) -> serde_json::Result<(String, Vec<Row>)> 
         topology,
         secrets,
         attributes,
+        written: origin.map(|origin| origin.written),
+        cluster: origin.and_then(|origin| origin.cluster.clone()),
     };
     Ok((serde_json::to_string(&entry)?, rows))
 }
@@ -229,13 +253,16 @@ struct Document {
     entries: Vec<Entry>,
 }
 
-/// Reads a journal's text.
-pub(super) fn decode(text: &str) -> Result<Vec<Intent>, Unreadable> {
+/// Reads a journal's text, as it is stored.
+pub(super) fn decode(text: &str) -> Result<Vec<(Intent, Option<Origin>)>, Unreadable> {
     let Versioned { version } = serde_json::from_str(text)?;
-    if version != VERSION {
+    if !(OLDEST..=VERSION).contains(&version) {
         return Err(Unreadable::Version(version));
     }
-    let document: Document = serde_json::from_str(text)?;
+    let document: Document = match pack::unpack(text)? {
+        Some(text) => serde_json::from_str(&text)?,
+        None => serde_json::from_str(text)?,
+    };
     let mut topologies = HashMap::new();
     for (id, runs) in document.topologies {
         let segments = segments(runs).ok_or_else(|| Unreadable::Uneven(id.clone()))?;
@@ -251,8 +278,13 @@ pub(super) fn decode(text: &str) -> Result<Vec<Intent>, Unreadable> {
         secrets: document.secrets,
         attributes: document.attributes,
     };
-    let intents = document.entries.into_iter();
-    intents.map(|entry| shared.intent(entry)).collect()
+    let entries = document.entries.into_iter();
+    let read = |entry: Entry| {
+        let cluster = entry.cluster.clone();
+        let origin = entry.written.map(|written| Origin { written, cluster });
+        Ok((shared.intent(entry)?, origin))
+    };
+    entries.map(read).collect()
 }
 
 /// The tables, read.

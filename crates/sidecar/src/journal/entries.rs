@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::document::{self, Row, Table, Unreadable};
-use crate::intent::Intent;
+use super::document::{self, KnownSets, Row, Table, Unreadable, pack};
+use crate::intent::{Intent, Origin};
 
 /// What a journal without entries takes, and a bit.
 const ENVELOPE: usize = 100;
@@ -17,26 +17,42 @@ const AROUND_ENTRY: usize = 1;
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub(super) intent: Intent,
+    /// None: written by a program that did not say.
+    pub(super) origin: Option<Origin>,
     /// This process recorded it, rather than found it.
     pub(super) ours: bool,
     text: String,
     rows: Vec<Row>,
+    /// Of the text alone.
+    weight: usize,
 }
 
 impl Kept {
     /// An intent of this process.
-    pub(super) fn ours(intent: Intent) -> Result<Self, Arc<serde_json::Error>> {
-        Self::new(intent, true).map_err(Arc::new)
+    pub(super) fn ours(
+        intent: Intent,
+        origin: Origin,
+        known: &KnownSets,
+    ) -> Result<Self, Arc<serde_json::Error>> {
+        let kept = Self::new(intent, Some(origin), known).map_err(Arc::new)?;
+        Ok(Self { ours: true, ..kept })
     }
 
-    fn new(intent: Intent, ours: bool) -> serde_json::Result<Self> {
-        let (text, rows) = document::encode(&intent)?;
+    fn new(intent: Intent, origin: Option<Origin>, known: &KnownSets) -> serde_json::Result<Self> {
+        let (text, rows) = document::encode(&intent, origin.as_ref(), known)?;
         Ok(Self {
             intent,
-            ours,
+            origin,
+            ours: false,
+            weight: pack::weight(&text),
             text,
             rows,
         })
+    }
+
+    /// It turned out to take more than it was taken for.
+    pub(super) fn take_for_heavier(&mut self) {
+        self.weight *= 2;
     }
 
     pub(super) fn uid(&self) -> &str {
@@ -49,13 +65,36 @@ impl Kept {
 pub(super) struct Entries {
     by_claim: BTreeMap<Arc<str>, Arc<Kept>>,
     rows: BTreeMap<(Table, Arc<str>), Shared>,
-    bytes: usize,
+    size: Size,
+}
+
+/// How much room entries take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Not less than the length of the text, before it is packed.
+    pub(super) bytes: usize,
+    /// The sum of what all parts take once they are packed: mostly more than the length of the packed text, because
+    /// parts resemble each other.
+    pub(super) weight: usize,
+}
+
+impl Size {
+    fn add(&mut self, bytes: usize, weight: usize) {
+        self.bytes += bytes;
+        self.weight += weight;
+    }
+
+    fn take_away(&mut self, bytes: usize, weight: usize) {
+        self.bytes -= bytes;
+        self.weight -= weight;
+    }
 }
 
 /// A row, and how many entries refer to it.
 #[derive(Clone, Debug)]
 struct Shared {
     text: Arc<str>,
+    weight: usize,
     uses: usize,
 }
 
@@ -64,7 +103,10 @@ impl Default for Entries {
         Self {
             by_claim: BTreeMap::new(),
             rows: BTreeMap::new(),
-            bytes: ENVELOPE,
+            size: Size {
+                bytes: ENVELOPE,
+                weight: ENVELOPE,
+            },
         }
     }
 }
@@ -73,14 +115,15 @@ impl Entries {
     /// Reads a journal's text; no text is an empty journal.
     pub(super) fn read(text: Option<&str>) -> Result<Self, Unreadable> {
         let mut entries = Self::default();
+        let known = KnownSets::default();
         let intents = text.map(document::decode).transpose()?;
-        for intent in intents.unwrap_or_default() {
-            entries.insert(Kept::new(intent, false)?);
+        for (intent, origin) in intents.unwrap_or_default() {
+            entries.insert(Kept::new(intent, origin, &known)?);
         }
         Ok(entries)
     }
 
-    /// The journal's text.
+    /// The journal's text, as it is stored.
     pub(super) fn text(&self) -> String {
         let rows = |table| {
             let of_table = self.rows.iter().filter(move |((of, _), _)| *of == table);
@@ -88,12 +131,11 @@ impl Entries {
             Box::new(pairs) as Box<dyn Iterator<Item = _>>
         };
         let by_claim = self.by_claim.values().map(|kept| kept.text.as_str());
-        document::compose(rows, by_claim, self.bytes)
+        pack::pack(document::compose(rows, by_claim, self.size.bytes))
     }
 
-    /// Not less than the length of the text.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    pub(super) fn size(&self) -> Size {
+        self.size
     }
 
     pub(super) fn len(&self) -> usize {
@@ -113,11 +155,12 @@ impl Entries {
         self.remove(kept.uid());
         for row in &mut kept.rows {
             let key = (row.table, Arc::clone(&row.id));
-            let bytes = &mut self.bytes;
+            let size = &mut self.size;
             let shared = self.rows.entry(key).or_insert_with(|| {
-                *bytes += row_bytes(&row.id, &row.text);
+                size.add(row_bytes(&row.id, &row.text), row.weight);
                 Shared {
                     text: Arc::clone(&row.text),
+                    weight: row.weight,
                     uses: 0,
                 }
             });
@@ -125,7 +168,7 @@ impl Entries {
             // One copy in memory as well: a topology of thousands of nodes is not small.
             row.text = Arc::clone(&shared.text);
         }
-        self.bytes += kept.text.len() + AROUND_ENTRY;
+        self.size.add(kept.text.len() + AROUND_ENTRY, kept.weight);
         self.by_claim.insert(kept.uid().into(), Arc::new(kept));
     }
 
@@ -134,14 +177,16 @@ impl Entries {
         let Some(kept) = self.by_claim.remove(uid) else {
             return false;
         };
-        self.bytes -= kept.text.len() + AROUND_ENTRY;
+        self.size
+            .take_away(kept.text.len() + AROUND_ENTRY, kept.weight);
         for row in &kept.rows {
             let key = (row.table, Arc::clone(&row.id));
             if let Some(shared) = self.rows.get_mut(&key) {
                 shared.uses -= 1;
                 if shared.uses == 0 {
+                    let weight = shared.weight;
                     self.rows.remove(&key);
-                    self.bytes -= row_bytes(&row.id, &row.text);
+                    self.size.take_away(row_bytes(&row.id, &row.text), weight);
                 }
             }
         }
@@ -149,14 +194,17 @@ impl Entries {
     }
 
     /// What the entries would take with this entry, or a little more.
-    pub(super) fn bytes_with(&self, kept: &Kept) -> usize {
+    pub(super) fn size_with(&self, kept: &Kept) -> Size {
+        let mut size = self.size;
         let known = |row: &&Row| self.rows.contains_key(&(row.table, Arc::clone(&row.id)));
-        let new_rows = kept.rows.iter().filter(|row| !known(row));
-        let rows: usize = new_rows.map(|row| row_bytes(&row.id, &row.text)).sum();
-        let replaced = self
-            .get(kept.uid())
-            .map_or(0, |old| old.text.len() + AROUND_ENTRY);
-        self.bytes - replaced + rows + kept.text.len() + AROUND_ENTRY
+        for row in kept.rows.iter().filter(|row| !known(row)) {
+            size.add(row_bytes(&row.id, &row.text), row.weight);
+        }
+        if let Some(old) = self.get(kept.uid()) {
+            size.take_away(old.text.len() + AROUND_ENTRY, old.weight);
+        }
+        size.add(kept.text.len() + AROUND_ENTRY, kept.weight);
+        size
     }
 
     /// The entry is ours from now on: another process that drops it drops only its own copy.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
@@ -12,12 +13,15 @@ use kube::{Api, Client};
 use stowage_kubernetes::answer::{Answer, chain};
 use tokio::time::timeout;
 
-use super::JournalError;
 use super::document::Unreadable;
 use super::entries::Entries;
+use super::{JournalError, Place};
 
 /// Where the journal is in the Lease.
-const CONTENT: &str = "stowage.dev/intents";
+pub(super) const CONTENT: &str = "stowage.dev/intents";
+/// Whose it is, on the Lease of a node: what is left of a node that is gone is found by it.
+pub(super) const DRIVER: &str = "stowage.dev/driver";
+pub(super) const NODE: &str = "stowage.dev/node";
 /// After this a request is given up. It may have had its effect: the next one finds out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -27,6 +31,7 @@ pub(super) struct IntentLease {
     namespace: String,
     name: String,
     identity: String,
+    of_node: Option<(String, String)>,
     seen: Option<Lease>,
 }
 
@@ -37,12 +42,14 @@ impl fmt::Display for IntentLease {
 }
 
 impl IntentLease {
-    pub(super) fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
+    pub(super) fn new(client: Client, place: Place<'_>) -> Self {
+        let own = |text: &str| text.to_owned();
         Self {
-            api: Api::namespaced(client, namespace),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            identity: identity.to_owned(),
+            api: Api::namespaced(client, place.namespace),
+            namespace: own(place.namespace),
+            name: own(place.name),
+            identity: own(place.identity),
+            of_node: place.of_node.map(|of| (own(of.driver), own(of.node))),
             seen: None,
         }
     }
@@ -92,6 +99,10 @@ impl IntentLease {
         });
         let annotations = lease.metadata.annotations.get_or_insert_default();
         annotations.insert(CONTENT.to_owned(), content.to_owned());
+        if let Some((driver, node)) = &self.of_node {
+            annotations.insert(DRIVER.to_owned(), driver.clone());
+            annotations.insert(NODE.to_owned(), node.clone());
+        }
         lease.metadata.managed_fields = None;
         let taken = self.holder() != Some(&self.identity);
         let spec = lease.spec.get_or_insert_default();
@@ -165,6 +176,17 @@ impl IntentLease {
                 Failure::Silence => "the API server does not answer".to_owned(),
             },
         }
+    }
+}
+
+/// A Lease, for Events.
+pub(super) fn reference(namespace: &str, name: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("coordination.k8s.io/v1".to_owned()),
+        kind: Some("Lease".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(name.to_owned()),
+        ..ObjectReference::default()
     }
 }
 

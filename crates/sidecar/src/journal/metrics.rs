@@ -6,7 +6,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use stowage_service::Metrics;
 
-use super::entries::Entries;
+use super::state::State;
 
 type Count = Gauge<u64, AtomicU64>;
 
@@ -49,9 +49,9 @@ impl JournalMetrics {
         journal
     }
 
-    pub(super) fn show(&self, entries: &Entries, full: bool) {
-        self.intents.set(entries.len() as u64);
-        self.bytes.set(entries.bytes() as u64);
-        self.full.set(u64::from(full));
+    pub(super) fn show(&self, state: &State) {
+        self.intents.set(state.entries().len() as u64);
+        self.bytes.set(state.bytes() as u64);
+        self.full.set(u64::from(state.is_full()));
     }
 }

@@ -8,7 +8,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::JournalError;
-use super::entries::{Entries, Kept};
+use super::document::pack::PLAIN;
+use super::entries::{Entries, Kept, Size};
 
 /// How long drops wait for company: an entry too many costs nothing but room.
 const LAZY: Duration = Duration::from_secs(1);
@@ -33,7 +34,13 @@ pub(super) enum Due {
 /// What is to be written.
 pub(super) struct Draft {
     entries: Entries,
-    pub(super) text: String,
+}
+
+impl Draft {
+    /// Compresses all of it where it is long: not under a lock.
+    pub(super) fn text(&self) -> String {
+        self.entries.text()
+    }
 }
 
 /// What the write under way settles, if it succeeds.
@@ -50,6 +57,8 @@ pub(super) struct State {
     limit: usize,
     /// What is durable, without what is forgotten.
     entries: Entries,
+    /// What was last written: the length of its text, and how much that was taken for.
+    written: (usize, Size),
     waiting: VecDeque<Ticket>,
     /// Forgotten since the last write, and since when.
     dropped: BTreeSet<String>,
@@ -65,6 +74,7 @@ impl State {
     pub(super) fn new(entries: Entries, limit: usize) -> Self {
         Self {
             limit,
+            written: (entries.text().len(), entries.size()),
             entries,
             waiting: VecDeque::new(),
             dropped: BTreeSet::new(),
@@ -91,8 +101,7 @@ impl State {
         entry: Kept,
     ) -> Result<Option<oneshot::Receiver<Result<(), JournalError>>>, JournalError> {
         self.still_open()?;
-        let bytes = Entries::default().bytes_with(&entry);
-        if bytes > self.limit {
+        if let Some(bytes) = self.too_large(&entry) {
             let claim = &entry.intent.claim;
             return Err(JournalError::TooLarge {
                 claim: format!("{}/{}", claim.namespace, claim.name),
@@ -131,20 +140,49 @@ impl State {
         }
     }
 
-    /// Whether the first in line waits for room.
+    /// Whether somebody waits for room.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.front().is_some_and(|first| !self.fits(first))
+        // Asked for often, and mostly the answer is plain.
+        self.bytes() > self.limit / 2 && self.waiting.iter().any(|ticket| !self.fits(ticket))
+    }
+
+    /// How long the text is, or a little more.
+    pub(super) fn bytes(&self) -> usize {
+        self.length(self.entries.size())
     }
 
     fn fits(&self, ticket: &Ticket) -> bool {
-        self.entries.bytes_with(&ticket.entry) <= self.limit
+        self.length(self.entries.size_with(&ticket.entry)) <= self.limit
+    }
+
+    /// How long the text of so much would be, or a little more. What was last written is known; what came since is as
+    /// heavy as it looks, and what went leaves at least a quarter of that.
+    fn length(&self, size: Size) -> usize {
+        if size.bytes <= PLAIN {
+            return size.bytes;
+        }
+        let (length, then) = self.written;
+        let came = size.weight.saturating_sub(then.weight);
+        let went = then.weight.saturating_sub(size.weight);
+        (length + came).saturating_sub(went / 4)
+    }
+
+    /// The length of the text of an entry that would not fit into an empty journal.
+    fn too_large(&self, entry: &Kept) -> Option<usize> {
+        let mut alone = Entries::default();
+        if alone.size_with(entry).weight <= self.limit / 2 && self.limit > PLAIN {
+            return None;
+        }
+        alone.insert(entry.clone());
+        let bytes = alone.text().len();
+        (bytes > self.limit).then_some(bytes)
     }
 
     /// When to write. At the end nothing is put off any more.
     pub(super) fn due(&mut self, ending: bool) -> Due {
         self.waiting.retain(|ticket| !ticket.answer.is_closed());
-        let first_fits = self.waiting.front().is_some_and(|first| self.fits(first));
-        if first_fits || self.rewrite {
+        let one_fits = self.waiting.iter().any(|ticket| self.fits(ticket));
+        if one_fits || self.rewrite {
             return Due::Now;
         }
         match self.dropped_since {
@@ -160,18 +198,19 @@ impl State {
         }
     }
 
-    /// All that can be written now: everything forgotten, and of those in line as many as fit, in order.
+    /// All that can be written now: everything forgotten, and of those in line, in order, all that fit. One that does
+    /// not fit holds up no others.
     pub(super) fn draft(&mut self) -> Draft {
         // A write that was given up, if any, is part of this one.
         self.retreat();
         let mut entries = self.entries.clone();
-        while let Some(ticket) = self.waiting.pop_front() {
+        for ticket in mem::take(&mut self.waiting) {
             if ticket.answer.is_closed() {
                 continue;
             }
-            if entries.bytes_with(&ticket.entry) > self.limit {
-                self.waiting.push_front(ticket);
-                break;
+            if self.length(entries.size_with(&ticket.entry)) > self.limit {
+                self.waiting.push_back(ticket);
+                continue;
             }
             entries.insert(ticket.entry.clone());
             self.under_way.tickets.push(ticket);
@@ -179,12 +218,24 @@ impl State {
         self.under_way.dropped = mem::take(&mut self.dropped);
         self.under_way.dropped_since = self.dropped_since.take();
         self.under_way.flushes = mem::take(&mut self.flushes);
-        let text = entries.text();
-        Draft { entries, text }
+        Draft { entries }
     }
 
-    /// The draft is durable.
-    pub(super) fn settle(&mut self, draft: Draft) {
+    /// The draft's text became longer than the journal may be: what is new in it is taken for heavier, and written
+    /// later. False: nothing is new in it.
+    pub(super) fn lighten(&mut self) -> bool {
+        let new = &mut self.under_way.tickets;
+        for ticket in &mut *new {
+            ticket.entry.take_for_heavier();
+        }
+        let is_new = !new.is_empty();
+        self.retreat();
+        is_new
+    }
+
+    /// The draft is durable, as a text of this length.
+    pub(super) fn settle(&mut self, draft: Draft, length: usize) {
+        self.written = (length, draft.entries.size());
         self.entries = draft.entries;
         let done = mem::take(&mut self.under_way);
         // Forgotten while it was written.

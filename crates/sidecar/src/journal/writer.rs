@@ -3,20 +3,25 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::entries::Entries;
 use super::lease::IntentLease;
 use super::state::Due;
-use super::{JournalError, Shared, Sharing};
+use super::{JournalError, LIMIT, Shared, Sharing};
 
 /// Between the beginnings of two writes: under load each write serves more entries, and a single claim waits for none.
 const PACE: Duration = Duration::from_millis(10);
+/// The same, for each byte of the text: a full journal is written every 60 ms at most.
+const PACE_PER_BYTE: Duration = Duration::from_nanos(250);
 /// How often the Lease is looked at when nothing is written: it may be gone, or another process's.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// After a failure; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Between two attempts to open a journal that somebody else writes to.
+const OPEN_AGAIN: Duration = Duration::from_millis(20);
 
 /// A full journal has room for a moment whenever a volume is done: that is not worth a line each time.
 const FULL_SAID_EVERY: Duration = Duration::from_secs(600);
@@ -53,6 +58,22 @@ impl Writer {
             said: String::new(),
             full_said: None,
         }
+    }
+
+    /// Reads the journal and takes it over.
+    pub(super) async fn open(&mut self) -> Result<Entries, JournalError> {
+        let (entries, previous) = loop {
+            self.lease.read().await?;
+            let (entries, previous) = (self.lease.entries()?, self.lease.other_holder());
+            if self.lease.write(&entries.text()).await?.is_some() {
+                break (entries, previous);
+            }
+            sleep(OPEN_AGAIN).await;
+        };
+        if let Some(previous) = previous {
+            tracing::info!(lease = %self.lease, %previous, intents = entries.len(), "The intent journal is taken over.");
+        }
+        Ok(entries)
     }
 
     /// Writes whatever is due, until `stop` and nothing is left, or the journal is lost.
@@ -123,12 +144,18 @@ impl Writer {
     }
 
     async fn write(&mut self, shared: &Shared) -> Result<(), JournalError> {
-        self.rest_until = Instant::now() + PACE;
+        let started = Instant::now();
         let draft = shared.state.lock().draft();
-        match self.lease.write(&draft.text).await {
+        let text = draft.text();
+        let pace = PACE_PER_BYTE * u32::try_from(text.len()).unwrap_or(u32::MAX);
+        self.rest_until = started + PACE + pace;
+        if text.len() > LIMIT && shared.state.lock().lighten() {
+            return Ok(());
+        }
+        match self.lease.write(&text).await {
             Ok(Some(())) => {
                 let mut state = shared.state.lock();
-                state.settle(draft);
+                state.settle(draft, text.len());
                 shared.metrics.writes.inc();
                 shared.show(&state);
                 self.check_at = Instant::now() + CHECK_EVERY;
@@ -201,22 +228,27 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use kube::{Client, Config};
-    use parking_lot::Mutex;
     use stowage_service::Metrics;
-    use tokio::sync::Notify;
     use tokio::time::timeout;
 
     use super::*;
-    use crate::journal::LIMIT;
-    use crate::journal::entries::Entries;
-    use crate::journal::metrics::JournalMetrics;
-    use crate::journal::state::State;
+    use crate::journal::{Journal, Place};
+
+    const PLACE: Place<'_> = Place {
+        namespace: "storage",
+        name: "stowage-intents-x",
+        identity: "me",
+        of_node: None,
+    };
 
     /// A server that nobody asks.
-    fn lease() -> IntentLease {
+    fn client() -> Client {
         let config = Config::new("http://127.0.0.1:9".parse().unwrap());
-        let client = Client::try_from(config).unwrap();
-        IntentLease::new(client, "storage", "stowage-intents-x", "me")
+        Client::try_from(config).unwrap()
+    }
+
+    fn lease() -> IntentLease {
+        IntentLease::new(client(), PLACE)
     }
 
     /// Whoever flushes and then stops is answered in the middle of a look: the request comes before the wait.
@@ -224,16 +256,10 @@ mod tests {
     async fn a_request_to_stop_between_look_and_wait_is_heard() {
         let stop = CancellationToken::new();
         stop.cancel();
-        let shared = Shared {
-            state: Mutex::new(State::new(Entries::default(), LIMIT)),
-            changed: Notify::new(),
-            lost: CancellationToken::new(),
-            metrics: JournalMetrics::register(&Metrics::new()),
-            lease: String::new(),
-            writer: tokio::sync::Mutex::new(Writer::new(lease(), Sharing::Exclusive)),
-        };
+        let journal = Journal::new(client(), PLACE, Sharing::Exclusive, &Metrics::new());
+        let shared = &journal.shared;
         let writer = Writer::new(lease(), Sharing::Exclusive);
-        let waiting = writer.wait(&shared, Due::Idle, &stop, false);
+        let waiting = writer.wait(shared, Due::Idle, &stop, false);
         let call = timeout(Duration::from_secs(2), waiting).await;
         assert!(matches!(call, Ok(Call::Look)));
     }

@@ -4,6 +4,7 @@
 //! journal's entry. Whoever dies in between leaves an entry that says how to go on.
 
 mod failure;
+mod hold;
 mod save;
 mod undo;
 
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::limits::Limits;
 use super::metrics::ProvisionMetrics;
 use super::plan::{Plan, Planner, Refusal, SecretContent, Step};
+use super::scope::Scope;
 use super::topology::Accessibility;
 use super::{object, protection, selected_node};
 use crate::cluster::claim::{Claim, claim_reference};
@@ -38,10 +40,13 @@ const PATIENCE_WITH_JOURNAL: Duration = Duration::from_secs(5);
 pub(crate) struct Provisioner {
     context: Context,
     planner: Planner,
+    scope: Scope,
     /// Claims whose volumes have objects that are not in the cache yet: they are not made again.
     written: Mutex<HashSet<String>>,
     /// Claims that a node may help which comes or changes.
     waiting_for_nodes: Mutex<HashSet<String>>,
+    /// Claims whose intents wait for a person.
+    held: Mutex<HashSet<String>>,
     /// Goes into each volume, as upstream's does.
     identity: String,
     metrics: ProvisionMetrics,
@@ -53,7 +58,7 @@ pub(crate) struct Provisioner {
 impl Provisioner {
     pub(crate) fn new(
         context: Context,
-        accessibility: Accessibility,
+        scope: &Scope,
         identity: String,
         metrics: ProvisionMetrics,
         limits: Limits,
@@ -61,14 +66,16 @@ impl Provisioner {
     ) -> Self {
         let planner = Planner {
             context: context.clone(),
-            accessibility,
+            accessibility: Accessibility::of(&context, scope),
             deferred: Arc::default(),
         };
         Self {
             context,
             planner,
+            scope: scope.clone(),
             written: Mutex::default(),
             waiting_for_nodes: Mutex::default(),
+            held: Mutex::default(),
             identity,
             metrics,
             limits,
@@ -143,6 +150,13 @@ impl Provisioner {
             }
             Step::Make(plan) => plan,
         };
+        if !self.limits.may_begin(&plan.intent) {
+            self.complain(
+                claim.reference(),
+                "waits for volumes of the same class that the driver does not finish",
+            );
+            return Ok(None);
+        }
         if let (Some(original), Some(uid)) = (claim.copies(), &plan.original) {
             let kept = protection::keep(context, original, uid).await;
             kept.map_err(|error| Refusal::Unprotected(Box::new(error)))?;
@@ -192,8 +206,13 @@ impl Provisioner {
         if let Some(known) = volumes.get(&intent.volume)
             && known.claim.as_ref() == Some(&intent.claim)
         {
-            self.context.journal.forget(&intent.claim.uid);
+            self.settle(intent, true);
             return Verdict::Done;
+        }
+        if !self.is_wanted(intent)
+            && let Err(distrust) = self.trusted(intent)
+        {
+            return self.hold(intent, distrust);
         }
         // At the end the entry is left to the next process.
         let Some(_call) = self.stop.run_until_cancelled(self.limits.call()).await else {

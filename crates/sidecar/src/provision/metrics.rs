@@ -1,10 +1,12 @@
 //! What is counted, under upstream's names.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use stowage_service::Metrics;
 
@@ -21,6 +23,7 @@ pub(crate) struct ProvisionMetrics {
     deleted: Family<Deleted, Counter>,
     not_deleted: Family<Deleted, Counter>,
     deleting: Family<Deleted, Histogram, fn() -> Histogram>,
+    held: Gauge<u64, AtomicU64>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -43,6 +46,7 @@ impl ProvisionMetrics {
             deleted: Family::default(),
             not_deleted: Family::default(),
             deleting: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            held: Gauge::default(),
         };
         let claim = "controller_persistentvolumeclaim_provision";
         let volume = "controller_persistentvolume_delete";
@@ -68,6 +72,11 @@ impl ProvisionMetrics {
             "Time to delete a volume, by class",
             own.deleting.clone(),
         );
+        metrics.register(
+            "stowage_sidecar_intents_held",
+            "Volumes left half made that wait for a person, because their intents are old or of another cluster",
+            own.held.clone(),
+        );
         own
     }
 
@@ -86,6 +95,10 @@ impl ProvisionMetrics {
                 self.not_made.get_or_create(&labels).inc();
             }
         }
+    }
+
+    pub(crate) fn held(&self, count: usize) {
+        self.held.set(count as u64);
     }
 
     pub(crate) fn deleted(&self, class: &str, took: Option<Duration>) {

@@ -239,18 +239,18 @@ async fn a_claim_that_fails_is_tried_ever_less_often_and_foreign_writes_do_not_c
 async fn a_full_journal_makes_claims_wait_and_does_not_stop_those_who_free_it() {
     let rig = Rig::new(|profile| profile).await;
     let sidecar = rig.sidecar(run, &["--worker-threads=1", "--retry-interval-max=1s"]);
-    // Two classes of which the journal can hold one.
-    let many_zones = |name: &str| {
+    // Two classes of which the journal can hold one: names by chance cannot be compressed.
+    let many_zones = |seed: u64| {
+        let mut chance = fastrand::Rng::with_seed(seed);
         let zones: Vec<_> = (0..4000)
-            .map(|number| format!("{name}-{number:024}"))
+            .map(|_| format!("{:032x}{:012x}", chance.u128(..), chance.u64(..1 << 48)))
             .collect();
         let labels = json!([{"key": "topology.stowage.test/zone", "values": zones}]);
         json!([{ "matchLabelExpressions": labels }])
     };
-    rig.class(json!({"allowedTopologies": many_zones("one")}))
-        .await;
+    rig.class(json!({"allowedTopologies": many_zones(1)})).await;
     let other = format!("{}-other", rig.name);
-    let class = json!({"metadata": {"name": other}, "allowedTopologies": many_zones("two")});
+    let class = json!({"metadata": {"name": other}, "allowedTopologies": many_zones(2)});
     rig.class(class).await;
     let away = Mishap::refuse(Code::Unavailable, "the array is away");
     rig.driver.upset("CreateVolume", away);
@@ -271,4 +271,35 @@ async fn a_full_journal_makes_claims_wait_and_does_not_stop_those_who_free_it() 
     rig.bound("data").await;
     rig.bound("waits").await;
     assert_eq!(rig.driver.most_at_once("CreateVolume"), 1);
+}
+
+/// Of a class that fails, as many as there are workers are tried; the rest leaves journal and driver to others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_class_whose_volumes_fail_does_not_fill_the_journal() {
+    let rig = Rig::plain().await;
+    let _sidecar = rig.sidecar(run, &["--worker-threads=2", "--retry-interval-max=1s"]);
+    rig.class(json!({})).await;
+    let away = Mishap::refuse(Code::Unavailable, "the array is away");
+    rig.driver.upset("CreateVolume", away);
+    for name in ["one", "two"] {
+        rig.claim(name, json!({})).await;
+        rig.event(name, "ProvisioningFailed", "the array is away")
+            .await;
+    }
+    for name in ["three", "four"] {
+        rig.claim(name, json!({})).await;
+        rig.event(
+            name,
+            "ProvisioningFailed",
+            "waits for volumes of the same class",
+        )
+        .await;
+    }
+    let mut intents = rig.intents().await;
+    intents.sort();
+    assert_eq!(intents, ["one", "two"]);
+    rig.driver.mend();
+    for name in ["one", "two", "three", "four"] {
+        rig.bound(name).await;
+    }
 }

@@ -19,7 +19,7 @@ fn slow_answer(milliseconds: u64) -> Mishap {
 }
 
 /// A rig whose driver has made a volume for the claim `data` that nobody knows of: the sidecar was killed first.
-async fn killed_before_the_object() -> Rig {
+pub(crate) async fn killed_before_the_object() -> Rig {
     let rig = Rig::plain().await;
     let sidecar = rig.sidecar(run, &[]);
     rig.class(json!({"parameters": {"tier": "gold"}})).await;
@@ -31,7 +31,7 @@ async fn killed_before_the_object() -> Rig {
     rig
 }
 
-async fn the_driver_has(rig: &Rig, count: usize) {
+pub(crate) async fn the_driver_has(rig: &Rig, count: usize) {
     eventually(&format!("the driver has {count} volumes"), async || {
         (rig.driver.volumes().len() == count).then_some(())
     })
@@ -45,7 +45,7 @@ fn both_calls_are_the_same(rig: &Rig) {
 }
 
 /// The object of a volume, by hand.
-fn object(rig: &Rig, name: &str, driver: &str, handle: &str, claim: &Value) -> Value {
+pub(crate) fn object(rig: &Rig, name: &str, driver: &str, handle: &str, claim: &Value) -> Value {
     json!({
         "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": driver}},
         "spec": {

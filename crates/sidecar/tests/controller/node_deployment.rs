@@ -2,6 +2,11 @@
 
 use std::time::Instant;
 
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node as KubernetesNode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Api;
+use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::json;
 use stowage_memory_driver::{Mishap, Room};
 use stowage_sidecar::node::run;
@@ -201,4 +206,53 @@ async fn each_node_has_a_journal_of_its_own() {
     .await;
     assert!(a.driver.volumes().is_empty());
     assert_eq!(b.driver.volumes().len(), 1);
+}
+
+/// The journal of a node that is gone is told of and goes; that of a node that is there, or was lately, stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journal_of_a_node_that_is_gone_is_reported_and_deleted() {
+    let (rig, a, b) = two_nodes().await;
+    let first = a.sidecar(run, &rig, &[]);
+    rig.class(json!({"volumeBindingMode": "WaitForFirstConsumer"}))
+        .await;
+    a.driver.upset("CreateVolume", Mishap::hang());
+    rig.claim("one", json!({})).await;
+    rig.annotate("one", SELECTED, Some(&a.name)).await;
+    eventually("it is under way", async || {
+        (a.driver.calls("CreateVolume") == 1).then_some(())
+    })
+    .await;
+    first.kill().await;
+    let leases = Api::<Lease>::namespaced(rig.client.clone(), &rig.namespace);
+    let name = format!("stowage-intents-{}-{}", rig.name, a.name);
+    let mut lease = leases.get(&name).await.unwrap();
+    let long_ago = MicroTime("2020-01-01T00:00:00Z".parse().unwrap());
+    lease.spec.as_mut().unwrap().renew_time = Some(long_ago);
+    leases
+        .replace(&name, &PostParams::default(), &lease)
+        .await
+        .unwrap();
+    // Another one of the kind, whose node is there.
+    let kept = format!("stowage-intents-{}-{}", rig.name, b.name);
+    lease.metadata = ObjectMeta {
+        name: Some(kept.clone()),
+        annotations: lease.metadata.annotations,
+        ..ObjectMeta::default()
+    };
+    let annotations = lease.metadata.annotations.as_mut().unwrap();
+    annotations.insert("stowage.dev/node".to_owned(), b.name.clone());
+    leases.create(&PostParams::default(), &lease).await.unwrap();
+    let nodes = Api::<KubernetesNode>::all(rig.client.clone());
+    nodes
+        .delete(&a.name, &DeleteParams::default())
+        .await
+        .unwrap();
+
+    let _second = b.sidecar(run, &rig, &[]);
+    rig.event("one", "IntentAbandoned", &a.name).await;
+    eventually("the Lease is gone", async || {
+        leases.get_opt(&name).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    assert!(leases.get_opt(&kept).await.unwrap().is_some());
 }

@@ -36,9 +36,17 @@ pub(crate) fn intent(uid: &str) -> Intent {
     }
 }
 
-/// One that takes about this much room.
+/// One that takes about this much room: its letters are those of base64, by chance, so they cannot be compressed
+/// below that.
 pub(crate) fn large_intent(uid: &str, bytes: usize) -> Intent {
-    let parameters = BTreeMap::from([(uid.to_owned(), "x".repeat(bytes))]);
+    let letters: Vec<char> = ('a'..='z')
+        .chain('A'..='Z')
+        .chain('0'..='9')
+        .chain(['+', '/'])
+        .collect();
+    let mut dice = Dice(uid.bytes().map(u64::from).sum());
+    let value = (0..bytes).map(|_| letters[dice.roll(64)]).collect();
+    let parameters = BTreeMap::from([(uid.to_owned(), value)]);
     Intent {
         attributes: Some(AttributesClass {
             name: "gold".to_owned(),

@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, Config};
 use stowage_service::{KubeArgs, Metrics, client};
-use stowage_sidecar::journal::{Journal, JournalError, Sharing};
+use stowage_sidecar::journal::{Journal, JournalError, Place, Sharing};
 use stowage_stage::soon;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -38,7 +38,14 @@ impl Process {
         sharing: Sharing,
     ) -> Result<Self, JournalError> {
         let metrics = Metrics::new();
-        let journal = Journal::open(client, NAMESPACE, name, identity, sharing, &metrics).await?;
+        let place = Place {
+            namespace: NAMESPACE,
+            name,
+            identity,
+            of_node: None,
+        };
+        let journal = Journal::new(client, place, sharing, &metrics);
+        journal.open(Some("this cluster".to_owned())).await?;
         let stop = CancellationToken::new();
         let (writing, stopped) = (journal.clone(), stop.clone());
         let writer = tokio::spawn(async move { writing.run(stopped).await });

@@ -1,9 +1,12 @@
 //! How much is written, and when.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::join_all;
+use stowage_sidecar::intent::{FrozenTopology, Intent, Segment};
 use stowage_sidecar::journal::{JournalError, LIMIT, Sharing};
 use stowage_stage::{soon, until};
 use tokio::time::{Instant, sleep, timeout};
@@ -105,7 +108,7 @@ async fn flush_and_the_end_do_not_wait_for_company() {
 }
 
 #[tokio::test]
-async fn a_full_journal_makes_claims_wait_in_order() {
+async fn a_full_journal_makes_claims_wait_and_holds_no_others() {
     let process = Process::start("full", "me", Sharing::Exclusive).await;
     let journal = &process.journal;
     for number in 0..9 {
@@ -114,18 +117,16 @@ async fn a_full_journal_makes_claims_wait_in_order() {
     }
     assert_eq!(process.metric("stowage_sidecar_journal_full "), 0);
     let mut first = Box::pin(journal.record(large_intent("first", 25_000)));
-    let mut second = Box::pin(journal.record(intent("second")));
-    for record in [&mut first, &mut second] {
-        let waited = timeout(Duration::from_millis(300), record).await;
-        assert!(waited.is_err(), "{waited:?}");
-    }
+    let waited = timeout(Duration::from_millis(300), &mut first).await;
+    assert!(waited.is_err(), "{waited:?}");
+    // Others that fit do not wait for it.
+    soon(journal.record(intent("second"))).await.unwrap();
     assert_eq!(process.metric("stowage_sidecar_journal_full "), 1);
     let bytes = process.metric("stowage_sidecar_journal_bytes ");
     assert!(bytes > 180_000 && bytes <= LIMIT as u64, "{bytes}");
 
     journal.forget("large-3");
     soon(first).await.unwrap();
-    soon(second).await.unwrap();
     until("it is not full", || {
         process.metric("stowage_sidecar_journal_full ") == 0
     })
@@ -162,4 +163,39 @@ async fn who_gives_up_leaves_nothing_behind_and_makes_way() {
     soon(journal.flush()).await.unwrap();
     assert!(journal.get("never").is_none());
     process.stop().await;
+}
+
+#[tokio::test]
+async fn five_thousand_nodes_and_two_thousand_claims_fit_into_a_lease() {
+    let process = Process::start("large-cluster", "me", Sharing::Exclusive).await;
+    let segment = |node| {
+        BTreeMap::from([(
+            "topology.example.com/node".to_owned(),
+            format!("worker-{node:05}"),
+        )])
+    };
+    let segments: Arc<[Segment]> = (0..5_000).map(segment).collect();
+    let mut chance = fastrand::Rng::with_seed(7);
+    let claims: Vec<Intent> = (0..2_000)
+        .map(|number| Intent {
+            topology: Some(FrozenTopology {
+                segments: Arc::clone(&segments),
+                first: number,
+            }),
+            ..intent(&format!("{:032x}", chance.u128(..)))
+        })
+        .collect();
+    let recorded = claims
+        .iter()
+        .map(|claim| process.journal.record(claim.clone()));
+    let recorded = timeout(Duration::from_secs(120), join_all(recorded)).await;
+    for recorded in recorded.unwrap() {
+        recorded.unwrap();
+    }
+    assert!(content("large-cluster").await.len() <= LIMIT);
+    assert!(process.writes() < 20, "{}", process.writes());
+    process.die().await;
+    let next = Process::start("large-cluster", "next", Sharing::Exclusive).await;
+    assert_eq!(next.journal.all().len(), 2_000);
+    next.stop().await;
 }

@@ -28,6 +28,8 @@ pub(super) const fn cluster_rules(role: ControllerRole) -> &'static [Rule] {
                 "get list watch create patch delete",
             ),
             (CORE, "persistentvolumeclaims", "get list watch update"),
+            // The uid of kube-system tells this cluster from others.
+            (CORE, "namespaces", "get"),
             (CORE, "nodes", READ),
             EVENTS,
             (STORAGE, "storageclasses", READ),

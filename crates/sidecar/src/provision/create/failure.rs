@@ -68,7 +68,7 @@ impl Provisioner {
             // The same call again, whatever becomes of the claim: only the driver knows what there is.
             return self.failed(intent, &message);
         }
-        self.context.journal.forget(&intent.claim.uid);
+        self.settle(intent, false);
         let claim = self.context.cluster.claims.store().get(&intent.claim.uid);
         let Some(claim) = claim else {
             tracing::warn!(claim = %shown(intent), volume = intent.volume, reason = message, "The driver has no volume for a claim that is gone.");
@@ -93,6 +93,9 @@ impl Provisioner {
     pub(super) fn failed(&self, intent: &Intent, message: &str) -> Verdict {
         let source = source_label(intent.source.as_ref());
         self.metrics.made(&intent.class.name, source, None);
+        if self.context.journal.get(&intent.claim.uid).is_some() {
+            self.limits.failed(intent);
+        }
         self.complain(reference(intent), message);
         Verdict::Retry(message.to_owned())
     }

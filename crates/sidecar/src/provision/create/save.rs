@@ -43,7 +43,7 @@ impl Provisioner {
             let message = format!("volume `{}` cannot be written: {error}", intent.volume);
             return self.failed(intent, &message);
         }
-        self.context.journal.forget(&intent.claim.uid);
+        self.settle(intent, true);
         let took = started.elapsed();
         self.metrics.made(
             &intent.class.name,

@@ -24,7 +24,7 @@ impl Provisioner {
             if let Err(verdict) = self.delete(intent, &id).await {
                 return verdict;
             }
-            self.context.journal.forget(&intent.claim.uid);
+            self.settle(intent, false);
         }
         self.failed(intent, &message)
     }
@@ -34,12 +34,14 @@ impl Provisioner {
         if let Err(verdict) = self.delete(intent, id).await {
             return verdict;
         }
-        self.context.journal.forget(&intent.claim.uid);
-        tracing::info!(claim = %shown(intent), handle = id, "Volume deleted again: its claim is gone.");
+        self.settle(intent, false);
         Verdict::Done
     }
 
     async fn delete(&self, intent: &Intent, id: &str) -> Result<(), Verdict> {
+        if let Err(distrust) = self.trusted(intent) {
+            return Err(self.hold(intent, distrust));
+        }
         let Err(reason) = self.try_delete(intent, id).await else {
             return Ok(());
         };
@@ -49,11 +51,12 @@ impl Provisioner {
         self.context
             .events
             .warning(about, "ProvisioningCleanupFailed", message.clone());
+        self.limits.failed(intent);
         Err(Verdict::Retry(message))
     }
 
-    /// A volume that has an object is not ours to undo: it goes with its object, and may be somebody else's where
-    /// names are short.
+    /// A volume that has an object is not ours to undo: it goes with its object. It may have been kept and imported
+    /// again under any name, and may be somebody else's where names are short.
     async fn try_delete(&self, intent: &Intent, id: &str) -> Result<(), String> {
         let client = &self.context.client;
         let api = Api::<PersistentVolume>::all(client.clone());
@@ -63,6 +66,10 @@ impl Provisioner {
         if spec.is_some_and(|spec| self.is_volume(&spec, id)) {
             return Ok(());
         }
+        if let Some(owner) = self.object_of(id) {
+            self.spare(intent, id, &owner);
+            return Ok(());
+        }
         let secrets = secrets::read_if_there(client, intent.secrets.provisioner.as_ref()).await;
         let request = DeleteVolumeRequest {
             volume_id: id.to_owned(),
@@ -70,6 +77,7 @@ impl Provisioner {
         };
         let answer = self.driver().delete_volume(request).await;
         answer.map_err(|status| driver_call::status(&status))?;
+        tracing::info!(claim = %shown(intent), handle = id, "A volume that nobody waits for was deleted again.");
         Ok(())
     }
 }
