@@ -147,7 +147,8 @@ impl Volume {
             uid: metadata.uid?,
             phase: match status.phase.as_str() {
                 "Bound" => Phase::Bound,
-                "Released" => Phase::Released,
+                // Kubernetes' own controller tries to delete what nobody provisioned, and cannot: then it is Failed.
+                "Released" | "Failed" => Phase::Released,
                 _ => Phase::Other,
             },
             reclaim: match spec.persistent_volume_reclaim_policy.as_deref() {
