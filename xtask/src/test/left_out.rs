@@ -11,7 +11,7 @@ const INSIDE: &str = "looks at files, mounts or processes of the nodes, which ar
 const ARRAYS: &str = "runs simulated arrays beside the nodes, on this machine";
 
 /// The files of `tests/dev_cluster` that have tests.
-const REASONS: [(&str, &str); 16] = [
+const REASONS: [(&str, &str); 18] = [
     ("bad_input", CLUSTERS),
     ("demo", CLUSTERS),
     ("hostpath", INSIDE),
@@ -28,6 +28,8 @@ const REASONS: [(&str, &str); 16] = [
     ("weka_clusters", ARRAYS),
     ("weka_guarded", ARRAYS),
     ("weka_old", ARRAYS),
+    ("weka_secure", ARRAYS),
+    ("weka_shared", ARRAYS),
 ];
 
 /// How many tests were left out, by file, and why.

@@ -42,7 +42,8 @@ async fn neither_logs_nor_errors_nor_debug_show_a_secret() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(log.clone())
         .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    // For all threads: others that log first would have it forgotten for this one that anybody listens.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
     let rig = Rig::with(|options| options.access_key = KEY.to_owned()).await;
     let api = rig.api();
     let secret = SecretString::from("chapchapchap");
