@@ -110,7 +110,7 @@ impl<'a> DriverOnNode<'a> {
 
     /// `=value` or `-`, for shapes that choose their node by a label.
     fn label_node(&self, change: &str) -> devcluster::error::Result<()> {
-        let Some(label) = self.shape.node_selector() else {
+        let Some(label) = self.shape.node_selector(&self.name) else {
             return Ok(());
         };
         let change = format!("{label}{change}");

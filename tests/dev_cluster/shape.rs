@@ -8,6 +8,9 @@ use stowage_tests::STOWAGE_IMAGE;
 /// The driver's name in the samples, which say to replace it everywhere.
 const SAMPLE_NAME: &str = "csi-hostpath";
 
+/// The label of the node that holds the data, in the samples.
+const SAMPLE_LABEL: &str = "stowage.dev/hostpath";
+
 /// Waits until no other test runs a driver under the samples' own name: a kubelet knows one of a name, and both would
 /// have the same state directory.
 pub fn turn_of_csi_hostpath() -> MutexGuard<'static, ()> {
@@ -68,6 +71,10 @@ impl Shape {
             Self::SharedDisk => share_disk(sample, &shared_directory(driver)),
             _ => sample.to_owned(),
         };
+        let sample = match self.node_selector(driver) {
+            Some(own) => sample.replace(&format!("{SAMPLE_LABEL}:"), &format!("{own}:")),
+            None => sample,
+        };
         let own_namespace = format!("namespace: {namespace}");
         let sample = sample.replace("namespace: storage", &own_namespace);
         sample.replace(SAMPLE_NAME, driver)
@@ -91,10 +98,11 @@ impl Shape {
         }
     }
 
-    /// The label by which it is told which node holds the data; its value is the driver's name.
-    pub fn node_selector(self) -> Option<&'static str> {
+    /// The label by which it is told which node holds the data; its value is the driver's name. One of the driver's own: a node has one
+    /// value of a label, and several drivers at a time.
+    pub fn node_selector(self, driver: &str) -> Option<String> {
         match self {
-            Self::OneController | Self::SharedDisk => Some("stowage.dev/hostpath"),
+            Self::OneController | Self::SharedDisk => Some(format!("{driver}/hostpath")),
             Self::EveryNode | Self::Original => None,
         }
     }
