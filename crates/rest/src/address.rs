@@ -17,9 +17,7 @@ pub struct Address {
 
 /// Not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is not a valid address: write `host`, `host:port`, an IPv4 or an IPv6 address, without a scheme"
-)]
+#[error("`{0}` is not a valid address: write `host`, `host:port`, an IPv4 or an IPv6 address")]
 pub struct AddressError(String);
 
 impl Address {

@@ -15,8 +15,6 @@
 //! Clients share nothing: a cluster that does not answer slows down nobody who asks another one. No error, log line
 //! or metric holds a value of a secret.
 
-use std::time::{Duration, Instant};
-
 pub(crate) mod api;
 mod call;
 pub(crate) mod client;
@@ -34,17 +32,4 @@ pub(crate) mod wire;
 pub(crate) use api::Api;
 pub(crate) use clusters::Clusters;
 pub(crate) use error::ApiError;
-
-/// The moment at which a caller gives up.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Deadline(pub(crate) Instant);
-
-impl Deadline {
-    pub(crate) fn after(time: Duration) -> Self {
-        Self(Instant::now() + time)
-    }
-
-    pub(crate) fn remaining(self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
-    }
-}
+pub(crate) use stowage_rest::Deadline;

@@ -7,8 +7,9 @@ use std::fmt;
 
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
+use stowage_rest::AddressError;
 
-use crate::rest::endpoint::{Endpoint, EndpointError};
+use crate::rest::endpoint::Endpoint;
 
 /// The organization of those who name none.
 const ROOT_ORGANIZATION: &str = "Root";
@@ -55,7 +56,7 @@ pub(crate) enum SecretError {
     #[error("the secret's key `scheme` must be `http` or `https`")]
     Scheme,
     #[error("the secret's key `endpoints` contains no valid address: {0}")]
-    Endpoints(#[source] EndpointError),
+    Endpoints(#[source] AddressError),
     #[error("the secret's key `autoUpdateEndpoints` must be `true` or `false`")]
     AutoUpdate,
 }

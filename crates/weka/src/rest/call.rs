@@ -1,7 +1,7 @@
 //! One call, and what its answer means.
 
 use reqwest::{Method, StatusCode};
-use stowage_api::causes::chain;
+use stowage_rest::Unanswered;
 
 use super::ApiError;
 use super::wire::Envelope;
@@ -114,22 +114,15 @@ pub(super) enum Attempt {
     Final(Failure),
 }
 
-/// Parts of the errors where one end uses TLS and the other does not: of rustls meeting HTTP, of hyper meeting TLS.
-const NOT_TLS: &str = "corrupt message";
-const NOT_HTTP: &str = "invalid HTTP version";
-
 /// A request that was not answered. Waiting helps neither against a certificate that is not trusted nor against the wrong
 /// scheme, but another endpoint may have a better one.
-pub(super) fn transport(error: &reqwest::Error) -> Attempt {
-    let reason = chain(error);
-    let error = if reason.contains("certificate") {
-        ApiError::Untrusted { reason }
-    } else if reason.contains(NOT_TLS) {
-        ApiError::Scheme("https")
-    } else if reason.contains(NOT_HTTP) {
-        ApiError::Scheme("http")
-    } else {
-        return Attempt::Transient(reason);
+pub(super) fn transport(error: reqwest::Error) -> Attempt {
+    let error = match Unanswered::of(error) {
+        Unanswered::Untrusted(reason) => ApiError::Untrusted { reason },
+        Unanswered::Scheme(scheme) => ApiError::Scheme(scheme),
+        Unanswered::NotSent(reason) | Unanswered::Lost(reason) => {
+            return Attempt::Transient(reason);
+        }
     };
     Attempt::Elsewhere(Failure::Api(error))
 }

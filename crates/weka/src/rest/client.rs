@@ -289,12 +289,9 @@ impl Client {
             .as_ref()
             .map_or(0, |response| response.status().as_u16());
         self.count(endpoint, call, status, started.elapsed());
-        let response = answered.map_err(|error| transport(&error.without_url()))?;
+        let response = answered.map_err(transport)?;
         let status = response.status();
-        let text = response
-            .bytes()
-            .await
-            .map_err(|error| transport(&error.without_url()))?;
+        let text = response.bytes().await.map_err(transport)?;
         let role = self.known().and_then(|facts| facts.role.clone());
         judge(call, role, status, &text)
     }

@@ -1,10 +1,11 @@
 //! Addresses of a Weka cluster, and which of them is used.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use parking_lot::Mutex;
+use stowage_rest::{Address, AddressError};
 
 /// Where the API is unless an address says otherwise.
 const DEFAULT_PORT: u16 = 14000;
@@ -17,71 +18,25 @@ pub(crate) struct Endpoint {
     port: u16,
 }
 
-/// Not an address.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is not a valid address: write `host`, `host:port`, an IPv4 or an IPv6 address", .0.chars().flat_map(char::escape_debug).take(80).collect::<String>())]
-pub(crate) struct EndpointError(String);
-
 impl Endpoint {
     /// An address from the cluster's own list.
     pub(crate) fn of_address(address: IpAddr, port: u16) -> Self {
-        let host = match address {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => format!("[{address}]"),
-        };
+        Self::new(&address.into(), port)
+    }
+
+    fn new(address: &Address, port: u16) -> Self {
+        let host = address.host().to_owned();
         Self { host, port }
     }
 }
 
 impl FromStr for Endpoint {
-    type Err = EndpointError;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, EndpointError> {
-        let wrong = || EndpointError(text.to_owned());
-        if let Ok(address) = text.parse::<IpAddr>() {
-            return Ok(Self::of_address(address, DEFAULT_PORT));
-        }
-        let (host, port) = match text.strip_prefix('[') {
-            Some(rest) => {
-                let (address, port) = rest.split_once(']').ok_or_else(wrong)?;
-                let address: Ipv6Addr = address.parse().map_err(|_| wrong())?;
-                let port = match port {
-                    "" => None,
-                    port => Some(port.strip_prefix(':').ok_or_else(wrong)?),
-                };
-                (format!("[{address}]"), port)
-            }
-            None => match text.split_once(':') {
-                Some((host, port)) => (host.to_owned(), Some(port)),
-                None => (text.to_owned(), None),
-            },
-        };
-        if !host.starts_with('[') && !is_host_name(&host) {
-            return Err(wrong());
-        }
-        let port = match port {
-            None => DEFAULT_PORT,
-            Some(port) => port
-                .parse()
-                .ok()
-                .filter(|&port| port != 0)
-                .ok_or_else(wrong)?,
-        };
-        Ok(Self { host, port })
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let address: Address = text.parse()?;
+        Ok(Self::new(&address, address.port_or(DEFAULT_PORT)))
     }
-}
-
-fn is_host_name(text: &str) -> bool {
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-    };
-    text.len() <= 253 && text.split('.').all(is_label)
 }
 
 impl fmt::Display for Endpoint {
