@@ -134,11 +134,14 @@ pub fn expand(namespace: &Namespace, claim: &str, pod: &str, size: &str) -> (u64
     namespace
         .kubectl(&["patch", "pvc", claim, "-p", &patch])
         .unwrap();
+    // A kubelet that happens to look at the pod right then takes the condition away before anybody has seen it.
     eventually("the driver has grown the volume", || {
         let claim = get(namespace, "pvc", claim)?;
-        let conditions = claim["status"]["conditions"].as_array()?.clone();
+        let conditions = claim["status"]["conditions"].as_array();
         let pending = |condition: &Value| condition["type"] == "FileSystemResizePending";
-        conditions.iter().any(pending).then_some(())
+        let waits_for_node = conditions.is_some_and(|all| all.iter().any(pending));
+        let finished = claim["status"]["capacity"]["storage"] == size;
+        (waits_for_node || finished).then_some(())
     });
     // The kubelet looks at the volumes of a pod about once a minute, and at once when the pod changes.
     let now = ["annotate", "pod", pod, "look=now", "--overwrite"];
