@@ -65,6 +65,11 @@ impl Server {
         versions.any(|version| version.split('/').next() == Some(group))
     }
 
+    /// Which of these versions of a group the server serves, the first one that it does.
+    pub fn first_served(&self, best_first: &[&'static str]) -> Option<&'static str> {
+        first_of(&self.group_versions, best_first)
+    }
+
     /// Which of these versions of a group has a kind, the first one that does. `plural` is the kind's name in paths.
     pub async fn version_with(
         &self,
@@ -87,6 +92,12 @@ pub async fn group_versions(client: &Client) -> Result<BTreeSet<String>, kube::E
     let groups = client.list_api_groups().await?.groups.into_iter();
     let versions = groups.flat_map(|group| group.versions);
     Ok(versions.map(|version| version.group_version).collect())
+}
+
+/// The first of these versions that is among those a server has.
+pub fn first_of(served: &BTreeSet<String>, best_first: &[&'static str]) -> Option<&'static str> {
+    let mut versions = best_first.iter().copied();
+    versions.find(|version| served.contains(*version))
 }
 
 /// `20`, or `20+` as some vendors write it.

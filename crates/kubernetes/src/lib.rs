@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`reduced`] | kinds of which only a few fields are decoded |
+//! | [`served`] | kinds in another version than they were written for |
 //! | [`store`] | the objects of one kind, found by key or group |
 //! | [`watch`] | the task that keeps a store current and tells listeners |
 //! | [`queue`] | work that waits, one entry per object, with its back-off |
@@ -31,5 +32,6 @@ pub mod queue;
 pub mod reduced;
 pub mod secret_template;
 pub mod secrets;
+pub mod served;
 pub mod store;
 pub mod watch;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
+use kube::api::ApiResource;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff, watcher};
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{self, Answer};
+use crate::served::{self, Served};
 use crate::store::{Cached, Change, Store};
 
 /// The default is half a minute, and a server that was away costs it twice: when it is found again, its first answer
@@ -81,8 +83,22 @@ impl<T: Cached> Watched<T> {
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
+        let kind = served::at::<W>(None);
+        self.follow_at(client, kind, read, check, stop).await;
+    }
+
+    async fn follow_at<W>(
+        self: Arc<Self>,
+        client: Client,
+        kind: ApiResource,
+        read: impl Fn(W) -> Option<T> + Send,
+        check: Check,
+        stop: CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
         let config = watcher::Config::default().timeout(WATCH_FOR);
-        let changes = watcher(Api::<W>::all(client), config);
+        let changes = watcher(Api::<Served<W>>::all_with(client, &kind), config);
         let changes = changes.backoff(Pauses::default());
         let mut changes = pin!(changes);
         let mut listed = HashSet::new();
@@ -103,21 +119,21 @@ impl<T: Cached> Watched<T> {
                     }
                 }
                 Ok(None) => return,
-                Err(error) => report(&W::plural(&()), &error, &check, &mut reported),
+                Err(error) => report(&kind.plural, &error, &check, &mut reported),
             }
         }
     }
 
-    fn take<W: Resource>(
+    fn take<W: Resource<DynamicType = ()>>(
         &self,
-        event: watcher::Event<W>,
+        event: watcher::Event<Served<W>>,
         read: &impl Fn(W) -> Option<T>,
         listed: &mut HashSet<Box<str>>,
     ) {
         match event {
             watcher::Event::Init => listed.clear(),
             watcher::Event::InitApply(object) => {
-                if let Some(object) = read(object) {
+                if let Some(object) = read(object.0) {
                     listed.insert(object.key().into());
                     self.notify(&self.store.set(object));
                 }
@@ -131,7 +147,7 @@ impl<T: Cached> Watched<T> {
             }
             watcher::Event::Apply(object) => {
                 let key = T::key_of(object.meta()).map(Box::<str>::from);
-                match (read(object), key) {
+                match (read(object.0), key) {
                     (Some(object), _) => self.notify(&self.store.set(object)),
                     // It was of interest and is no longer.
                     (None, Some(key)) => self.forget(&key),
@@ -181,10 +197,24 @@ impl Watcher {
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let name = format!("watch {}", W::plural(&()));
+        self.follow_at(None, watched, read, stop);
+    }
+
+    /// The same in another version of the kind's group, such as `storage.k8s.io/v1beta1`.
+    pub fn follow_at<W, T: Cached>(
+        &self,
+        group_version: Option<&str>,
+        watched: &Arc<Watched<T>>,
+        read: impl Fn(W) -> Option<T> + Send + 'static,
+        stop: &CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let kind = served::at::<W>(group_version);
+        let name = format!("watch {}", kind.plural);
         let check = self.health.check(name.as_str());
         let client = self.client.clone();
-        let task = Arc::clone(watched).follow(client, read, check, stop.clone());
+        let task = Arc::clone(watched).follow_at(client, kind, read, check, stop.clone());
         self.tasks.spawn(name, task);
     }
 }

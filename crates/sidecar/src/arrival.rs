@@ -6,14 +6,14 @@
 
 use std::time::Duration;
 
-use stowage_kubernetes::discovery::group_versions;
+use stowage_api::snapshot::names::{GROUP_SNAPSHOT, SNAPSHOT};
+use stowage_kubernetes::discovery::{first_of, group_versions};
 use stowage_kubernetes::patience::patiently;
 use stowage_kubernetes::queue::Backoff;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::Kinds;
+use crate::cluster::{Kinds, Versions};
 use crate::role::Context;
-use crate::server::{GROUP_SNAPSHOTS, SNAPSHOTS};
 
 /// Soon after the start, because manifests are often applied in one go, and later rarely.
 const PAUSES: Backoff = Backoff {
@@ -24,38 +24,45 @@ const PAUSES: Backoff = Backoff {
 /// Kinds that come together, and where.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Late {
-    group_version: &'static str,
+    versions: &'static [&'static str],
     snapshots: bool,
 }
 
 pub(crate) const SINGLE: Late = Late {
-    group_version: SNAPSHOTS,
+    versions: SNAPSHOT.versions,
     snapshots: true,
 };
 pub(crate) const GROUPS: Late = Late {
-    group_version: GROUP_SNAPSHOTS,
+    versions: GROUP_SNAPSHOT.versions,
     snapshots: false,
 };
 
-/// Waits until the server has these kinds, and then until all of their objects are known. False: asked to stop.
-pub(crate) async fn wait(context: &Context, late: Late, stop: &CancellationToken) -> bool {
+/// Waits until the server has these kinds, and then until all of their objects are known. Returns group and version;
+/// `None`: asked to stop.
+pub(crate) async fn wait(
+    context: &Context,
+    late: Late,
+    stop: &CancellationToken,
+) -> Option<&'static str> {
     let ask = || async {
-        match group_versions(&context.client).await {
-            Ok(found) if found.contains(late.group_version) => Ok(()),
-            // A server that is away is told of by the watches.
-            Ok(_) | Err(_) => Err(String::new()),
-        }
+        let found = group_versions(&context.client).await.ok();
+        let version = found.and_then(|found| first_of(&found, late.versions));
+        // A server that is away is told of by the watches.
+        version.ok_or_else(String::new)
     };
-    if patiently(stop, PAUSES, ask, |_| {}).await.is_none() {
-        return false;
-    }
-    tracing::info!(kinds = late.group_version, "Kinds have been installed.");
+    let version = patiently(stop, PAUSES, ask, |_| {}).await?;
+    tracing::info!(kinds = version, "Kinds have been installed.");
     let kinds = Kinds {
         snapshots: late.snapshots,
         group_snapshots: !late.snapshots,
         ..Kinds::default()
     };
-    context.cluster.start_more(&context.watcher, kinds, stop);
-    let known = context.cluster.synced(kinds);
-    stop.run_until_cancelled(known).await.is_some()
+    let versions = Versions {
+        group_snapshots: (!late.snapshots).then_some(version),
+        ..Versions::default()
+    };
+    let cluster = &context.cluster;
+    cluster.start_more(&context.watcher, kinds, versions, stop);
+    let known = cluster.synced(kinds);
+    stop.run_until_cancelled(known).await.map(|()| version)
 }

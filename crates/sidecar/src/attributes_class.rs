@@ -1,9 +1,15 @@
 //! VolumeAttributesClasses: read when they are needed, in whichever version the server has them.
 
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
+use kube::api::DynamicObject;
 use kube::{Api, Client};
-use stowage_kubernetes::answer;
+use stowage_kubernetes::queue::Queue;
+use stowage_kubernetes::store::Change;
+use stowage_kubernetes::{answer, served};
+use tokio_util::sync::CancellationToken;
 
+use crate::cluster::Cluster;
+use crate::cluster::claim::Claim;
 use crate::driver::DriverName;
 use crate::intent::AttributesClass;
 use crate::server::Server;
@@ -29,9 +35,7 @@ pub(crate) async fn find(
     name: &str,
 ) -> Result<AttributesClass, ClassError> {
     let version = server.attributes_classes.ok_or(ClassError::NoKind)?;
-    let version = version.trim_start_matches("storage.k8s.io/");
-    let kind = GroupVersionKind::gvk("storage.k8s.io", version, "VolumeAttributesClass");
-    let kind = ApiResource::from_gvk_with_plural(&kind, "volumeattributesclasses");
+    let kind = served::at::<VolumeAttributesClass>(Some(version));
     let api = Api::<DynamicObject>::all_with(client.clone(), &kind);
     let found = api.get_opt(name).await;
     let found = found.map_err(|error| ClassError::Unreadable(Box::new(error)))?;
@@ -48,4 +52,27 @@ pub(crate) async fn find(
             .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
             .collect(),
     })
+}
+
+/// A class that came is news for the claims that name it and wait.
+pub(crate) fn wake_waiting(
+    cluster: &Cluster,
+    queue: &Queue,
+    waits: impl Fn(&Claim) -> bool + Send + Sync + 'static,
+    stop: &CancellationToken,
+) {
+    let (claims, queue, stop) = (cluster.claims.clone(), queue.clone(), stop.clone());
+    cluster.attributes_classes.listen(move |change| {
+        let Change::Set { old, new } = change else {
+            return;
+        };
+        if stop.is_cancelled() || old.as_ref() == Some(new) {
+            return;
+        }
+        for claim in claims.store().all() {
+            if claim.attributes_class.as_ref() == Some(&new.name) && waits(&claim) {
+                queue.add(claim.uid.as_str());
+            }
+        }
+    });
 }

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::attachment::Attachment;
 use self::claim::Claim;
-use self::class::Class;
+use self::class::{AttributesClassName, Class};
 use self::content::{Content, SnapshotClass};
 use self::node::{CsiNode, NodeLabels};
 use self::volume::Volume;
@@ -47,6 +47,8 @@ pub struct Kinds {
     pub snapshots: bool,
     /// The same of groups.
     pub group_snapshots: bool,
+    /// VolumeAttributesClasses.
+    pub attributes_classes: bool,
 }
 
 impl Kinds {
@@ -58,6 +60,7 @@ impl Kinds {
             nodes: self.nodes || other.nodes,
             snapshots: self.snapshots || other.snapshots,
             group_snapshots: self.group_snapshots || other.group_snapshots,
+            attributes_classes: self.attributes_classes || other.attributes_classes,
         }
     }
 
@@ -65,8 +68,25 @@ impl Kinds {
     pub(crate) fn on(self, server: &Server) -> Self {
         Self {
             snapshots: self.snapshots && server.snapshots,
-            group_snapshots: self.group_snapshots && server.group_snapshots,
+            group_snapshots: self.group_snapshots && server.group_snapshots.is_some(),
+            attributes_classes: self.attributes_classes && server.attributes_classes.is_some(),
             ..self
+        }
+    }
+}
+
+/// In which versions kinds are watched that not every server has in the same one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Versions {
+    pub(crate) group_snapshots: Option<&'static str>,
+    pub(crate) attributes_classes: Option<&'static str>,
+}
+
+impl Versions {
+    pub(crate) fn of(server: &Server) -> Self {
+        Self {
+            group_snapshots: server.group_snapshots,
+            attributes_classes: server.attributes_classes,
         }
     }
 }
@@ -87,9 +107,21 @@ impl DriverWatcher {
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
+        self.follow_at(None, watched, read, stop);
+    }
+
+    fn follow_at<W, T: Cached>(
+        &self,
+        version: Option<&'static str>,
+        watched: &Arc<Watched<T>>,
+        read: fn(W, &str) -> Option<T>,
+        stop: &CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
         let driver = Arc::clone(&self.driver);
         let read = move |wire| read(wire, &driver);
-        self.watcher.follow(watched, read, stop);
+        self.watcher.follow_at(version, watched, read, stop);
     }
 }
 
@@ -116,15 +148,23 @@ pub struct Cluster {
     pub group_contents: Arc<Watched<Content>>,
     /// VolumeGroupSnapshotClasses of this driver, by name.
     pub group_classes: Arc<Watched<SnapshotClass>>,
+    /// VolumeAttributesClasses of any driver, by name: only that they are there.
+    pub attributes_classes: Arc<Watched<AttributesClassName>>,
 }
 
 impl Cluster {
     /// Starts the watches; they end with `stop`.
-    pub(crate) fn start(&self, watcher: &DriverWatcher, kinds: Kinds, stop: &CancellationToken) {
+    pub(crate) fn start(
+        &self,
+        watcher: &DriverWatcher,
+        kinds: Kinds,
+        versions: Versions,
+        stop: &CancellationToken,
+    ) {
         watcher.follow(&self.claims, Claim::read, stop);
         watcher.follow(&self.volumes, Volume::read, stop);
         watcher.follow(&self.classes, Class::read, stop);
-        self.start_more(watcher, kinds, stop);
+        self.start_more(watcher, kinds, versions, stop);
     }
 
     /// Starts the watches of kinds that not every driver needs, or that came later.
@@ -132,6 +172,7 @@ impl Cluster {
         &self,
         watcher: &DriverWatcher,
         kinds: Kinds,
+        versions: Versions,
         stop: &CancellationToken,
     ) {
         if kinds.attachments {
@@ -148,8 +189,14 @@ impl Cluster {
             watcher.follow(&self.contents, Content::read_single, stop);
         }
         if kinds.group_snapshots {
-            watcher.follow(&self.group_classes, SnapshotClass::read_group, stop);
-            watcher.follow(&self.group_contents, Content::read_group, stop);
+            let at = versions.group_snapshots;
+            watcher.follow_at(at, &self.group_classes, SnapshotClass::read_group, stop);
+            watcher.follow_at(at, &self.group_contents, Content::read_group, stop);
+        }
+        if kinds.attributes_classes {
+            let at = versions.attributes_classes;
+            let read = AttributesClassName::read;
+            watcher.follow_at(at, &self.attributes_classes, read, stop);
         }
     }
 
@@ -164,7 +211,8 @@ impl Cluster {
         (both_ways && !volume.deleting && !volume.is_in_tree()).then_some(volume)
     }
 
-    /// Returns when all kinds that are watched are known.
+    /// Returns when all kinds that are watched are known. Not VolumeAttributesClasses: nothing is decided from what is
+    /// known of them, and older roles do not allow to watch them.
     pub async fn synced(&self, kinds: Kinds) {
         self.classes.synced().await;
         self.claims.synced().await;

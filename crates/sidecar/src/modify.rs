@@ -17,6 +17,7 @@ use stowage_kubernetes::store::Change;
 use tokio_util::sync::CancellationToken;
 
 use self::worker::Worker;
+use crate::attributes_class::wake_waiting;
 use crate::cluster::claim::Claim;
 use crate::provision::Scope;
 use crate::role::Context;
@@ -45,6 +46,9 @@ pub(crate) async fn run(context: Context, stop: CancellationToken) {
         }
         Change::Gone(last) => hearing.forget(&last.uid),
     });
+    let waiting = Arc::clone(&worker);
+    let waits = move |claim: &Claim| waiting.wants(claim);
+    wake_waiting(&context.cluster, &claims, waits, &stop);
     let workers = context.settings.resize.workers;
     let work = |key| Arc::clone(&worker).work(key);
     claims.run(workers, stop, work).await;

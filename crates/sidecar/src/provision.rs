@@ -46,6 +46,7 @@ use self::limits::Limits;
 use self::metrics::ProvisionMetrics;
 use self::selected_node::jitter;
 use crate::args::Settings;
+use crate::attributes_class::wake_waiting;
 use crate::cluster::Kinds;
 use crate::cluster::claim::{Claim, Original};
 use crate::driver::Capabilities;
@@ -67,6 +68,7 @@ fn needs(driver: Capabilities, settings: &Settings) -> Option<Kinds> {
         attachments: driver.publish_unpublish(),
         csi_nodes: topology,
         nodes: topology,
+        attributes_classes: driver.modify_volume(),
         ..Kinds::default()
     })
 }
@@ -89,6 +91,7 @@ async fn run(context: Context, stop: CancellationToken) {
 
     listen_to_claims(&context, &provisioner, &claims, &originals);
     listen_to_classes(&context, &claims);
+    wake_waiting(&context.cluster, &claims, waits_for_volume, &stop);
     listen_to_volumes(&context, &provisioner, &claims, &volumes);
     listen_to_nodes(&context.cluster.nodes, &provisioner, &claims);
     listen_to_nodes(&context.cluster.csi_nodes, &provisioner, &claims);
@@ -262,12 +265,15 @@ fn listen_to_classes(context: &Context, claims: &Queue) {
             return;
         }
         for claim in all.store().all() {
-            let waits = claim.ours && claim.volume.is_none() && !claim.deleting;
-            if waits && claim.class.as_deref() == Some(&new.name) {
+            if waits_for_volume(&claim) && claim.class.as_deref() == Some(&new.name) {
                 claims.add(claim.uid.as_str());
             }
         }
     });
+}
+
+fn waits_for_volume(claim: &Claim) -> bool {
+    claim.ours && claim.volume.is_none() && !claim.deleting
 }
 
 /// A node that came or changed may help claims that have no place yet.

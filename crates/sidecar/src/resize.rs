@@ -53,8 +53,11 @@ pub(crate) const ROLE: Role = Role {
     clippy::unnecessary_wraps,
     reason = "other roles may have nothing to do"
 )]
-fn needs(_: Capabilities, _: &Settings) -> Option<Kinds> {
-    Some(Kinds::default())
+fn needs(driver: Capabilities, _: &Settings) -> Option<Kinds> {
+    Some(Kinds {
+        attributes_classes: driver.modify_volume(),
+        ..Kinds::default()
+    })
 }
 
 async fn run(context: Context, stop: CancellationToken) {

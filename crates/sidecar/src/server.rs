@@ -9,10 +9,6 @@ const STORAGE: [&str; 3] = ["storage.k8s.io/v1", "storage.k8s.io/v1beta1", ALPHA
 /// Kinds of this version may be incomplete.
 pub(crate) const ALPHA: &str = "storage.k8s.io/v1alpha1";
 
-/// Snapshots come with definitions that somebody installs, maybe while we run.
-pub(crate) const SNAPSHOTS: &str = SNAPSHOT.api_version;
-pub(crate) const GROUP_SNAPSHOTS: &str = GROUP_SNAPSHOT.api_version;
-
 /// The API server's age and abilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
@@ -20,8 +16,9 @@ pub(crate) struct Server {
     /// Groups and versions with one of the kinds below.
     pub(crate) attributes_classes: Option<&'static str>,
     pub(crate) storage_capacities: Option<&'static str>,
+    /// These come with definitions that somebody installs, maybe while we run.
     pub(crate) snapshots: bool,
-    pub(crate) group_snapshots: bool,
+    pub(crate) group_snapshots: Option<&'static str>,
 }
 
 impl Server {
@@ -35,8 +32,8 @@ impl Server {
         Ok(Self {
             attributes_classes: attributes_classes.await?,
             storage_capacities: storage_capacities.await?,
-            snapshots: found.serves(SNAPSHOTS),
-            group_snapshots: found.serves(GROUP_SNAPSHOTS),
+            snapshots: found.first_served(SNAPSHOT.versions).is_some(),
+            group_snapshots: found.first_served(GROUP_SNAPSHOT.versions),
             found,
         })
     }
@@ -73,8 +70,8 @@ impl Server {
                 "snapshots, and volumes from them: the kinds of snapshot.storage.k8s.io/v1 are not installed (`stowage crds`)",
             ),
             (
-                !self.group_snapshots,
-                "snapshots of groups: the kinds of groupsnapshot.storage.k8s.io/v1 are not installed (`stowage crds`)",
+                self.group_snapshots.is_none(),
+                "snapshots of groups: the kinds of groupsnapshot.storage.k8s.io are not installed (`stowage crds`)",
             ),
             (
                 !self.has_attach_error_codes(),

@@ -23,6 +23,7 @@ mod write;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
+use stowage_api::snapshot::names::SNAPSHOT_V1;
 use stowage_kubernetes::queue::Queue;
 use stowage_kubernetes::store::Change;
 use stowage_kubernetes::watch::Watched;
@@ -59,15 +60,19 @@ async fn run(context: Context, stop: CancellationToken) {
         if !needs.is_some_and(|kinds| kinds.group_snapshots) {
             return;
         }
-        let installed = context.server.group_snapshots;
-        if installed || arrival::wait(&context, arrival::GROUPS, &stop).await {
-            run_kind(&context, Kind::Group, &stop).await;
+        let mut version = context.server.group_snapshots;
+        if version.is_none() {
+            version = arrival::wait(&context, arrival::GROUPS, &stop).await;
+        }
+        if let Some(version) = version {
+            run_kind(&context, Kind::Group, version, &stop).await;
         }
     };
-    tokio::join!(run_kind(&context, Kind::Single, &stop), groups);
+    let single = run_kind(&context, Kind::Single, SNAPSHOT_V1, &stop);
+    tokio::join!(single, groups);
 }
 
-async fn run_kind(context: &Context, kind: Kind, stop: &CancellationToken) {
+async fn run_kind(context: &Context, kind: Kind, version: &'static str, stop: &CancellationToken) {
     let cluster = &context.cluster;
     let (name, contents, classes) = match kind {
         Kind::Single => (
@@ -87,7 +92,7 @@ async fn run_kind(context: &Context, kind: Kind, stop: &CancellationToken) {
     let own = OwnContents(own_node.map(|node| node.name.clone()));
     listen_to_contents(contents, &queue, own.clone());
     listen_to_classes(classes, contents, &queue, own);
-    let worker = Arc::new(Worker::new(context, kind));
+    let worker = Arc::new(Worker::new(context, kind, version));
     let workers = context.settings.snapshots.workers;
     let work = |key| Arc::clone(&worker).work(key);
     queue.run(workers, stop.clone(), work).await;

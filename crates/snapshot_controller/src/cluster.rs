@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube::core::DeserializeGuard;
 use serde::de::DeserializeOwned;
+use stowage_api::snapshot::names::{GROUP_SNAPSHOT, SNAPSHOT_V1};
 use stowage_kubernetes::store::Cached;
 use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
@@ -49,13 +50,22 @@ pub(crate) struct Cluster {
 /// Which kinds the server has, or which are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope {
-    pub(crate) groups: bool,
+    /// The version of groups.
+    pub(crate) groups: Option<&'static str>,
     pub(crate) nodes: bool,
 }
 
 impl Scope {
+    /// Group and version of requests, contents and classes.
+    pub(crate) fn version(self, kind: Kind) -> &'static str {
+        match kind {
+            Kind::Single => SNAPSHOT_V1,
+            Kind::Group => self.groups.unwrap_or(GROUP_SNAPSHOT.versions[0]),
+        }
+    }
+
     pub(crate) fn kinds(self) -> &'static [Kind] {
-        if self.groups {
+        if self.groups.is_some() {
             &Kind::BOTH
         } else {
             &Kind::BOTH[..1]
@@ -71,10 +81,11 @@ impl Cluster {
         watcher.follow(&contents.single, guarded(Content::read_single), stop);
         watcher.follow(&classes.single, guarded(Class::read_single), stop);
         watcher.follow(&self.claims, Claim::read, stop);
-        if scope.groups {
-            watcher.follow(&requests.group, guarded(Request::read_group), stop);
-            watcher.follow(&contents.group, guarded(Content::read_group), stop);
-            watcher.follow(&classes.group, guarded(Class::read_group), stop);
+        if scope.groups.is_some() {
+            let at = scope.groups;
+            watcher.follow_at(at, &requests.group, guarded(Request::read_group), stop);
+            watcher.follow_at(at, &contents.group, guarded(Content::read_group), stop);
+            watcher.follow_at(at, &classes.group, guarded(Class::read_group), stop);
         }
         if scope.nodes {
             watcher.follow(&self.nodes, NodeLabels::read, stop);

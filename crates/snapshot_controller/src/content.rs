@@ -9,6 +9,7 @@ use stowage_api::snapshot::{
 };
 use stowage_kubernetes::store::Cached;
 
+use crate::cluster::Scope;
 use crate::request::{Kind, Request};
 
 /// A VolumeSnapshotContent or VolumeGroupSnapshotContent.
@@ -104,7 +105,10 @@ impl Content {
             created: status.creation_time,
             ready: status.ready_to_use == Some(true),
             error: status.error,
-            members: status.volume_snapshot_info_list.unwrap_or_default(),
+            members: status
+                .volume_snapshot_info_list
+                .or(status.volume_snapshot_handle_pair_list)
+                .unwrap_or_default(),
             ..State::default()
         };
         let source = origin(
@@ -168,8 +172,9 @@ impl Content {
     }
 
     /// For events.
-    pub(crate) fn reference(&self) -> ObjectReference {
-        self.kind.names().reference(&self.name, &self.uid)
+    pub(crate) fn reference(&self, scope: Scope) -> ObjectReference {
+        let version = scope.version(self.kind);
+        self.kind.names().reference(version, &self.name, &self.uid)
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use kube::Client;
 use parking_lot::Mutex;
-use stowage_api::snapshot::names::{CONTROLLER_LEASE, GROUP_SNAPSHOT, SNAPSHOT};
+use stowage_api::snapshot::names::{CONTROLLER_LEASE, GROUP_SNAPSHOT, SNAPSHOT_V1};
 use stowage_kubernetes::answer;
-use stowage_kubernetes::discovery::group_versions;
+use stowage_kubernetes::discovery::{first_of, group_versions};
 use stowage_kubernetes::events::Events;
 use stowage_kubernetes::patience::patiently;
 use stowage_kubernetes::queue::Backoff;
@@ -138,6 +138,7 @@ impl Controller {
         queues.listen(&cluster, scope);
         let writer = Writer {
             client: self.client.clone(),
+            scope,
         };
         let worker = |kind| {
             Arc::new(Worker {
@@ -156,7 +157,7 @@ impl Controller {
         });
         let single = self.run_kind(worker(Kind::Single), &queues, stop);
         let groups = async {
-            if scope.groups {
+            if scope.groups.is_some() {
                 let worker = worker(Kind::Group);
                 self.run_kind(worker, &queues, stop).await;
             }
@@ -181,14 +182,13 @@ impl Controller {
         let ask = || async {
             let found = group_versions(&self.client).await;
             let found = found.map_err(|error| answer::chain(&error))?;
-            if !found.contains(SNAPSHOT.api_version) {
+            if !found.contains(SNAPSHOT_V1) {
                 return Err(format!(
-                    "the kinds of {} are not installed: `stowage crds | kubectl apply -f -`",
-                    SNAPSHOT.api_version
+                    "the kinds of {SNAPSHOT_V1} are not installed: `stowage crds | kubectl apply -f -`"
                 ));
             }
             Ok(Scope {
-                groups: found.contains(GROUP_SNAPSHOT.api_version),
+                groups: first_of(&found, GROUP_SNAPSHOT.versions),
                 nodes: self.args.enable_distributed_snapshotting,
             })
         };

@@ -38,7 +38,8 @@ impl Worker {
                 Kind::Group => "GroupContentValidationError",
             };
             let text = "exactly one source must be named: volumes, or handles of what exists";
-            self.events.warning(content.reference(), reason, text);
+            self.events
+                .warning(content.reference(self.scope), reason, text);
             return Verdict::Done;
         }
         let patch = add_finalizer(&content);

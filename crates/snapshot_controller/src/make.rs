@@ -58,7 +58,8 @@ impl Worker {
         };
         let key = request.key();
         let text = format!("Waiting for a {word} {key} to be created by the CSI driver.");
-        self.events.normal(request.reference(), reason, text);
+        self.events
+            .normal(request.reference(self.scope), reason, text);
         Ok((request, content))
     }
 
@@ -199,25 +200,24 @@ impl Worker {
         let handles: Vec<_> = volumes.iter().map(|volume| &volume.handle).collect();
         let mut object = match self.kind {
             Kind::Single => json!({
-                "apiVersion": "snapshot.storage.k8s.io/v1",
                 "kind": "VolumeSnapshotContent",
                 "spec": {
-                    "volumeSnapshotRef": request.reference(),
+                    "volumeSnapshotRef": request.reference(self.scope),
                     "volumeSnapshotClassName": class.name,
                     "source": { "volumeHandle": handles[0] },
                     "sourceVolumeMode": mode(&volumes[0].object),
                 },
             }),
             Kind::Group => json!({
-                "apiVersion": "groupsnapshot.storage.k8s.io/v1",
                 "kind": "VolumeGroupSnapshotContent",
                 "spec": {
-                    "volumeGroupSnapshotRef": request.reference(),
+                    "volumeGroupSnapshotRef": request.reference(self.scope),
                     "volumeGroupSnapshotClassName": class.name,
                     "source": { "volumeHandles": handles },
                 },
             }),
         };
+        object["apiVersion"] = json!(self.scope.version(self.kind));
         object["spec"]["deletionPolicy"] = json!(class.policy);
         object["spec"]["driver"] = json!(class.driver);
         object["metadata"] = json!({

@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use stowage_api::snapshot::VolumeSnapshotInfo;
-use stowage_api::snapshot::names::{GROUP_HANDLE, SNAPSHOT, SNAPSHOT_IN_GROUP};
+use stowage_api::snapshot::names::{GROUP_HANDLE, SNAPSHOT, SNAPSHOT_IN_GROUP, SNAPSHOT_V1};
 use stowage_kubernetes::object_error::explain;
 
 use crate::content::{Content, Origin};
@@ -48,7 +48,8 @@ impl Worker {
             let volume = info.volume_handle.as_deref().unwrap_or_default();
             let found = sources.get(volume);
             let claim_name = found.map_or("", |(name, _)| name.as_str());
-            let snapshot = snapshot_object(group, volume, claim_name);
+            let version = self.scope.version(Kind::Group);
+            let snapshot = snapshot_object(version, group, volume, claim_name);
             let snapshot = self
                 .writer
                 .create_request(Kind::Single, &group.namespace, &snapshot)
@@ -57,13 +58,7 @@ impl Worker {
             let object = self.content_object(group, content, &snapshot, volume, mode.as_deref())?;
             let fresh = self.writer.create_content(Kind::Single, &object).await?;
             if fresh.state.handle.is_none() {
-                let status = json!({
-                    "snapshotHandle": info.snapshot_handle,
-                    "volumeGroupSnapshotHandle": handle,
-                    "creationTime": info.creation_time,
-                    "restoreSize": info.restore_size,
-                    "readyToUse": info.ready_to_use,
-                });
+                let status = member_status(info, handle);
                 self.writer.set_content_status(&fresh, status).await?;
             }
         }
@@ -124,7 +119,7 @@ impl Worker {
             annotations[SNAPSHOT.secret_namespace] = json!(named.namespace);
         }
         Ok(json!({
-            "apiVersion": "snapshot.storage.k8s.io/v1",
+            "apiVersion": SNAPSHOT_V1,
             "kind": "VolumeSnapshotContent",
             "metadata": {
                 "name": member_name("snapcontent", group, volume),
@@ -132,7 +127,7 @@ impl Worker {
                 "annotations": annotations,
             },
             "spec": {
-                "volumeSnapshotRef": snapshot.reference(),
+                "volumeSnapshotRef": snapshot.reference(self.scope),
                 "deletionPolicy": content.policy,
                 "driver": content.driver,
                 "source": { "volumeHandle": volume },
@@ -142,16 +137,16 @@ impl Worker {
     }
 }
 
-fn snapshot_object(group: &Request, volume: &str, claim: &str) -> Value {
+fn snapshot_object(group_version: &str, group: &Request, volume: &str, claim: &str) -> Value {
     json!({
-        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "apiVersion": SNAPSHOT_V1,
         "kind": "VolumeSnapshot",
         "metadata": {
             "name": member_name("snapshot", group, volume),
             "namespace": group.namespace,
             "finalizers": [SNAPSHOT_IN_GROUP],
             "ownerReferences": [{
-                "apiVersion": "groupsnapshot.storage.k8s.io/v1",
+                "apiVersion": group_version,
                 "kind": "VolumeGroupSnapshot",
                 "name": group.name,
                 "uid": group.uid,
@@ -159,6 +154,22 @@ fn snapshot_object(group: &Request, volume: &str, claim: &str) -> Value {
         },
         "spec": { "source": { "persistentVolumeClaimName": claim } },
     })
+}
+
+/// What is known of a member. What is not known is left out, for the sidecar to find: a server takes no null.
+fn member_status(info: &VolumeSnapshotInfo, group: &str) -> Value {
+    let mut status = json!({ "volumeGroupSnapshotHandle": group });
+    for (field, value) in [
+        ("snapshotHandle", json!(info.snapshot_handle)),
+        ("creationTime", json!(info.creation_time)),
+        ("restoreSize", json!(info.restore_size)),
+        ("readyToUse", json!(info.ready_to_use)),
+    ] {
+        if !value.is_null() {
+            status[field] = value;
+        }
+    }
+    status
 }
 
 /// It follows from group and volume alone, as upstream writes it.

@@ -9,6 +9,8 @@ use stowage_api::snapshot::names::{
 use stowage_api::snapshot::{VolumeGroupSnapshot, VolumeSnapshot, VolumeSnapshotError};
 use stowage_kubernetes::store::Cached;
 
+use crate::cluster::Scope;
+
 /// Which of the two kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -171,13 +173,13 @@ impl Request {
     }
 
     /// For events and contents.
-    pub(crate) fn reference(&self) -> ObjectReference {
-        let (group, kind) = match self.kind {
-            Kind::Single => ("snapshot.storage.k8s.io/v1", "VolumeSnapshot"),
-            Kind::Group => ("groupsnapshot.storage.k8s.io/v1", "VolumeGroupSnapshot"),
+    pub(crate) fn reference(&self, scope: Scope) -> ObjectReference {
+        let kind = match self.kind {
+            Kind::Single => "VolumeSnapshot",
+            Kind::Group => "VolumeGroupSnapshot",
         };
         ObjectReference {
-            api_version: Some(group.to_owned()),
+            api_version: Some(scope.version(self.kind).to_owned()),
             kind: Some(kind.to_owned()),
             namespace: Some(self.namespace.clone()),
             name: Some(self.name.clone()),

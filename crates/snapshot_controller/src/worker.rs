@@ -236,11 +236,13 @@ impl Worker {
         let key = request.key();
         if before.created.is_none() && after.created.is_some() {
             let text = format!("{word} {key} was successfully created by the CSI driver.");
-            self.events.normal(request.reference(), created, text);
+            self.events
+                .normal(request.reference(self.scope), created, text);
         }
         if before.ready != Some(true) && after.ready == Some(true) {
             let text = format!("{word} {key} is ready to use.");
-            self.events.normal(request.reference(), ready, text);
+            self.events
+                .normal(request.reference(self.scope), ready, text);
         }
     }
 
@@ -256,7 +258,8 @@ impl Worker {
                 };
             }
             Audience::Event(reason) => {
-                self.events.warning(request.reference(), reason, message);
+                self.events
+                    .warning(request.reference(self.scope), reason, message);
                 // What it waits for is watched.
                 return Verdict::Done;
             }
@@ -269,7 +272,7 @@ impl Worker {
                         "Something is wrong with a snapshot; trying again."
                     );
                     self.events
-                        .warning(request.reference(), reason, message.as_str());
+                        .warning(request.reference(self.scope), reason, message.as_str());
                     self.write_error(request, &message).await;
                 }
             }

@@ -1,6 +1,6 @@
 //! Reads and writes of requests and contents. Patches name the uid: another object of the same name is left alone.
 
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::{DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::Value;
 use stowage_api::snapshot::{
@@ -10,7 +10,9 @@ use stowage_kubernetes::answer::Answer;
 use stowage_kubernetes::deletion::delete;
 use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 use stowage_kubernetes::object_error::{ObjectError, explain};
+use stowage_kubernetes::served;
 
+use crate::cluster::Scope;
 use crate::content::Content;
 use crate::request::{Kind, Request};
 
@@ -21,21 +23,24 @@ pub(crate) const VOLUMES: &str = "persistentvolumes";
 #[derive(Clone)]
 pub(crate) struct Writer {
     pub(crate) client: Client,
+    pub(crate) scope: Scope,
 }
 
 impl Writer {
     fn requests(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+        let version = Some(self.scope.version(kind));
         let resource = match kind {
-            Kind::Single => ApiResource::erase::<VolumeSnapshot>(&()),
-            Kind::Group => ApiResource::erase::<VolumeGroupSnapshot>(&()),
+            Kind::Single => served::at::<VolumeSnapshot>(version),
+            Kind::Group => served::at::<VolumeGroupSnapshot>(version),
         };
         Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 
     fn contents(&self, kind: Kind) -> Api<DynamicObject> {
+        let version = Some(self.scope.version(kind));
         let resource = match kind {
-            Kind::Single => ApiResource::erase::<VolumeSnapshotContent>(&()),
-            Kind::Group => ApiResource::erase::<VolumeGroupSnapshotContent>(&()),
+            Kind::Single => served::at::<VolumeSnapshotContent>(version),
+            Kind::Group => served::at::<VolumeGroupSnapshotContent>(version),
         };
         Api::all_with(self.client.clone(), &resource)
     }

@@ -178,6 +178,10 @@ pub struct VolumeGroupSnapshotContentStatus {
     /// The members of the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_snapshot_info_list: Option<Vec<VolumeSnapshotInfo>>,
+    /// The members as definitions of `v1beta1` by others have them: handles only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub volume_snapshot_handle_pair_list: Option<Vec<VolumeSnapshotInfo>>,
 }
 
 /// One member of a group snapshot.

@@ -28,11 +28,16 @@ pub const GROUP_BOUND: &str =
 /// The group snapshot that the snapshot behind a content is a member of: it was made with its group, and goes with it.
 pub const GROUP_HANDLE: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
 
+/// The one version of single snapshots that is used.
+pub const SNAPSHOT_V1: &str = "snapshot.storage.k8s.io/v1";
+/// The version in which the members of a group are pairs of handles, `volumeSnapshotHandlePairList`, and nothing more.
+pub const GROUP_V1BETA1: &str = "groupsnapshot.storage.k8s.io/v1beta1";
+
 /// The names around one of the two kinds of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentNames {
-    /// Group and version of the content.
-    pub api_version: &'static str,
+    /// Group and versions of the content and of what users write, the best first.
+    pub versions: &'static [&'static str],
     /// Its kind.
     pub kind: &'static str,
     /// Finalizer: keeps the content until its snapshot is deleted.
@@ -52,10 +57,10 @@ pub struct ContentNames {
 }
 
 impl ContentNames {
-    /// A content as events refer to it.
-    pub fn reference(&self, name: &str, uid: &str) -> ObjectReference {
+    /// A content as events refer to it, in the version that is used.
+    pub fn reference(&self, version: &str, name: &str, uid: &str) -> ObjectReference {
         ObjectReference {
-            api_version: Some(self.api_version.to_owned()),
+            api_version: Some(version.to_owned()),
             kind: Some(self.kind.to_owned()),
             name: Some(name.to_owned()),
             uid: Some(uid.to_owned()),
@@ -66,7 +71,7 @@ impl ContentNames {
 
 /// Around VolumeSnapshotContents.
 pub const SNAPSHOT: ContentNames = ContentNames {
-    api_version: "snapshot.storage.k8s.io/v1",
+    versions: &[SNAPSHOT_V1],
     kind: "VolumeSnapshotContent",
     finalizer: "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection",
     being_created: "snapshot.storage.kubernetes.io/volumesnapshot-being-created",
@@ -79,7 +84,11 @@ pub const SNAPSHOT: ContentNames = ContentNames {
 
 /// Around VolumeGroupSnapshotContents.
 pub const GROUP_SNAPSHOT: ContentNames = ContentNames {
-    api_version: "groupsnapshot.storage.k8s.io/v1",
+    versions: &[
+        "groupsnapshot.storage.k8s.io/v1",
+        "groupsnapshot.storage.k8s.io/v1beta2",
+        GROUP_V1BETA1,
+    ],
     kind: "VolumeGroupSnapshotContent",
     finalizer: "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection",
     being_created: "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-created",

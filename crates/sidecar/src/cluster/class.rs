@@ -1,11 +1,11 @@
-//! Storage classes of this driver.
+//! Storage classes of this driver, and which VolumeAttributesClasses there are.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use stowage_kubernetes::store::Cached;
 
-use super::wire::WireClass;
+use super::wire::{WireAttributesClass, WireClass};
 
 /// A StorageClass of this driver.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +39,28 @@ impl Class {
 }
 
 impl Cached for Class {
+    fn key(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A VolumeAttributesClass that exists. It is read when it is needed; that it came is news for claims that wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttributesClassName {
+    pub(crate) name: String,
+    uid: String,
+}
+
+impl AttributesClassName {
+    pub(crate) fn read(wire: WireAttributesClass, _: &str) -> Option<Self> {
+        Some(Self {
+            name: wire.metadata.name?,
+            uid: wire.metadata.uid?,
+        })
+    }
+}
+
+impl Cached for AttributesClassName {
     fn key(&self) -> &str {
         &self.name
     }

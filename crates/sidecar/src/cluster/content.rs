@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ObjectReference, SecretReference};
+use k8s_openapi::api::core::v1::SecretReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stowage_api::snapshot::names::{
     ContentNames, GROUP_HANDLE, GROUP_SNAPSHOT, MANAGED_BY, SNAPSHOT,
@@ -181,11 +181,6 @@ impl Content {
         let own = self.kind.names().finalizer;
         self.finalizers.iter().any(|name| name == own)
     }
-
-    /// For events.
-    pub(crate) fn reference(&self) -> ObjectReference {
-        self.kind.names().reference(&self.name, &self.uid)
-    }
 }
 
 impl State {
@@ -194,7 +189,11 @@ impl State {
             Kind::Single => (status.snapshot_handle, status.volume_group_snapshot_handle),
             Kind::Group => (status.volume_group_snapshot_handle, None),
         };
-        let members = status.volume_snapshot_info_list.into_iter();
+        let mut members = status.volume_snapshot_info_list;
+        if members.is_empty() {
+            members = status.volume_snapshot_handle_pair_list;
+        }
+        let members = members.into_iter();
         Self {
             handle,
             ready: status.ready_to_use,

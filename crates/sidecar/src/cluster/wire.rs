@@ -42,6 +42,10 @@ reduced!(
     }
 );
 reduced!(
+    /// A VolumeAttributesClass: only that it is there.
+    WireAttributesClass as storage::VolumeAttributesClass {}
+);
+reduced!(
     /// A VolumeAttachment.
     WireAttachment as storage::VolumeAttachment { spec: AttachmentSpec, status: AttachmentStatus }
 );
@@ -270,6 +274,8 @@ pub(crate) struct ContentStatus {
     pub(crate) ready_to_use: bool,
     pub(crate) error: Option<WireError>,
     pub(crate) volume_snapshot_info_list: Vec<Member>,
+    /// The same in `v1beta1`, with less in it.
+    pub(crate) volume_snapshot_handle_pair_list: Vec<Member>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

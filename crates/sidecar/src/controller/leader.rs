@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Controller, ControllerError, prerequisites};
-use crate::cluster::{Cluster, DriverWatcher, Kinds};
+use crate::cluster::{Cluster, DriverWatcher, Kinds, Versions};
 use crate::journal::{Journal, JournalError};
 use crate::role::{Context, ROLES, Role, sanitised};
 use crate::server::Server;
@@ -112,7 +112,10 @@ impl Controller {
             .iter()
             .fold(Kinds::default(), |all, (_, needs)| all.and(*needs));
         let kinds = kinds.on(&context.server);
-        context.cluster.start(&context.watcher, kinds, stop);
+        let versions = Versions::of(&context.server);
+        context
+            .cluster
+            .start(&context.watcher, kinds, versions, stop);
         if !is_known(context, Kinds::default(), stop).await {
             return Ok(());
         }
@@ -149,7 +152,11 @@ impl Controller {
         stop: &CancellationToken,
     ) -> Result<(), ControllerError> {
         let lacking = needs.snapshots && !context.server.snapshots;
-        if lacking && !arrival::wait(&context, arrival::SINGLE, stop).await {
+        if lacking
+            && arrival::wait(&context, arrival::SINGLE, stop)
+                .await
+                .is_none()
+        {
             return Ok(());
         }
         if !is_known(&context, needs.on(&context.server), stop).await {

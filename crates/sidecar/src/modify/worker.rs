@@ -4,7 +4,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -28,8 +27,6 @@ use crate::objects::Objects;
 use crate::provision::Scope;
 use crate::role::Context;
 
-/// How often to look whether a class that is missing has appeared.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// How often a claim that changes under our hands is read again before it counts as a failure.
 const ROUNDS: u32 = 3;
 
@@ -289,9 +286,6 @@ impl Worker {
             self.events
                 .warning(about, "VolumeModifyFailed", message.clone());
         }
-        match failure {
-            Failure::Class(..) => Verdict::After(LOOK_AGAIN, Some(message)),
-            Failure::Driver(_) | Failure::Secret(_) | Failure::Object(_) => Verdict::Retry(message),
-        }
+        Verdict::Retry(message)
     }
 }

@@ -56,7 +56,7 @@ enum Progress {
 }
 
 impl Worker {
-    pub(super) fn new(context: &Context, kind: Kind) -> Self {
+    pub(super) fn new(context: &Context, kind: Kind, version: &'static str) -> Self {
         let settings = &context.settings;
         let driver = context.driver.name().as_str();
         let connection = context.driver.connection();
@@ -66,7 +66,7 @@ impl Worker {
             cluster: context.cluster.clone(),
             client: context.client.clone(),
             calls: Calls::new(context.driver.capabilities(), connection),
-            writer: Writer::new(&context.client, kind, driver),
+            writer: Writer::new(&context.client, kind, version, driver),
             events: context
                 .events
                 .as_component(&format!("csi-snapshotter {driver}")),
@@ -305,7 +305,7 @@ impl Worker {
             );
             let reason = attempt.reason(self.kind);
             self.events
-                .warning(content.reference(), reason, message.as_str());
+                .warning(self.writer.reference(content), reason, message.as_str());
         }
         let of_server = matches!(failure, Failure::Object(_));
         if !told && !of_server && attempt != Attempt::Delete {

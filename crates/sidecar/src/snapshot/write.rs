@@ -1,15 +1,17 @@
 //! Reads and writes of contents. Upstream's role allows `get` and `patch`.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::DynamicObject;
 use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use stowage_api::snapshot::names::{ContentNames, YES};
+use stowage_api::snapshot::names::{ContentNames, GROUP_V1BETA1, YES};
 use stowage_api::snapshot::{VolumeGroupSnapshotContent, VolumeSnapshotContent};
 use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 use stowage_kubernetes::object_error::{ObjectError, explain};
+use stowage_kubernetes::served;
 
 use crate::cluster::content::{Content, Kind};
 use crate::cluster::wire::{ContentSpec, ContentStatus};
@@ -17,19 +19,21 @@ use crate::cluster::wire::{ContentSpec, ContentStatus};
 /// Reads and writes contents of one kind.
 pub(super) struct Writer {
     kind: Kind,
+    version: &'static str,
     driver: String,
     plural: String,
     api: Api<DynamicObject>,
 }
 
 impl Writer {
-    pub(super) fn new(client: &Client, kind: Kind, driver: &str) -> Self {
+    pub(super) fn new(client: &Client, kind: Kind, version: &'static str, driver: &str) -> Self {
         let resource = match kind {
-            Kind::Single => ApiResource::erase::<VolumeSnapshotContent>(&()),
-            Kind::Group => ApiResource::erase::<VolumeGroupSnapshotContent>(&()),
+            Kind::Single => served::at::<VolumeSnapshotContent>(Some(version)),
+            Kind::Group => served::at::<VolumeGroupSnapshotContent>(Some(version)),
         };
         Self {
             kind,
+            version,
             driver: driver.to_owned(),
             api: Api::all_with(client.clone(), &resource),
             plural: resource.plural,
@@ -38,6 +42,12 @@ impl Writer {
 
     fn names(&self) -> &'static ContentNames {
         self.kind.names()
+    }
+
+    /// For events.
+    pub(super) fn reference(&self, content: &Content) -> ObjectReference {
+        let (name, uid) = (&content.name, &content.uid);
+        self.names().reference(self.version, name, uid)
     }
 
     pub(super) async fn read(&self, name: &str) -> Result<Content, ObjectError> {
@@ -68,8 +78,11 @@ impl Writer {
     pub(super) async fn set_status(
         &self,
         content: &Content,
-        status: Value,
+        mut status: Value,
     ) -> Result<Content, ObjectError> {
+        if self.version == GROUP_V1BETA1 {
+            add_pairs(&mut status);
+        }
         let patch = ObjectPatch::of(&content.uid).set(["status"], status);
         self.patch_status(content, patch).await
     }
@@ -130,5 +143,20 @@ impl Writer {
             &self.driver,
         )
         .ok_or_else(|| ObjectError::Gone(self.plural.clone().into()))
+    }
+}
+
+/// Members as `v1beta1` has them. A server drops the field it does not know, and keeps the other.
+fn add_pairs(status: &mut Value) {
+    let members = status["volumeSnapshotInfoList"].as_array();
+    let pair = |member: &Value| {
+        json!({
+            "volumeHandle": member["volumeHandle"],
+            "snapshotHandle": member["snapshotHandle"],
+        })
+    };
+    let pairs: Option<Vec<_>> = members.map(|members| members.iter().map(pair).collect());
+    if let Some(pairs) = pairs {
+        status["volumeSnapshotHandlePairList"] = pairs.into();
     }
 }

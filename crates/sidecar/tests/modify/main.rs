@@ -1,5 +1,5 @@
-//! What newer servers have: VolumeAttributesClasses, and fields for the size that is being reached. The API server of
-//! these tests has neither; what stands before it adds them.
+//! What newer servers have: VolumeAttributesClasses, and fields for the size that is being reached. Where the API server of
+//! these tests has neither, what stands before it adds them.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 

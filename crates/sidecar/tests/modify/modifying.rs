@@ -8,6 +8,8 @@ use tonic::Code;
 use crate::newer::Newer;
 
 const MODIFY: &str = "ControllerModifyVolume";
+/// Whoever goes on was told to.
+const NO_RETRY: [&str; 2] = ["--retry-interval-start=10m", "--retry-interval-max=20m"];
 
 async fn newer() -> Newer {
     Newer::new(|_| {}, &["--extra-modify-metadata", "--resizer-timeout=1s"]).await
@@ -19,35 +21,28 @@ fn asked(newer: &Newer) -> Vec<String> {
     requests.iter().map(tier).collect()
 }
 
-/// The driver in memory knows one mutable parameter.
-fn with_classes(newer: &Newer) {
-    for name in ["gold", "iron"] {
-        let parameters = json!({ "tier": name });
-        newer.overlay.set_class(name, &newer.rig.name, &parameters);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_gets_the_class_that_its_claim_wants() {
     let newer = Newer::new(|_| {}, &[]).await;
-    with_classes(&newer);
-    newer.want("gold").await;
+    newer.make_classes().await;
+    newer.want(&newer.gold).await;
     newer
-        .has(json!({"currentVolumeAttributesClassName": "gold"}))
+        .has(json!({"currentVolumeAttributesClassName": newer.gold}))
         .await;
     newer.says(&[]).await;
     let kept = newer.rig.driver.volumes().remove(0);
     assert_eq!(kept.mutable_parameters["tier"], "gold");
-    let text = "external resizer is modifying volume data with vac gold";
-    newer.rig.event("data", "VolumeModify", text).await;
-    let text = "external resizer modified volume data with vac gold successfully";
+    let gold = &newer.gold;
+    let text = format!("external resizer is modifying volume data with vac {gold}");
+    newer.rig.event("data", "VolumeModify", &text).await;
+    let text = format!("external resizer modified volume data with vac {gold} successfully");
     newer
         .rig
-        .event("data", "VolumeModifySuccessful", text)
+        .event("data", "VolumeModifySuccessful", &text)
         .await;
-    newer.want("iron").await;
+    newer.want(&newer.iron).await;
     newer
-        .has(json!({"currentVolumeAttributesClassName": "iron"}))
+        .has(json!({"currentVolumeAttributesClassName": newer.iron}))
         .await;
     assert_eq!(asked(&newer), ["gold", "iron"]);
 }
@@ -56,24 +51,22 @@ async fn a_volume_gets_the_class_that_its_claim_wants() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_class_of_another_driver_is_refused_as_the_driver_would_and_another_class_helps() {
     let newer = Newer::new(|_| {}, &[]).await;
-    with_classes(&newer);
-    let parameters = json!({ "tier": "lead" });
-    newer
-        .overlay
-        .set_class("foreign", "another.csi.test", &parameters);
-    newer.want("foreign").await;
+    newer.make_classes().await;
+    let foreign = format!("foreign-{}", newer.rig.namespace);
+    newer.make_class(&foreign, "another.csi.test", "lead").await;
+    newer.want(&foreign).await;
     let status = json!({
-        "targetVolumeAttributesClassName": "foreign",
+        "targetVolumeAttributesClassName": foreign,
         "status": "Infeasible",
     });
     newer.has(json!({ "modifyVolumeStatus": status })).await;
     newer.says(&["ModifyVolumeError"]).await;
-    let text = "VolumeAttributesClass `foreign` is for driver `another.csi.test`";
-    newer.rig.event("data", "VolumeModifyFailed", text).await;
+    let text = format!("VolumeAttributesClass `{foreign}` is for driver `another.csi.test`");
+    newer.rig.event("data", "VolumeModifyFailed", &text).await;
     assert_eq!(newer.rig.driver.calls(MODIFY), 0);
-    newer.want("gold").await;
+    newer.want(&newer.gold).await;
     newer
-        .has(json!({"currentVolumeAttributesClassName": "gold"}))
+        .has(json!({"currentVolumeAttributesClassName": newer.gold}))
         .await;
     newer.says(&[]).await;
     assert_eq!(asked(&newer), ["gold"]);
@@ -82,8 +75,8 @@ async fn a_class_of_another_driver_is_refused_as_the_driver_would_and_another_cl
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_told_only_if_asked_for() {
     let newer = newer().await;
-    with_classes(&newer);
-    newer.want("gold").await;
+    newer.make_classes().await;
+    newer.want(&newer.gold).await;
     newer.rig.called(MODIFY, 1).await;
     let request: ControllerModifyVolumeRequest = newer.rig.driver.last_request().unwrap();
     let told = &request.mutable_parameters;
@@ -97,34 +90,49 @@ async fn names_are_told_only_if_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_class_that_is_missing_is_waited_for() {
-    let newer = Newer::new(|_| {}, &[]).await;
-    newer.want("gold").await;
-    let pending = json!({"targetVolumeAttributesClassName": "gold", "status": "Pending"});
+    let newer = Newer::new(|_| {}, &NO_RETRY).await;
+    newer.want(&newer.gold).await;
+    let pending = json!({"targetVolumeAttributesClassName": newer.gold, "status": "Pending"});
     newer.has(json!({ "modifyVolumeStatus": pending })).await;
-    let text = "VolumeAttributesClass `gold` does not exist";
-    newer.rig.event("data", "VolumeModifyFailed", text).await;
+    let text = format!("VolumeAttributesClass `{}` does not exist", newer.gold);
+    newer.rig.event("data", "VolumeModifyFailed", &text).await;
     assert_eq!(newer.rig.driver.calls(MODIFY), 0);
-    with_classes(&newer);
+    newer.make_classes().await;
     newer
-        .has(json!({"currentVolumeAttributesClassName": "gold"}))
+        .has(json!({"currentVolumeAttributesClassName": newer.gold}))
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_claim_whose_class_is_missing_is_provisioned_when_it_comes() {
+    let newer = Newer::new(|_| {}, &NO_RETRY).await;
+    newer.claim_of_class("late", &newer.gold).await;
+    let text = format!("VolumeAttributesClass `{}` does not exist", newer.gold);
+    newer.rig.event("late", "ProvisioningFailed", &text).await;
+    newer.make_classes().await;
+    newer.rig.bound("late").await;
+    let volumes = newer.rig.driver.volumes();
+    let tiers = volumes
+        .iter()
+        .filter_map(|one| one.mutable_parameters.get("tier"));
+    assert_eq!(tiers.collect::<Vec<_>>(), ["gold"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_driver_will_never_do_is_said_and_can_be_taken_back() {
     let newer = Newer::new(|_| {}, &[]).await;
-    with_classes(&newer);
-    newer.want("iron").await;
+    newer.make_classes().await;
+    newer.want(&newer.iron).await;
     newer
-        .has(json!({"currentVolumeAttributesClassName": "iron"}))
+        .has(json!({"currentVolumeAttributesClassName": newer.iron}))
         .await;
     let refusal = Mishap::refuse(Code::InvalidArgument, "no such tier");
     newer.rig.driver.upset(MODIFY, refusal);
-    newer.want("gold").await;
-    let infeasible = json!({"targetVolumeAttributesClassName": "gold", "status": "Infeasible"});
+    newer.want(&newer.gold).await;
+    let infeasible = json!({"targetVolumeAttributesClassName": newer.gold, "status": "Infeasible"});
     newer
         .has(json!({
-            "currentVolumeAttributesClassName": "iron",
+            "currentVolumeAttributesClassName": newer.iron,
             "modifyVolumeStatus": infeasible,
         }))
         .await;
@@ -133,9 +141,9 @@ async fn what_the_driver_will_never_do_is_said_and_can_be_taken_back() {
         .rig
         .event("data", "VolumeModifyFailed", "no such tier")
         .await;
-    newer.want("iron").await;
+    newer.want(&newer.iron).await;
     newer
-        .has(json!({"currentVolumeAttributesClassName": "iron"}))
+        .has(json!({"currentVolumeAttributesClassName": newer.iron}))
         .await;
     newer.says(&[]).await;
     newer.rig.event("data", "VolumeModifyCanceled", "").await;
@@ -144,17 +152,17 @@ async fn what_the_driver_will_never_do_is_said_and_can_be_taken_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_end_is_unknown_is_made_again_after_a_crash_and_before_another_class() {
     let mut newer = Newer::new(|_| {}, &["--resizer-timeout=1s"]).await;
-    with_classes(&newer);
+    newer.make_classes().await;
     let hang = Mishap::new(Moment::Before, Trouble::Hang);
     newer.rig.driver.upset(MODIFY, hang);
-    newer.want("gold").await;
+    newer.want(&newer.gold).await;
     newer.rig.called(MODIFY, 1).await;
-    newer.want("iron").await;
+    newer.want(&newer.iron).await;
     newer.restart().await;
     newer.rig.called(MODIFY, 2).await;
     newer.rig.driver.mend();
     newer
-        .has(json!({"currentVolumeAttributesClassName": "iron"}))
+        .has(json!({"currentVolumeAttributesClassName": newer.iron}))
         .await;
     let asked = asked(&newer);
     let golds = asked.iter().take_while(|tier| *tier == "gold").count();

@@ -2,18 +2,22 @@
 //! read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use futures::stream::{Stream, unfold};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
-/// Fields of claims, by namespace and name, and the classes that there are.
+/// Fields of claims, by namespace and name, and the classes that there are, in the order in which they came.
 #[derive(Default)]
 pub struct Overlay {
     claims: Mutex<BTreeMap<String, Value>>,
-    classes: Mutex<BTreeMap<String, Value>>,
+    classes: watch::Sender<Vec<Value>>,
 }
 
-const NEW_STATUS: [&str; 4] = [
+/// What the status of a claim has on newer servers.
+pub const NEW_STATUS: [&str; 4] = [
     "allocatedResources",
     "allocatedResourceStatuses",
     "currentVolumeAttributesClassName",
@@ -21,19 +25,42 @@ const NEW_STATUS: [&str; 4] = [
 ];
 
 impl Overlay {
-    pub fn set_class(&self, name: &str, driver: &str, parameters: &Value) {
-        let object = json!({
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "VolumeAttributesClass",
-            "metadata": {"name": name},
-            "driverName": driver,
-            "parameters": parameters,
+    pub fn add_class(&self, mut class: Value) {
+        self.classes.send_modify(|all| {
+            class["metadata"]["uid"] = class["metadata"]["name"].clone();
+            class["metadata"]["resourceVersion"] = json!((all.len() + 1).to_string());
+            all.push(class);
         });
-        self.classes.lock().insert(name.to_owned(), object);
     }
 
     pub fn class(&self, name: &str) -> Option<Value> {
-        self.classes.lock().get(name).cloned()
+        let classes = self.classes.borrow();
+        let mut named = classes.iter().filter(|one| one["metadata"]["name"] == name);
+        named.next().cloned()
+    }
+
+    pub fn list_classes(&self) -> Value {
+        let classes = self.classes.borrow().clone();
+        json!({
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "VolumeAttributesClassList",
+            "metadata": {"resourceVersion": classes.len().to_string()},
+            "items": classes,
+        })
+    }
+
+    /// Classes that come after the first so many, as a watch tells of them.
+    pub fn watch_classes(
+        self: Arc<Self>,
+        known: usize,
+    ) -> impl Stream<Item = Result<String, axum::Error>> {
+        let classes = self.classes.subscribe();
+        unfold((classes, known), |(mut classes, known)| async move {
+            let more = classes.wait_for(|all| all.len() > known).await.ok()?;
+            let event = json!({"type": "ADDED", "object": more[known]});
+            drop(more);
+            Some((Ok(format!("{event}\n")), (classes, known + 1)))
+        })
     }
 
     /// Changes fields of a claim, as a merge patch.

@@ -1,6 +1,5 @@
 //! Expansions on servers with fields for the size that is being reached.
 
-use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use stowage_memory_driver::{Mishap, Room};
 use stowage_stage::eventually;
@@ -37,19 +36,7 @@ async fn the_fields_say_whose_turn_it_is() {
     newer.request("3Gi").await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert_eq!(newer.rig.driver.calls(EXPAND), 1);
-    // What a kubelet does when it is done.
-    newer.overlay.set(
-        &newer.key(),
-        &json!({"status": {"allocatedResourceStatuses": {"storage": null}}}),
-    );
-    let done = json!({"status": {
-        "capacity": {"storage": "2Gi"},
-        "conditions": null,
-        "allocatedResourceStatuses": null,
-    }});
-    let (params, done) = (PatchParams::default(), Patch::Merge(&done));
-    let claims = newer.rig.claims();
-    claims.patch_status("data", &params, &done).await.unwrap();
+    newer.finish_on_node("2Gi").await;
     newer.has(status("3Gi", "NodeResizePending")).await;
     volume_has(&newer, "3Gi").await;
 }
@@ -59,7 +46,7 @@ async fn the_end_takes_the_stage_away() {
     let newer = Newer::new(|profile| profile.expands_on_node = false, &[]).await;
     newer.request("2Gi").await;
     newer
-        .has(json!({"allocatedResources": {"storage": "2Gi"}, "allocatedResourceStatuses": {}}))
+        .has(json!({"allocatedResources": {"storage": "2Gi"}}))
         .await;
     newer.says(&[]).await;
 }
@@ -80,10 +67,7 @@ async fn a_size_that_cannot_be_is_marked_and_a_smaller_one_helps() {
         .set(json!({"spec": {"resources": {"requests": {"storage": "3Gi"}}}}))
         .await;
     newer
-        .has(json!({
-            "allocatedResources": {"storage": "3Gi"},
-            "allocatedResourceStatuses": {},
-        }))
+        .has(json!({"allocatedResources": {"storage": "3Gi"}}))
         .await;
     newer.says(&[]).await;
     volume_has(&newer, "3Gi").await;

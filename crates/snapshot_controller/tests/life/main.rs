@@ -9,6 +9,7 @@ mod deleting;
 mod groups;
 mod interchange;
 mod kills;
+mod older_groups;
 mod permissions;
 mod rivals;
 mod scene;

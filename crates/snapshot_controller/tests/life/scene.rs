@@ -30,9 +30,14 @@ impl Scene {
 
     /// Nothing runs yet.
     pub async fn quiet() -> Self {
+        Self::on(Rig::with_snapshots(|profile| profile).await).await
+    }
+
+    /// Nothing runs yet, on a server that may be another one.
+    pub async fn on(rig: Rig) -> Self {
         let alone = ONE.lock().await;
         Self {
-            rig: Rig::with_snapshots(|profile| profile).await,
+            rig,
             controller: None,
             sidecar: None,
             _alone: alone,

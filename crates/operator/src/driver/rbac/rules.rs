@@ -35,7 +35,7 @@ pub(super) const fn cluster_rules(role: ControllerRole) -> &'static [Rule] {
             (STORAGE, "storageclasses", READ),
             (STORAGE, "csinodes", READ),
             (STORAGE, "volumeattachments", READ),
-            (STORAGE, "volumeattributesclasses", "get"),
+            (STORAGE, "volumeattributesclasses", READ),
             (SNAPSHOT, "volumesnapshots", "get list watch update"),
             (SNAPSHOT, "volumesnapshotcontents", "get list"),
         ],
