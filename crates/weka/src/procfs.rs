@@ -11,12 +11,20 @@ pub(crate) const OTHER_NODE: &str = "run the pod (or, for claims, the driver's c
 /// The client as the kernel shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Frontends {
-    /// The module is loaded.
-    module: bool,
+    module: Module,
     /// The report has text, but says nothing about containers, as those of some releases do.
     nameless: bool,
     connected: BTreeSet<String>,
     disconnected: BTreeSet<String>,
+}
+
+/// The kernel module of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Module {
+    Loaded,
+    NotLoaded,
+    /// The kernel takes no modules.
+    Impossible,
 }
 
 /// The containers of a cluster, as the cluster lists them.
@@ -37,6 +45,10 @@ pub(crate) enum ClientError {
         "no Weka client runs on this node: the kernel module `{MODULE}` is not loaded; install and start the Weka client"
     )]
     NoModule,
+    #[error(
+        "no Weka client can run on this node: its kernel takes no modules (there is no list of them in /proc), and the client is one; {OTHER_NODE}"
+    )]
+    NoModules,
     #[error("this node's Weka client has no connected container{}: check `weka local ps` on the node", listed(.0))]
     NotConnected(Vec<String>),
     #[error("container `{wanted}` of this node's Weka client is not connected (connected: {}): check `weka local ps` on the node", connected.join(", "))]
@@ -76,11 +88,15 @@ fn says_nothing_of_containers(interface: &str) -> bool {
 }
 
 impl Frontends {
-    /// Reads `/proc/modules` and `/proc/wekafs/interface`; the second is absent where no client ever ran.
-    pub(crate) fn parse(modules: &str, interface: &str) -> Self {
-        let module = modules
-            .lines()
-            .any(|line| line.split_whitespace().next() == Some(MODULE));
+    /// Reads `/proc/modules`, which not every kernel has, and `/proc/wekafs/interface`, which is absent where no client
+    /// ever ran.
+    pub(crate) fn parse<'a>(modules: impl Into<Option<&'a str>>, interface: &str) -> Self {
+        let is_client = |line: &str| line.split_whitespace().next() == Some(MODULE);
+        let module = match modules.into() {
+            None => Module::Impossible,
+            Some(modules) if modules.lines().any(is_client) => Module::Loaded,
+            Some(_) => Module::NotLoaded,
+        };
         let mut frontends = Self {
             module,
             nameless: says_nothing_of_containers(interface),
@@ -112,8 +128,10 @@ impl Frontends {
 
     /// Whether anything can be mounted.
     pub(crate) fn check(&self) -> Result<(), ClientError> {
-        if !self.module {
-            return Err(ClientError::NoModule);
+        match self.module {
+            Module::Loaded => {}
+            Module::NotLoaded => return Err(ClientError::NoModule),
+            Module::Impossible => return Err(ClientError::NoModules),
         }
         if self.connected.is_empty() && !self.nameless {
             return Err(ClientError::NotConnected(
@@ -197,6 +215,10 @@ mod tests {
         assert_eq!(
             Frontends::parse("ext4 1 0 - Live 0x0\n", ONE).check(),
             Err(ClientError::NoModule)
+        );
+        assert_eq!(
+            Frontends::parse(None, "").check(),
+            Err(ClientError::NoModules)
         );
         // Another module whose name begins alike.
         assert_eq!(

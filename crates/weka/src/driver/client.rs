@@ -1,6 +1,7 @@
 //! The Weka client of this machine: whether it can mount, and through which of its containers.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -84,11 +85,13 @@ impl LocalClient {
     pub(crate) async fn frontends(&self, deadline: Deadline) -> Result<Frontends, Error> {
         let (modules, interface) = (self.modules.clone(), self.interface.clone());
         let read = move || {
-            let modules =
-                std::fs::read_to_string(&modules).map_err(PathError::at("read", modules))?;
+            let modules = match std::fs::read_to_string(&modules) {
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                read => Some(read.map_err(PathError::at("read", modules))?),
+            };
             // Absent where no client ever ran; that shows in the list of modules.
             let interface = std::fs::read_to_string(&interface).unwrap_or_default();
-            Ok(Frontends::parse(&modules, &interface))
+            Ok(Frontends::parse(modules.as_deref(), &interface))
         };
         let report = self.workers.run(REPORT, deadline.remaining(), read).await;
         report.map_err(|source| Error::Hung {

@@ -144,6 +144,11 @@ isolated! {
             assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
             assert!(refused.message().contains(words), "{refused}");
         }
+        // Some kernels are built without modules.
+        std::fs::remove_file(directory.join("modules")).unwrap();
+        let refused = rig.publish(&volume, "pod", Mode::MultiNodeMultiWriter).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains("its kernel takes no modules"), "{refused}");
         rig.stop().await;
     }
 
