@@ -8,9 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use serde_json::json;
+use stowage_api::snapshot::names;
 use stowage_memory_driver::{Mishap, Room};
 use stowage_sidecar::node::run;
 use stowage_stage::{Node, Rig, eventually};
+
+use crate::sources::{restored, snapshot_on};
 
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
 const QUICK: &str = "--node-deployment-base-delay=300ms";
@@ -158,6 +161,30 @@ async fn a_copy_is_made_at_once_where_its_original_is() {
     }
     assert_eq!(a.driver.calls("CreateVolume"), 0);
     assert_eq!(b.driver.volumes().len(), 4);
+}
+
+/// Where a snapshot is: on the node that looks after it, or, where nobody says, on the node of its volume.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_is_restored_at_once_where_it_is() {
+    let (rig, a, b) = two_nodes().await;
+    rig.install_snapshot_kinds().await;
+    let long = "--node-deployment-base-delay=1m";
+    let _sidecars = (a.sidecar(run, &rig, &[long]), b.sidecar(run, &rig, &[long]));
+    rig.class(json!({})).await;
+    rig.claim("original", json!({})).await;
+    rig.annotate("original", SELECTED, Some(&b.name)).await;
+    let volume = rig.bound("original").await;
+    let volume = volume.spec.unwrap().csi.unwrap().volume_handle;
+    let labelled = json!({"metadata": {"labels": {names::MANAGED_BY: b.name}}});
+    let source = json!({"snapshotHandle": null, "volumeHandle": volume});
+    let unlabelled = json!({"spec": {"source": source}});
+    for (name, content) in [("labelled", labelled), ("unlabelled", unlabelled)] {
+        snapshot_on(&b.driver, &rig, name, &volume, content, json!({})).await;
+        rig.claim(&format!("from-{name}"), restored(name)).await;
+        rig.bound(&format!("from-{name}")).await;
+    }
+    assert_eq!(a.driver.calls("CreateVolume"), 0);
+    assert_eq!(b.driver.volumes().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use stowage_csi::proto::csi::controller_server::Controller as _;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as Can;
 use stowage_csi::proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use stowage_csi::proto::csi::{CreateSnapshotRequest, VolumeContentSource};
-use stowage_memory_driver::{Fault, Mishap, Moment, Trouble};
+use stowage_memory_driver::{Fault, MemoryDriver, Mishap, Moment, Trouble};
 use stowage_sidecar::controller::run;
 use stowage_stage::{Rig, create, eventually, merge};
 use tonic::Code;
@@ -21,7 +21,7 @@ fn copy_of(name: &str) -> Value {
     json!({"spec": {"dataSource": {"kind": "PersistentVolumeClaim", "name": name}}})
 }
 
-fn restored(name: &str) -> Value {
+pub fn restored(name: &str) -> Value {
     let source = json!({
         "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": name,
     });
@@ -49,15 +49,25 @@ fn snapshots(rig: &Rig) -> Api<VolumeSnapshot> {
 
 /// A snapshot as the snapshot controller leaves it; returns the driver's id.
 async fn snapshot(rig: &Rig, name: &str, volume: &str, content: Value, status: Value) -> String {
+    snapshot_on(&rig.driver, rig, name, volume, content, status).await
+}
+
+/// The same, taken by the driver of a node.
+pub async fn snapshot_on(
+    driver: &MemoryDriver,
+    rig: &Rig,
+    name: &str,
+    volume: &str,
+    content: Value,
+    status: Value,
+) -> String {
     let request = CreateSnapshotRequest {
         source_volume_id: volume.to_owned(),
         name: name.to_owned(),
         ..CreateSnapshotRequest::default()
     };
-    let answer = rig
-        .driver
-        .create_snapshot(tonic::Request::new(request))
-        .await;
+    let request = tonic::Request::new(request);
+    let answer = driver.create_snapshot(request).await;
     let handle = answer.unwrap().into_inner().snapshot.unwrap().snapshot_id;
     let object = json!({
         "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
