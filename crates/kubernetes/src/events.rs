@@ -2,7 +2,8 @@
 //!
 //! Recording one never waits and never fails: what cannot be written in time is dropped and counted. The same Event
 //! again raises the count of the one that is there, ever less often, so that an object that fails for hours costs a
-//! handful of writes. Few requests are under way at a time: work comes first.
+//! handful of writes. Work comes first: while one Event follows the other they wait, because each costs the API server as
+//! much as a volume does; see [`at_once`].
 //!
 //! | file | holds |
 //! |---|---|
@@ -27,13 +28,19 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::series::{Key, Outcome, Series};
+use self::series::{Job, Key, Outcome, Series};
 use self::write::Forbidden;
 
 /// How many Events can be recorded before the first of them is looked at.
 const BACKLOG: usize = 1024;
-/// How many requests are under way at a time.
+/// How many requests are under way at a time, at the most.
 const AT_ONCE: usize = 4;
+/// Events that come closer together than this are a burst.
+const CALM: Duration = Duration::from_millis(150);
+/// How long an Event waits for the end of a burst.
+const LONGEST_HOLD: Duration = Duration::from_secs(2);
+/// So many wait for the end of a burst.
+const MOST_HELD: usize = series::MOST / 2;
 /// How long the last Events may take once the process is to end.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 
@@ -192,6 +199,18 @@ struct Writer<'a> {
     series: Series,
     writing: JoinSet<(Key, Result<Outcome, Forbidden>)>,
     reported_forbidden: bool,
+    /// When the last Event was recorded.
+    heard: Instant,
+}
+
+/// How many Events may be under way: few during a burst, so that the work that is being told of is not slowed down by
+/// the telling. `waiting` are those that are due, and since when the first of them is.
+fn at_once(now: Instant, heard: Instant, waiting: usize, since: Instant) -> usize {
+    if now.duration_since(heard) >= CALM || waiting > MOST_HELD {
+        AT_ONCE
+    } else {
+        usize::from(now.duration_since(since) >= LONGEST_HOLD)
+    }
 }
 
 impl<'a> Writer<'a> {
@@ -201,6 +220,7 @@ impl<'a> Writer<'a> {
             series: Series::default(),
             writing: JoinSet::new(),
             reported_forbidden: false,
+            heard: Instant::now(),
         }
     }
 
@@ -216,7 +236,7 @@ impl<'a> Writer<'a> {
             tokio::select! {
                 Some(note) = notes.recv() => self.add(note),
                 Some(ended) = self.writing.join_next() => self.settle(ended),
-                () = due, if self.writing.len() < AT_ONCE => {}
+                () = due => {}
                 () = sleep(series::WINDOW) => self.series.tidy(Instant::now()),
                 () = stop.cancelled() => {}
             }
@@ -230,7 +250,11 @@ impl<'a> Writer<'a> {
         }
         self.series.end();
         loop {
-            self.start_what_is_due(Instant::now());
+            while self.writing.len() < AT_ONCE
+                && let Some(job) = self.series.take_due(Instant::now())
+            {
+                self.start(job);
+            }
             match self.writing.join_next().await {
                 Some(ended) => self.settle(ended),
                 None => return,
@@ -239,28 +263,44 @@ impl<'a> Writer<'a> {
     }
 
     fn add(&mut self, note: Note) {
-        if !self.series.add(note, Instant::now()) {
+        self.heard = Instant::now();
+        if !self.series.add(note, self.heard) {
             self.shared.dropped.inc();
         }
     }
 
-    /// Starts the writes that are due, and returns when the next one will be.
+    /// Starts the writes that are due and may begin, and returns when to look again; none: when a write ends.
     fn start_what_is_due(&mut self, now: Instant) -> Option<Instant> {
-        while self.writing.len() < AT_ONCE {
-            let Some(job) = self.series.take_due(now) else {
-                break;
-            };
-            let client = self.shared.client.clone();
-            let written = self.shared.written.clone();
-            self.writing.spawn(async move {
-                let outcome = write::send(client, &job).await;
-                if let Ok(Outcome::Written) = outcome {
-                    written.inc();
-                }
-                (job.key, outcome)
-            });
+        loop {
+            let due = self.series.next_due()?;
+            if due > now {
+                return Some(due);
+            }
+            let most = at_once(now, self.heard, self.series.waiting(), due);
+            if self.writing.len() >= most {
+                let calm = self.heard + CALM;
+                let turn = if most == 0 {
+                    calm.min(due + LONGEST_HOLD)
+                } else {
+                    calm
+                };
+                return (most < AT_ONCE).then_some(turn);
+            }
+            let job = self.series.take_due(now)?;
+            self.start(job);
         }
-        self.series.next_due()
+    }
+
+    fn start(&mut self, job: Job) {
+        let client = self.shared.client.clone();
+        let written = self.shared.written.clone();
+        self.writing.spawn(async move {
+            let outcome = write::send(client, &job).await;
+            if let Ok(Outcome::Written) = outcome {
+                written.inc();
+            }
+            (job.key, outcome)
+        });
     }
 
     fn settle(&mut self, ended: Result<(Key, Result<Outcome, Forbidden>), tokio::task::JoinError>) {

@@ -18,7 +18,7 @@ const PAUSES: Backoff = Backoff {
     longest: Duration::from_secs(300),
 };
 /// How many different things are remembered.
-const MOST: usize = 2048;
+pub(super) const MOST: usize = 2048;
 /// The longest name of an object.
 const LONGEST_NAME: usize = 253;
 
@@ -194,6 +194,11 @@ impl Series {
             last: said.last,
             create: said.note.clone(),
         })
+    }
+
+    /// How many writes are to be made.
+    pub(super) fn waiting(&self) -> usize {
+        self.due.len()
     }
 
     /// When the next write is due.

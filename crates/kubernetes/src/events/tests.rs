@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::series::{Job, Outcome, Series, WINDOW};
-use super::{EventType, Note};
+use super::{EventType, Note, at_once};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -183,5 +183,22 @@ fn names_are_names_however_long_the_object_is_called() {
             name.len() <= 253 && !name.contains("..") && !name.contains("-."),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn during_a_burst_events_wait_and_not_for_ever() {
+    let (heard, millis) = (Instant::now(), Duration::from_millis);
+    for (since_heard, waiting, since_due, expected) in [
+        (millis(0), 1, millis(0), 0),
+        (millis(100), 1000, millis(1900), 0),
+        (millis(150), 1, millis(150), 4),
+        (millis(0), 1, millis(2000), 1),
+        (millis(0), 1025, millis(0), 4),
+    ] {
+        let now = heard + since_heard;
+        let due = now.checked_sub(since_due).unwrap();
+        let most = at_once(now, heard, waiting, due);
+        assert_eq!(most, expected, "{since_heard:?} {waiting} {since_due:?}");
     }
 }
