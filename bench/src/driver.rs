@@ -61,7 +61,7 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<()> {
     let mut process = Process::start_in_own_mounts(stowage, &arguments).await?;
     process.wait_for_file(&socket).await?;
     say(&format!("idle: {}", process.memory()?));
-    let bench = Bench::connect(&socket, scratch.path())?;
+    let bench = Bench::connect(&socket, scratch.path(), &process)?;
     let mut existing = 0;
     say("existing clients call           per s     p50 ms     p99 ms");
     for wanted in &args.existing {
@@ -93,15 +93,17 @@ struct Bench<'a> {
     controller: Controller,
     node: Node,
     directory: &'a Path,
+    process: &'a Process,
 }
 
 impl<'a> Bench<'a> {
-    fn connect(socket: &Path, directory: &'a Path) -> anyhow::Result<Self> {
+    fn connect(socket: &Path, directory: &'a Path, process: &'a Process) -> anyhow::Result<Self> {
         let (controller, node) = csi::connect(socket)?;
         Ok(Self {
             controller,
             node,
             directory,
+            process,
         })
     }
 
@@ -127,13 +129,16 @@ impl<'a> Bench<'a> {
         let names: Vec<String> = (0..calls)
             .map(|number| format!("new-{clients}-{number}"))
             .collect();
+        let before = self.process.cpu()?;
         let created = Latency::measure(&names, clients, |name| async {
             self.create(name.clone()).await.map(drop)
         });
         let created = created.await?;
+        let cpu = (self.process.cpu()? - before).as_secs_f64() * 1000.0;
         show("create", &created);
+        let each = cpu / f64::from(u32::try_from(calls)?);
         say(&format!(
-            "{:>16} create is {:.2} of the bare rate",
+            "{:>16} create is {:.2} of the bare rate, {each:.2} ms of processor time each",
             "",
             created.per_second() / floor.per_second()
         ));

@@ -165,6 +165,17 @@ impl Process {
             .memory()
     }
 
+    /// The processor time that it has used so far, its own and what the kernel did for it.
+    pub fn cpu(&self) -> anyhow::Result<Duration> {
+        let id = self.child.id().context("the process ended")?;
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
+        // The name may hold blanks; behind its bracket the 12th and 13th field are ticks of a hundredth of a second.
+        let (_, fields) = stat.rsplit_once(')').context("no name in /proc/PID/stat")?;
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: u64 = ticks.map(|field| field.parse().unwrap_or(0_u64)).sum();
+        Ok(Duration::from_millis(ticks * 10))
+    }
+
     /// Adds its memory to a table, and stops it.
     pub async fn finish(self, table: &mut Table, when: &str, most: Most) -> anyhow::Result<()> {
         self.memory()?.add_to(table, when, most);

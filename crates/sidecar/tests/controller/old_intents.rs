@@ -1,11 +1,15 @@
 //! An intent that lay around is no reason to delete a volume.
 
+use std::time::Duration;
+
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolume};
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use stowage_sidecar::controller::run;
+use stowage_sidecar::journal::Place;
+use stowage_sidecar::journal::listing::list;
 use stowage_stage::{Rig, create, eventually};
 
 use crate::crash::{killed_before_the_object, object, the_driver_has};
@@ -56,9 +60,40 @@ async fn without_its_claim() -> Rig {
     rig
 }
 
+/// What `--list-intents` prints, without its heading.
+async fn listed(rig: &Rig) -> Vec<String> {
+    let namespaces = Api::<Namespace>::all(rig.client.clone());
+    let system = namespaces.get("kube-system").await.unwrap();
+    let place = Place {
+        namespace: &rig.namespace,
+        name: &lease_name(rig),
+        identity: "a person",
+        of_node: None,
+    };
+    let day = Duration::from_hours(24);
+    let text = list(
+        rig.client.clone(),
+        place,
+        system.metadata.uid.as_deref(),
+        day,
+    )
+    .await;
+    let text = text.unwrap();
+    text.lines().skip(1).map(str::to_owned).collect()
+}
+
 async fn is_held(change: fn(&mut Value), why: &str) {
     let rig = without_its_claim().await;
+    let [line] = &listed(&rig).await[..] else {
+        panic!("not one intent");
+    };
+    assert!(line.ends_with("the volume is deleted"), "{line}");
     let volume = tamper(&rig, change).await;
+    let line = &listed(&rig).await[0];
+    for part in [&volume, &format!("{}/data", rig.namespace), &rig.name, why] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert!(line.contains("waits for --force-intent"), "{line}");
     let sidecar = rig.sidecar(run, &[]);
     let said = rig.event(&lease_name(&rig), "IntentHeld", why).await;
     assert!(said.contains(&format!("--force-intent={volume}")), "{said}");
