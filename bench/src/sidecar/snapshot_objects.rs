@@ -57,7 +57,7 @@ pub fn content(part: &str, snapshot: &VolumeSnapshot) -> VolumeSnapshotContent {
             "sourceVolumeMode": "Filesystem",
             "volumeSnapshotClassName": DRIVER,
             "volumeSnapshotRef": {
-                "apiVersion": names::SNAPSHOT.api_version,
+                "apiVersion": names::SNAPSHOT_V1,
                 "kind": "VolumeSnapshot",
                 "namespace": snapshot.namespace(),
                 "name": snapshot.name_any(),
