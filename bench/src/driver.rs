@@ -134,7 +134,7 @@ impl<'a> Bench<'a> {
             self.create(name.clone()).await.map(drop)
         });
         let created = created.await?;
-        let cpu = (self.process.cpu()? - before).as_secs_f64() * 1000.0;
+        let cpu = self.process.cpu()?.saturating_sub(before).as_secs_f64() * 1000.0;
         show("create", &created);
         let each = cpu / f64::from(u32::try_from(calls)?);
         say(&format!(
