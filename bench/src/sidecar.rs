@@ -8,11 +8,13 @@
 //! | [`arrival`] | when objects became what they should be |
 //! | [`requests`](crate::requests) | what the API server was asked, from its audit log |
 //! | [`provisioned`] | claims that have their volumes |
+//! | [`beside`] | another provisioner, and ours, each on a control plane of its own |
 //! | [`idle`], [`claims`], [`attachments`], [`expansions`], [`snapshots`], [`crowd`], [`contents`] | what is measured |
 
 mod arrival;
 mod attachments;
 mod bare;
+mod beside;
 mod claims;
 mod contents;
 mod crowd;
@@ -64,6 +66,13 @@ pub struct Args {
     /// Seconds of rest before memory is looked at: less than a few renewals of the leases would flatter
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     pub rest: u64,
+    /// Nodes with the driver, each with a topology segment of its own; without it, eight in one zone
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<usize>,
+    /// Another provisioner to measure with the same claims, it and ours each on a fresh control plane. {kubeconfig}, {csi-address}
+    /// and {workers} are filled in: --beside 'csi-provisioner --kubeconfig={kubeconfig} --csi-address={csi-address}'
+    #[arg(long, value_name = "COMMAND")]
+    pub beside: Option<String>,
 }
 
 /// Measures, prints what is found, and returns it. Without a `driver` one is built.
@@ -74,12 +83,19 @@ pub async fn run(stowage: &Path, driver: Option<&Path>, args: &Args) -> anyhow::
         args.attachments <= args.claims,
         "--attachments must be at most --claims: the volumes are attached that were made for the claims"
     );
-    let stage = Stage::set(stowage, driver, args).await?;
     let mut tables = Vec::new();
     let mut show = |table: Table| {
         say(&format!("{table}\n"));
         tables.push(table);
     };
+    if let Some(command) = &args.beside {
+        ensure!(
+            args.claims > 0,
+            "--beside needs claims to compare: --claims is 0"
+        );
+        show(beside::measure(stowage, driver, args, command).await?);
+    }
+    let stage = Stage::set(stowage, driver, args).await?;
     let (table, model) = idle::measure(&stage).await?;
     show(table);
     if args.claims > 0 {

@@ -39,22 +39,16 @@ struct Bounds {
 
 pub async fn measure(stage: &Stage, model: &Model, count: usize) -> anyhow::Result<Table> {
     let bounds = bounds(stage, model, count).await?;
-    waiting_claims(stage, NAMESPACE, count).await?;
-    let mut volumes = volumes_of(stage, NAMESPACE).await?;
-    let mut bound = bound_in(stage, NAMESPACE).await?;
     let begin = stage.audit.end();
-    let sidecar = stage.controller().await?;
-    let volumes = volumes.all(count).await?;
-    let bound = bound.all(count).await?;
+    let start = async || {
+        let sidecar = stage.controller().await?;
+        Ok((sidecar.process.started(), sidecar))
+    };
+    let (made, sidecar) = make(stage, count, start).await?;
     let requests = settled(stage, begin, count).await?;
 
-    let since = |times: &[Instant]| {
-        let last = times.last().copied().unwrap_or_else(Instant::now);
-        (last - sidecar.process.started()).as_secs_f64()
-    };
-    let (to_last_volume, to_last_bound) = (since(&volumes), since(&bound));
     let mut table = Table::new(format!("{count} claims that wait"));
-    let rate = many(count) / to_last_volume;
+    let rate = many(count) / made.last;
     let row = Row::new("PVs per second, from the start of the process", rate);
     table.add(
         row.beside("bare client", bounds.alone)
@@ -62,9 +56,9 @@ pub async fn measure(stage: &Stage, model: &Model, count: usize) -> anyhow::Resu
     );
     let row = Row::new("the same", rate);
     table.add(row.beside("bare client while the binder works", bounds.with_binder));
-    table.add(Row::new("start to the first PV, s", since(&volumes[..1])));
-    table.add(Row::new("start to the last PV, s", to_last_volume));
-    let row = Row::new("start to the last Bound, s", to_last_bound);
+    table.add(Row::new("start to the first PV, s", made.first));
+    table.add(Row::new("start to the last PV, s", made.last));
+    let row = Row::new("start to the last Bound, s", made.bound);
     table.add(
         row.beside("the binder alone", bounds.binder.as_secs_f64())
             .goal(Goal::AtMost(1.3)),
@@ -76,6 +70,37 @@ pub async fn measure(stage: &Stage, model: &Model, count: usize) -> anyhow::Resu
         .finish(&mut table, "afterwards", Most::default())
         .await?;
     Ok(table)
+}
+
+/// In seconds, from the start of whoever made the volumes.
+pub struct Made {
+    pub first: f64,
+    pub last: f64,
+    pub bound: f64,
+}
+
+/// Makes claims that wait, starts a provisioner, and waits until all of them are bound. `start` also says when that was.
+pub async fn make<P>(
+    stage: &Stage,
+    count: usize,
+    start: impl AsyncFnOnce() -> anyhow::Result<(Instant, P)>,
+) -> anyhow::Result<(Made, P)> {
+    waiting_claims(stage, NAMESPACE, count).await?;
+    let mut volumes = volumes_of(stage, NAMESPACE).await?;
+    let mut bound = bound_in(stage, NAMESPACE).await?;
+    let (started, provisioner) = start().await?;
+    let volumes = volumes.all(count).await?;
+    let bound = bound.all(count).await?;
+    let since = |times: &[Instant]| {
+        let last = times.last().copied().unwrap_or_else(Instant::now);
+        (last - started).as_secs_f64()
+    };
+    let made = Made {
+        first: since(&volumes[..1]),
+        last: since(&volumes),
+        bound: since(&bound),
+    };
+    Ok((made, provisioner))
 }
 
 /// Adds requests per object, and prints all of them.

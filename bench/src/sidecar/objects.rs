@@ -1,8 +1,8 @@
 //! Objects, as JSON.
 
 use anyhow::Context;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use kube::ResourceExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -51,6 +51,17 @@ impl Model {
 /// How the sidecar calls the volume of a claim.
 pub fn volume_name(uid: &str) -> String {
     format!("pvc-{uid}")
+}
+
+/// A node in a zone of its own, and what its kubelet says of the driver.
+pub fn node(number: usize) -> (Node, CSINode) {
+    let name = format!("far-{number}");
+    let node = read(json!({
+        "metadata": {"name": name, "labels": {"zone": format!("zone-{number}")}},
+    }));
+    let driver = json!({"name": DRIVER, "nodeID": name, "topologyKeys": ["zone"]});
+    let csi_node = read(json!({"metadata": {"name": name}, "spec": {"drivers": [driver]}}));
+    (node, csi_node)
 }
 
 /// The class of all claims.

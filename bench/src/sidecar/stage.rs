@@ -15,7 +15,7 @@ use serde_json::json;
 use stowage_api::CrdGroup;
 use stowage_memory_driver::DriverProcess;
 
-use super::{Args, objects, snapshot_objects};
+use super::{Args, bare, objects, snapshot_objects};
 use crate::control_plane::{Measured, connect};
 use crate::process::{Process, free_port};
 
@@ -77,7 +77,23 @@ impl Stage {
         classes
             .create(&PostParams::default(), &objects::class())
             .await?;
+        stage.add_segments(args.nodes.unwrap_or_default()).await?;
         Ok(stage)
+    }
+
+    /// More nodes with the driver, each in a zone of its own.
+    async fn add_segments(&self, count: usize) -> anyhow::Result<()> {
+        let (nodes, csi_nodes) = (0..count)
+            .map(objects::node)
+            .unzip::<_, _, Vec<_>, Vec<_>>();
+        bare::create(&Api::all(self.admin.clone()), &nodes, self.workers).await?;
+        bare::create(&Api::all(self.admin.clone()), &csi_nodes, self.workers).await?;
+        Ok(())
+    }
+
+    /// Where the driver listens.
+    pub fn csi_address(&self) -> String {
+        self.driver.endpoint().to_string()
     }
 
     /// Starts `stowage sidecar controller`.

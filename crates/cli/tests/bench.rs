@@ -19,6 +19,12 @@ async fn the_sidecar_is_measured_in_every_respect() {
         contents: 20,
         workers: 10,
         rest: 0,
+        nodes: Some(20),
+        beside: Some(format!(
+            "{} sidecar controller --kubeconfig={{kubeconfig}} --csi-address={{csi-address}} \
+             --provisioner-worker-threads={{workers}} --leader-election-namespace=default",
+            env!("CARGO_BIN_EXE_stowage")
+        )),
     };
     let stowage = Path::new(env!("CARGO_BIN_EXE_stowage"));
     let tables = sidecar::run(stowage, None, &sizes).await.unwrap();
@@ -30,7 +36,9 @@ async fn the_sidecar_is_measured_in_every_respect() {
         "controller: start to serving",
         "controller: working set",
         "controller: of it anonymous",
-        "PVs per second",
+        "PVs per second beside it",
+        "beside it: start to the first PV",
+        "PVs per second, from",
         "start to the last PV",
         "start to the last Bound",
         "API writes without events per claim",
