@@ -70,7 +70,7 @@ async fn listed(rig: &Rig) -> Vec<String> {
         identity: "a person",
         of_node: None,
     };
-    let day = Duration::from_hours(24);
+    let day = Duration::from_secs(86_400);
     let text = list(
         rig.client.clone(),
         place,
