@@ -7,6 +7,7 @@
 )]
 
 pub mod claims;
+pub mod copies;
 pub mod deployed;
 
 use std::path::PathBuf;

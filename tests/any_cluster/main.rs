@@ -8,4 +8,5 @@ mod operator;
 mod operator_samples;
 mod operator_trouble;
 mod operator_updates;
+mod replaced;
 mod workloads;

@@ -5,22 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use devcluster::testing::{Namespace, TestCluster};
-use stowage_tests::{cluster, eventually, pod_in_phase, ready_pods, text};
-
-use self::objects::{
-    SAMPLE_NAME, SMALL, claim, delete_classes, exec, expand, group_snapshot, install_snapshots,
-    left, look, make_classes, of_claim, of_snapshot, ready, snapshot,
+use stowage_tests::copies::{
+    SMALL, claim, delete_classes, everything_left, exec, expand, group_snapshot, install_snapshots,
+    look, make_classes, of_claim, of_snapshot, ready, snapshot, start_writer,
 };
-use super::claims::{NODE, Pod};
+use stowage_tests::{cluster, eventually, text};
+
+use super::claims::NODE;
 use super::driver_on_node::DriverOnNode;
 use super::shape::Shape;
-
-mod objects;
-
-/// Something to compare, and then one number after the other for as long as the pod lives.
-const WRITE: &str = "cd /data; dd if=/dev/urandom of=noise bs=1M count=8 2>/dev/null; \
-                     md5sum noise > sums; sync; \
-                     i=0; while true; do i=$((i+1)); echo $i >> log; usleep 20000; done";
 
 /// The driver's loop devices on this machine.
 fn loops(state: &Path) -> Vec<String> {
@@ -30,19 +23,6 @@ fn loops(state: &Path) -> Vec<String> {
     let state = state.display().to_string();
     let ours = text.lines().filter(|line| line.contains(&state));
     ours.map(str::to_owned).collect()
-}
-
-/// Everything in the cluster that names the driver, but for what was installed.
-fn everything_left(cluster: &TestCluster, driver: &str) -> Vec<String> {
-    [
-        ("pv", ".spec.csi.driver"),
-        ("volumesnapshotcontent", ".spec.driver"),
-        ("volumegroupsnapshotcontent", ".spec.driver"),
-        ("volumeattachment", ".spec.attacher"),
-    ]
-    .into_iter()
-    .flat_map(|(kind, path)| left(cluster, kind, path, driver))
-    .collect()
 }
 
 /// Classes first, then what is in use, sources before their copies, and contents and members beside their owners.
@@ -68,18 +48,6 @@ fn delete_in_a_hostile_order(
     // It may be gone by now.
     let _ = cluster.kubectl(&["delete", "volumesnapshotcontent", content, "--wait=false"]);
     delete(&["volumegroupsnapshot", "nightly"]);
-}
-
-/// Starts a pod that writes, and waits until it does.
-fn start_writer(namespace: &Namespace, pod: &str, claim: &str, node: &str) {
-    Pod::new(pod, claim, WRITE)
-        .scheduled_to(node)
-        .start(namespace);
-    pod_in_phase(namespace, pod, "Running");
-    eventually("the pod writes", || {
-        let log = namespace.kubectl(&["exec", pod, "--", "cat", "/data/log"]);
-        log.ok().filter(|log| !log.is_empty())
-    });
 }
 
 #[test]
@@ -172,81 +140,4 @@ fn a_volume_grows_is_copied_in_every_way_and_leaves_nothing() {
     });
     assert_eq!(driver.files(), Vec::<PathBuf>::new());
     assert_eq!(loops(&driver.state()), Vec::<String>::new());
-}
-
-/// The manifest of the guide, under a driver's name of its own. Taken away again however the test ends.
-struct Replaced<'a> {
-    cluster: &'a TestCluster,
-    namespace: &'a str,
-    file: tempfile::NamedTempFile,
-}
-
-impl<'a> Replaced<'a> {
-    fn apply(cluster: &'a TestCluster, namespace: &'a str, driver: &str) -> Self {
-        let manifest = include_str!("../../deploy/without-operator/hostpath-upstream-style.yaml");
-        let manifest = manifest
-            .replace("namespace: storage", &format!("namespace: {namespace}"))
-            // The account keeps its name: it is its namespace's own.
-            .replace("csi-hostpathplugin", "csi-plugin")
-            .replace(SAMPLE_NAME, driver);
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), manifest).unwrap();
-        let replaced = Self {
-            cluster,
-            namespace,
-            file,
-        };
-        replaced.kubectl("apply", &[]).unwrap();
-        replaced
-    }
-
-    fn kubectl(&self, verb: &str, more: &[&str]) -> devcluster::error::Result<String> {
-        let path = self.file.path().to_str().unwrap();
-        let arguments = [verb, "--namespace", self.namespace, "-f", path];
-        self.cluster.kubectl(&[&arguments[..], more].concat())
-    }
-}
-
-impl Drop for Replaced<'_> {
-    fn drop(&mut self) {
-        let _ = self.kubectl("delete", &["--ignore-not-found", "--wait=false"]);
-    }
-}
-
-#[test]
-fn a_manifest_in_upstreams_style_works_with_the_sidecars_replaced() {
-    let cluster = cluster();
-    cluster.dev().unwrap();
-    install_snapshots(cluster);
-    let namespace = &cluster.namespace("replaced").unwrap();
-    let driver = format!("{}.stowage.dev", namespace.name());
-    let _replaced = Replaced::apply(cluster, namespace.name(), &driver);
-    make_classes(cluster, &driver);
-    let pods = ready_pods(namespace, "app=csi-plugin", 1);
-    let node = text(&pods[0]["spec"]["nodeName"]);
-
-    claim(namespace, "data", &driver, SMALL, None);
-    start_writer(namespace, "writer", "data", node);
-    let (small, grown) = expand(namespace, "data", "writer", "420Mi");
-    assert!(grown > small + 90 * 1024, "{small} -> {grown} KiB");
-    snapshot(namespace, "monday", "data", &driver);
-    ready(namespace, "volumesnapshot", "monday");
-    claim(
-        namespace,
-        "restored",
-        &driver,
-        "420Mi",
-        Some(&of_snapshot("monday")),
-    );
-    assert_eq!(look(namespace, "restored", node).sums, "noise: OK");
-
-    namespace.kubectl(&["delete", "pod", "writer"]).unwrap();
-    namespace
-        .kubectl(&["delete", "volumesnapshot", "monday"])
-        .unwrap();
-    namespace.kubectl(&["delete", "pvc", "--all"]).unwrap();
-    eventually("nothing is left in the cluster", || {
-        everything_left(cluster, &driver).is_empty().then_some(())
-    });
-    delete_classes(cluster, &driver);
 }

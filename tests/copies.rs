@@ -1,28 +1,42 @@
-//! Snapshots, and what comes of them, with verbs for what a person does.
+//! Volumes that grow and are copied: snapshots, and what comes of them, with verbs for what a person does.
 
 use std::sync::OnceLock;
 
 use devcluster::testing::{Namespace, TestCluster};
 use serde_json::Value;
-use stowage_tests::{eventually, get};
 
-use super::super::claims::Pod;
+use crate::claims::Pod;
+use crate::{eventually, get, pod_in_phase};
 
-const SNAPSHOTS: &str = include_str!("../../../deploy/crds/snapshot.storage.k8s.io.yaml");
-const GROUPS: &str = include_str!("../../../deploy/crds/groupsnapshot.storage.k8s.io.yaml");
-const CONTROLLER: &str = include_str!("../../../deploy/snapshot-controller.yaml");
-const CLASSES: &str =
-    include_str!("../../../deploy/without-operator/hostpath-snapshot-classes.yaml");
+const SNAPSHOTS: &str = include_str!("../deploy/crds/snapshot.storage.k8s.io.yaml");
+const GROUPS: &str = include_str!("../deploy/crds/groupsnapshot.storage.k8s.io.yaml");
+const CONTROLLER: &str = include_str!("../deploy/snapshot-controller.yaml");
+const CLASSES: &str = include_str!("../deploy/without-operator/hostpath-snapshot-classes.yaml");
 
 /// The name that the samples say to replace.
 pub const SAMPLE_NAME: &str = "csi-hostpath";
 /// The smallest xfs has 300 MiB.
 pub const SMALL: &str = "320Mi";
 
-/// Installs the kinds and the cluster-wide controller, once for all tests.
+/// Something to compare, and then one number after the other for as long as the pod lives.
+const WRITE: &str = "cd /data; dd if=/dev/urandom of=noise bs=1M count=8 2>/dev/null; \
+                     md5sum noise > sums; sync; \
+                     i=0; while true; do i=$((i+1)); echo $i >> log; usleep 20000; done";
+
+/// Installs the kinds and the cluster-wide controller, once for all tests. A cluster that has a controller keeps it.
 pub fn install_snapshots(cluster: &TestCluster) {
     static DONE: OnceLock<()> = OnceLock::new();
     DONE.get_or_init(|| {
+        let lease = ["get", "lease", "--all-namespaces", "--output=name"];
+        let leases = cluster.kubectl(&lease).unwrap();
+        let ours = [
+            "get",
+            "deployment/snapshot-controller",
+            "--namespace=kube-system",
+        ];
+        if leases.contains("snapshot-controller-leader") && cluster.kubectl(&ours).is_err() {
+            return;
+        }
         for manifest in [SNAPSHOTS, GROUPS, CONTROLLER] {
             cluster.apply(manifest).unwrap();
         }
@@ -51,6 +65,7 @@ parameters: {{csi.storage.k8s.io/fstype: xfs}}
     cluster.apply(&class).unwrap();
 }
 
+/// Deletes them.
 pub fn delete_classes(cluster: &TestCluster, driver: &str) {
     for kind in ["volumesnapshotclass", "volumegroupsnapshotclass"] {
         cluster.kubectl(&["delete", kind, driver]).unwrap();
@@ -79,14 +94,17 @@ spec:
     namespace.apply(&manifest).unwrap();
 }
 
+/// The source of a restored volume.
 pub fn of_snapshot(name: &str) -> String {
     format!("apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: {name}")
 }
 
+/// The source of a clone.
 pub fn of_claim(name: &str) -> String {
     format!("kind: PersistentVolumeClaim, name: {name}")
 }
 
+/// A snapshot of a claim.
 pub fn snapshot(namespace: &Namespace, name: &str, claim: &str, class: &str) {
     let manifest = format!(
         "
@@ -118,6 +136,18 @@ spec:
         claims.join(", ")
     );
     namespace.apply(&manifest).unwrap();
+}
+
+/// Starts a pod that writes, and waits until it does.
+pub fn start_writer(namespace: &Namespace, pod: &str, claim: &str, node: &str) {
+    Pod::new(pod, claim, WRITE)
+        .scheduled_to(node)
+        .start(namespace);
+    pod_in_phase(namespace, pod, "Running");
+    eventually("the pod writes", || {
+        let log = namespace.kubectl(&["exec", pod, "--", "cat", "/data/log"]);
+        log.ok().filter(|log| !log.is_empty())
+    });
 }
 
 /// Waits until a snapshot or group can be restored from.
@@ -172,15 +202,20 @@ pub fn exec(namespace: &Namespace, pod: &str, script: &str) -> String {
 /// What a pod finds on a volume that began as a copy: whether the data is whole, how far the log goes and whether it
 /// has all lines up to there, and the size in KiB.
 pub struct Found {
+    /// What `md5sum -c` says.
     pub sums: String,
+    /// The last number of the log.
     pub last: u64,
+    /// Its lines.
     pub lines: u64,
+    /// Size in KiB.
     pub blocks: u64,
 }
 
 const LOOK: &str = "cd /data; md5sum -c sums | tr '\\n' ' '; echo; tail -n 1 log; wc -l < log; \
                     df -k /data | tail -1 | awk '{print $2}'";
 
+/// Looks at a volume from a pod on this node.
 pub fn look(namespace: &Namespace, claim: &str, node: &str) -> Found {
     let pod = format!("look-{claim}");
     let said = Pod::new(&pod, claim, LOOK)
@@ -204,8 +239,21 @@ pub fn look(namespace: &Namespace, claim: &str, node: &str) -> Found {
     }
 }
 
+/// Everything in the cluster that names the driver, but for what was installed.
+pub fn everything_left(cluster: &TestCluster, driver: &str) -> Vec<String> {
+    [
+        ("pv", ".spec.csi.driver"),
+        ("volumesnapshotcontent", ".spec.driver"),
+        ("volumegroupsnapshotcontent", ".spec.driver"),
+        ("volumeattachment", ".spec.attacher"),
+    ]
+    .into_iter()
+    .flat_map(|(kind, path)| left(cluster, kind, path, driver))
+    .collect()
+}
+
 /// What of a kind in the whole cluster belongs to a driver; `driver` is where the kind names it.
-pub fn left(cluster: &TestCluster, kind: &str, path: &str, driver: &str) -> Vec<String> {
+fn left(cluster: &TestCluster, kind: &str, path: &str, driver: &str) -> Vec<String> {
     let path = format!("jsonpath={{range .items[*]}}{{.metadata.name}} {{{path}}}{{'\\n'}}{{end}}");
     let all = cluster.kubectl(&["get", kind, "-o", &path]).unwrap();
     let ours = all
