@@ -106,10 +106,23 @@ impl Driver {
         Ok((image, record))
     }
 
-    /// Gives an image this size, off the threads that must not wait for a disk.
-    pub(crate) async fn resize(&self, image: Image, bytes: u64) -> Result<Image, Error> {
-        let resized = blocking(move || image.resize(bytes).map(|()| image));
-        Ok(resized.await?)
+    /// Gives an image this size, and writes its record, off the threads that must not wait for a disk: one hop, because
+    /// each costs as much as a small file.
+    pub(crate) async fn write_sized<R>(
+        &self,
+        image: Image,
+        bytes: u64,
+        record: R,
+    ) -> Result<Image, Error>
+    where
+        R: Record + Send + 'static,
+    {
+        let store = self.store.clone();
+        let written = blocking(move || {
+            image.resize(bytes)?;
+            store.write(&image, &record).map(|()| image)
+        });
+        Ok(written.await?)
     }
 
     /// Writes a record, off the threads that must not wait for a disk.

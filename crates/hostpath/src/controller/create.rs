@@ -151,7 +151,6 @@ async fn make_locked(driver: &Driver, image: Image, wanted: Wanted) -> Result<Vo
             driver.renew_copy(&image).await?;
         }
     }
-    let image = driver.resize(image, bytes).await?;
     let record = VolumeRecord {
         id: wanted.id.to_string(),
         name: wanted.name,
@@ -163,7 +162,7 @@ async fn make_locked(driver: &Driver, image: Image, wanted: Wanted) -> Result<Vo
         direct_io: wanted.mutable.direct_io.unwrap_or(false),
         attached: std::collections::BTreeMap::new(),
     };
-    driver.write(image, record.clone()).await?;
+    driver.write_sized(image, bytes, record.clone()).await?;
     reserved.keep();
     Ok(record)
 }

@@ -36,10 +36,8 @@ pub(super) async fn expand(
     let more = bytes - record.bytes;
     driver.check_space(more).await?;
     let reserved = driver.ledger.reserve(more)?;
-    let image = driver.resize(image, bytes).await?;
-    driver
-        .write(image, VolumeRecord { bytes, ..record })
-        .await?;
+    let record = VolumeRecord { bytes, ..record };
+    driver.write_sized(image, bytes, record).await?;
     reserved.keep();
     Ok(answer)
 }

@@ -91,8 +91,8 @@ async fn fill(
 ) -> Result<SnapshotRecord, Error> {
     driver.copy_volume(source, volume, &image).await?;
     // The source may be longer than its record says, by an expansion that was interrupted.
-    let image = driver.resize(image, record.bytes).await?;
-    driver.write(image, record.clone()).await?;
+    let bytes = record.bytes;
+    driver.write_sized(image, bytes, record.clone()).await?;
     Ok(record)
 }
 
