@@ -9,7 +9,7 @@
 //! | [`unsure`] | what the driver may have attached without anybody knowing |
 //! | [`worker`] | one attempt: calls the driver, writes objects |
 //! | [`write`], [`failure`] | answers of the API server; errors as they are shown |
-//! | [`compare`] | the look at what the driver has attached |
+//! | [`compare`], [`strays`] | the look at what the driver has attached, and at what it has attached for nobody |
 //!
 //! Finalizers, the annotation and the order of writes are those of the Go attacher: either may take over from the
 //! other at any point. An attachment exists, with a finalizer and the node's id on it, before the driver is asked to
@@ -20,6 +20,7 @@ mod failure;
 mod patch;
 mod queues;
 mod step;
+mod strays;
 #[cfg(test)]
 mod tests;
 mod turns;

@@ -15,7 +15,7 @@ use crate::cluster::attachment::Attachment;
 use crate::driver_call;
 
 /// Where the volumes of interest are attached: node ids by volume id.
-type Published = HashMap<String, HashSet<String>>;
+pub(super) type Published = HashMap<String, HashSet<String>>;
 
 /// An attachment in the driver's words.
 struct Expected {
@@ -40,14 +40,18 @@ impl Worker {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut told = String::new();
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            let expected = self.expected();
-            let Some(listed) = stop.run_until_cancelled(self.list(&expected)).await else {
+            let (expected, leaving) = (self.expected(), self.to_be_deleted());
+            let ids = expected.iter().map(|one| one.volume_id.as_str());
+            let strays = leaving.iter().map(|one| one.csi.volume_handle.as_str());
+            let wanted = ids.chain(strays).collect();
+            let Some(listed) = stop.run_until_cancelled(self.list(&wanted)).await else {
                 return;
             };
             match listed {
                 Ok(published) => {
                     told.clear();
                     self.doubt(&expected, &published);
+                    self.detach_strays(&leaving, &published).await;
                 }
                 Err(error) => {
                     let reason = error.to_string();
@@ -89,8 +93,7 @@ impl Worker {
     }
 
     /// All pages; of volumes that nobody expects anything of, nothing is kept.
-    async fn list(&self, expected: &[Expected]) -> Result<Published, ListError> {
-        let wanted: HashSet<&str> = expected.iter().map(|one| one.volume_id.as_str()).collect();
+    async fn list(&self, wanted: &HashSet<&str>) -> Result<Published, ListError> {
         let mut published = Published::new();
         let mut tokens = HashSet::new();
         let mut token = String::new();

@@ -58,8 +58,13 @@ impl Queues {
 
     /// Whether we answer for an attachment.
     pub(super) fn ours(&self, attachment: &Attachment) -> bool {
+        self.is_ours(&attachment.node)
+    }
+
+    /// The same for a node.
+    pub(super) fn is_ours(&self, node: &str) -> bool {
         let own = self.own_node.as_deref();
-        own.is_none_or(|own| own == attachment.node)
+        own.is_none_or(|own| own == node)
     }
 
     /// Adds attachments and volumes to the queues as they change, until `stop`.

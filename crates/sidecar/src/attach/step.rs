@@ -306,7 +306,7 @@ fn known_id(attachment: &Attachment) -> Option<&str> {
     attachment.node_id.as_deref().filter(|id| !id.is_empty())
 }
 
-fn unpublish(volume: &Volume, node_id: &str) -> ControllerUnpublishVolumeRequest {
+pub(super) fn unpublish(volume: &Volume, node_id: &str) -> ControllerUnpublishVolumeRequest {
     ControllerUnpublishVolumeRequest {
         volume_id: volume.csi.volume_handle.clone(),
         node_id: node_id.to_owned(),

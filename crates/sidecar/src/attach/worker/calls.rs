@@ -118,7 +118,10 @@ impl Worker {
         Ok(())
     }
 
-    async fn unpublish_with_secret(&self, detach: Detach) -> Result<(), Failure> {
+    pub(in crate::attach) async fn unpublish_with_secret(
+        &self,
+        detach: Detach,
+    ) -> Result<(), Failure> {
         let mut request = detach.request;
         request.secrets = secrets::read(&self.client, detach.secret.as_ref()).await?;
         self.unpublish(request).await

@@ -168,6 +168,13 @@ impl Scene {
         set.unwrap();
     }
 
+    pub(in crate::attach::tests) async fn set_phase(&self, volume: &str, phase: &str) {
+        let patch = Patch::Merge(json!({"status": {"phase": phase}}));
+        let (api, params) = (self.api::<PersistentVolume>(), PatchParams::default());
+        let set = api.patch_status(&self.named(volume), &params, &patch).await;
+        set.unwrap();
+    }
+
     pub(in crate::attach::tests) async fn attachment(
         &self,
         name: &str,
