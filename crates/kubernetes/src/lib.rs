@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`reduced`] | kinds of which only a few fields are decoded |
+//! | [`reduced`], [`raw`] | kinds of which only a few fields are decoded, or none |
 //! | [`store`] | the objects of one kind, found by key or group |
 //! | [`watch`] | the task that keeps a store current and tells listeners |
 //! | [`queue`] | work that waits, one entry per object, with its back-off |
@@ -28,6 +28,7 @@ pub mod metadata;
 pub mod object_error;
 pub mod patience;
 pub mod queue;
+pub mod raw;
 pub mod reduced;
 pub mod secret_template;
 pub mod secrets;

@@ -81,7 +81,24 @@ impl<T: Cached> Watched<T> {
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let config = watcher::Config::default().timeout(WATCH_FOR);
+        self.follow_labelled(client, "", read, check, stop).await;
+    }
+
+    /// The same for those that have these labels; an empty selector is all.
+    async fn follow_labelled<W>(
+        self: Arc<Self>,
+        client: Client,
+        labels: &str,
+        read: impl Fn(W) -> Option<T> + Send,
+        check: Check,
+        stop: CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let mut config = watcher::Config::default().timeout(WATCH_FOR);
+        if !labels.is_empty() {
+            config = config.labels(labels);
+        }
         let changes = watcher(Api::<W>::all(client), config);
         let changes = changes.backoff(Pauses::default());
         let mut changes = pin!(changes);
@@ -181,10 +198,28 @@ impl Watcher {
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
+        self.follow_labelled(watched, "", read, stop);
+    }
+
+    /// The same for objects with these labels: a selector, as Kubernetes writes it.
+    pub fn follow_labelled<W, T: Cached>(
+        &self,
+        watched: &Arc<Watched<T>>,
+        labels: &'static str,
+        read: impl Fn(W) -> Option<T> + Send + 'static,
+        stop: &CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
         let name = format!("watch {}", W::plural(&()));
         let check = self.health.check(name.as_str());
         let client = self.client.clone();
-        let task = Arc::clone(watched).follow(client, read, check, stop.clone());
+        let (watched, stop) = (Arc::clone(watched), stop.clone());
+        let task = async move {
+            watched
+                .follow_labelled(client, labels, read, check, stop)
+                .await;
+        };
         self.tasks.spawn(name, task);
     }
 }

@@ -201,3 +201,33 @@ fn changes_touch_only_what_they_concern() {
     assert_eq!((&upgraded.0, &upgraded.1), (&before.0, &before.1));
     assert_ne!(upgraded.2, before.2);
 }
+
+/// Each sample of a client, and the driver that its comment promises.
+#[test]
+fn the_samples_of_clients_give_the_drivers_that_they_promise() {
+    let samples = directory().join("../../../../deploy/samples");
+    for (file, driver) in [
+        ("weka-client.yaml", "csi.weka.io"),
+        (
+            "weka-client-second-cluster.yaml",
+            "csi.second-cluster.weka.io",
+        ),
+        (
+            "weka-client-target-cluster.yaml",
+            "csi.prod-default.weka.io",
+        ),
+    ] {
+        let text = fs::read_to_string(samples.join(file)).unwrap();
+        let mut documents = text.split("\n---\n");
+        let client = documents
+            .find(|it| it.contains("kind: WekaClient"))
+            .unwrap();
+        let client = serde_saphyr::from_str(client).unwrap();
+        let case = Case::of(
+            client,
+            OperatorConfig::parse("csi: {installationEnabled: true}").unwrap(),
+        );
+        assert_eq!(case.plan.names.driver, driver, "{file}");
+        assert!(text.contains(driver), "{file}");
+    }
+}
