@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use kube::ResourceExt as _;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
 use parking_lot::Mutex;
-use stowage_api::weka::{CONTAINER_UID_LABEL, GROUP};
-use stowage_kubernetes::discovery::{ServerError, group_versions};
+use stowage_api::weka::{CONTAINER_UID_LABEL, WekaClient};
+use stowage_kubernetes::answer;
+use stowage_kubernetes::discovery::ServerError;
 use stowage_kubernetes::patience::patiently;
 use stowage_kubernetes::queue::Backoff;
+use stowage_kubernetes::raw::Raw;
 use stowage_kubernetes::store::{Cached, Change};
 use stowage_kubernetes::watch::{Watched, Watcher};
 use stowage_service::Process;
@@ -28,26 +31,30 @@ use crate::writer::Writer;
 
 /// Objects of one kind that are worked on at a time.
 const WORKERS: usize = 16;
-/// How often to look whether somebody installed the definitions.
+/// How often to look whether somebody installed `deploy/weka`.
 const INSTALLED: Backoff = Backoff {
     first: Duration::from_secs(1),
     longest: Duration::from_secs(30),
 };
 
-/// Keeps all clients as described until `stop`. Does nothing before the kinds are installed.
+/// Keeps all clients as described until `stop`. Does nothing before the kinds are installed and this account may see them:
+/// where Weka's own operator takes care of clients, two would make everything twice.
 pub async fn run(
     operator: Operator,
     process: &Process,
     stop: CancellationToken,
 ) -> Result<(), ServerError> {
     let client = operator.client.clone();
-    let version = format!("{GROUP}/v1alpha1");
-    let served = || async {
-        let served = group_versions(&client).await;
-        let is_served = served.is_ok_and(|served| served.contains(&version));
-        is_served.then_some(()).ok_or(String::new())
+    let clients = Api::<Raw<WekaClient>>::all(client.clone());
+    let one = ListParams::default().limit(1);
+    let look = || async {
+        clients
+            .list(&one)
+            .await
+            .map_err(|error| answer::chain(&error))
     };
-    if patiently(&stop, INSTALLED, served, |_| {}).await.is_none() {
+    let tell = |reason: &str| tracing::debug!(reason, "WekaClients are not taken care of yet.");
+    if patiently(&stop, INSTALLED, look, tell).await.is_none() {
         return Ok(());
     }
     let writer = Writer::connect(client.clone()).await?;

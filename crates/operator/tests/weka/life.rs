@@ -1,5 +1,7 @@
 //! Clients and containers come and go.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::rig::{CLIENTS, CSI, ON, Rig, eventually};
@@ -83,11 +85,12 @@ async fn a_client_brings_its_driver_along_and_takes_it_away() {
     .await;
 
     rig.delete("wekaclients", CLIENTS, "c").await;
-    rig.until_objects(&[]).await;
     eventually("gone", async || {
         rig.client_named("c").await.is_null().then_some(())
     })
     .await;
+    // The client is the last to go.
+    assert_eq!(rig.objects().await, BTreeSet::new());
     assert_eq!(rig.node_labels("a").await, Vec::<String>::new());
 }
 
