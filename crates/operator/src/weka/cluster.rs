@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, PodStatus, Taint};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use stowage_api::weka::{CONTAINER_UID_LABEL, WekaClient, WekaCluster, WekaContainer};
 use stowage_kubernetes::raw::Raw;
-use stowage_kubernetes::store::{Cached, Store};
+use stowage_kubernetes::store::{Cached, Store, exact};
 use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
 
@@ -269,6 +269,10 @@ where
     move |mut raw| {
         raw.object.metadata.managed_fields = None;
         let object = raw.typed().map(Arc::new);
+        // What is compared and written back is the rest.
+        if let Some(fields) = raw.object.data.as_object_mut() {
+            fields.remove("status");
+        }
         let mut all = vec![title(&raw)];
         all.extend(object.iter().flat_map(|object| groups(object)));
         Some(Kept {
@@ -290,9 +294,32 @@ fn read_node(node: ReducedNode) -> Option<KeptNode> {
     }))
 }
 
+/// Only what is looked at: there are two for each node.
 fn read_pod(mut pod: Pod) -> Option<KeptPod> {
     pod.metadata.managed_fields = None;
+    let containers = pod.spec.map(|spec| spec.containers).unwrap_or_default();
+    let containers = containers.into_iter().map(|it| Container {
+        name: it.name,
+        image: it.image,
+        ..Container::default()
+    });
+    let status = pod.status.unwrap_or_default();
+    let mut conditions = status.conditions.unwrap_or_default();
+    conditions.retain(|it| it.type_ == "Ready");
     let uid = pod.metadata.uid.clone()?;
+    let pod = Pod {
+        spec: Some(PodSpec {
+            containers: exact(containers.collect()),
+            ..PodSpec::default()
+        }),
+        status: Some(PodStatus {
+            phase: status.phase,
+            conditions: Some(exact(conditions)),
+            pod_ips: status.pod_ips,
+            ..PodStatus::default()
+        }),
+        metadata: pod.metadata,
+    };
     Some(KeptPod { uid, pod })
 }
 

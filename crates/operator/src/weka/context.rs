@@ -123,6 +123,10 @@ pub fn verdict(problems: &[Problem]) -> Verdict {
         .iter()
         .find(|it| it.is_worth_a_retry() && !it.is_conflict)
     {
+        tracing::warn!(
+            reason = problem.message,
+            "Something is not as it should be; trying again."
+        );
         return Verdict::Retry(problem.message.clone());
     }
     if problems.iter().any(|it| it.is_conflict) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::{CLIENTS, ON, Rig, condition};
+use crate::rig::{CLIENTS, ON, Rig, condition, eventually};
 
 async fn until_reason(rig: &Rig, client: &str, about: &str, reason: &str) -> String {
     let client = rig
@@ -108,4 +108,37 @@ async fn what_belongs_to_somebody_else_is_named_and_untouched() {
     let container = rig.get("wekacontainers", CLIENTS, "d-a").await;
     assert_eq!(container["spec"]["csiDriverName"], Value::Null);
     assert!(!rig.objects().await.contains("pods d-a-csi-node"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_is_refused_is_explained_on_its_container() {
+    let rig = Rig::started(&["a"], ON).await;
+    let metadata = json!({"name": "none", "namespace": CLIENTS});
+    rig.create(
+        "resourcequotas",
+        json!({"metadata": metadata, "spec": {"hard": {"pods": "0"}}}),
+    )
+    .await;
+    // The quota is in force when the server has counted: without a controller somebody else must.
+    let counted = json!({"hard": {"pods": "0"}, "used": {"pods": "0"}});
+    rig.set_status("resourcequotas", CLIENTS, "none", counted)
+        .await;
+    rig.create_client("c", json!({})).await;
+    let message = eventually("explained", async || {
+        let container = rig.get("wekacontainers", CLIENTS, "c-a").await;
+        let pods = condition(&container, "PodsSynced");
+        (pods["status"] == "False").then(|| pods["message"].as_str().unwrap().to_owned())
+    })
+    .await;
+    assert!(
+        message.contains("Pod weka/c-a") && message.contains("quota"),
+        "{message}"
+    );
+    rig.delete("resourcequotas", CLIENTS, "none").await;
+    eventually("made", async || {
+        let container = rig.get("wekacontainers", CLIENTS, "c-a").await;
+        let is_there = !rig.get("pods", CLIENTS, "c-a").await.is_null();
+        (is_there && condition(&container, "PodsSynced").is_null()).then_some(())
+    })
+    .await;
 }

@@ -94,6 +94,53 @@ async fn a_client_brings_its_driver_along_and_takes_it_away() {
     assert_eq!(rig.node_labels("a").await, Vec::<String>::new());
 }
 
+/// What people type, as the documentation of the original has it, and what they read.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_of_the_documentation_show_what_it_says() {
+    let rig = Rig::started(&["a"], ON).await;
+    rig.create_client("c", json!({"coresNum": 2})).await;
+    until(&rig, &with_driver(&[("c", "a")])).await;
+    rig.until_client("c", "deployed", |it| it["status"]["csi"]["nodes"] == "0/1")
+        .await;
+    let deployed = [
+        "get",
+        "wekaclient",
+        "c",
+        "-n",
+        CLIENTS,
+        "-o",
+        "jsonpath={.status.csiDeployed}",
+    ];
+    assert_eq!(rig.kubectl(&deployed), "true");
+    let lines = |arguments: &[&str], found: &str| {
+        let shown = rig.kubectl(arguments);
+        let lines = shown.lines().filter(|line| line.contains(found));
+        lines
+            .map(|line| line.split_whitespace().next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        lines(&["get", "storageclass"], "weka-io"),
+        [
+            "storageclass-csi-weka-io-default",
+            "storageclass-csi-weka-io-default-forcedirect"
+        ]
+    );
+    let deployments = lines(&["get", "deployment", "-n", CSI], "csi-controller");
+    assert_eq!(deployments, ["weka-csi-controller"]);
+    assert_eq!(
+        lines(&["get", "pods", "-n", CSI], "csi-node"),
+        ["c-a-csi-node"]
+    );
+    let table = rig.kubectl(&["get", "wekaclients", "-n", CLIENTS]);
+    let words: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(
+        words[..6],
+        ["c", "Running", "2", "0/1/1", "csi.weka.io", "0/1"],
+        "{table}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn containers_follow_labels_and_taints_of_nodes() {
     let rig = Rig::started(&["a", "b"], ON).await;

@@ -22,9 +22,11 @@ use serde_json::{Value, json};
 use stowage_kubernetes::events::Events;
 use stowage_operator::cluster::Cluster;
 use stowage_operator::config::OperatorConfig;
+use stowage_operator::driver::{BudgetVersion, Kind};
 use stowage_operator::driver_deployment::Operator;
 use stowage_operator::metrics::OperatorMetrics;
 use stowage_operator::rights::Rights;
+use stowage_operator::writer::Writer;
 use stowage_service::{Health, Metrics, Process, Tasks};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -85,6 +87,8 @@ where
 pub(crate) struct Rig {
     pub(crate) client: Client,
     config: watch::Sender<OperatorConfig>,
+    /// Which version of budgets the server has.
+    budget: BudgetVersion,
     running: Mutex<Option<Running>>,
     server: ApiServer,
 }
@@ -124,7 +128,9 @@ impl Rig {
         server.kubectl(&["apply", "-f", crds]).unwrap();
         server.wait_for_definitions().unwrap();
         let client = client_of(server.kubeconfig(), &unlimited()).await;
+        let writer = Writer::connect(client.clone()).await.unwrap();
         let rig = Self {
+            budget: writer.budget_version(),
             client,
             config: watch::Sender::new(OperatorConfig::parse(config).unwrap()),
             running: Mutex::default(),
@@ -178,6 +184,10 @@ impl Rig {
             let path = format!("{}/../../deploy/{file}", env!("CARGO_MANIFEST_DIR"));
             self.server.kubectl(&["apply", "-f", &path]).unwrap();
         }
+    }
+
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+        self.server.kubectl(arguments).unwrap()
     }
 
     pub(crate) fn apply(&self, manifest: &str) {
@@ -251,7 +261,10 @@ impl Rig {
     }
 
     pub(crate) fn api(&self, plural: &str, namespace: &str) -> Api<DynamicObject> {
-        let resource = resource(plural);
+        let resource = match plural {
+            "poddisruptionbudgets" => Kind::PodDisruptionBudget.resource(self.budget),
+            plural => resource(plural),
+        };
         match namespace {
             "" => Api::all_with(self.client.clone(), &resource),
             namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
@@ -311,10 +324,22 @@ impl Rig {
         let condition = json!({
             "type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": since,
         });
-        let status = json!({"status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "conditions": [condition]}});
-        let api = self.api("pods", namespace);
-        let patch = Patch::Merge(status);
-        api.patch_status(pod, &PatchParams::default(), &patch)
+        let status =
+            json!({"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "conditions": [condition]});
+        self.set_status("pods", namespace, pod, status).await;
+    }
+
+    /// Changes the status of an object as whoever takes care of it does.
+    pub(crate) async fn set_status(
+        &self,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+        status: Value,
+    ) {
+        let patch = Patch::Merge(json!({"status": status}));
+        let api = self.api(plural, namespace);
+        api.patch_status(name, &PatchParams::default(), &patch)
             .await
             .unwrap();
     }
@@ -432,6 +457,7 @@ fn resource(plural: &str) -> ApiResource {
         "nodes" => ("", "v1", "Node"),
         "pods" => ("", "v1", "Pod"),
         "secrets" => ("", "v1", "Secret"),
+        "resourcequotas" => ("", "v1", "ResourceQuota"),
         "serviceaccounts" => ("", "v1", "ServiceAccount"),
         "clusterroles" => (RBAC, "v1", "ClusterRole"),
         "clusterrolebindings" => (RBAC, "v1", "ClusterRoleBinding"),
@@ -440,7 +466,6 @@ fn resource(plural: &str) -> ApiResource {
         "csidrivers" => (STORAGE, "v1", "CSIDriver"),
         "storageclasses" => (STORAGE, "v1", "StorageClass"),
         "volumeattachments" => (STORAGE, "v1", "VolumeAttachment"),
-        "poddisruptionbudgets" => ("policy", "v1beta1", "PodDisruptionBudget"),
         "deployments" => ("apps", "v1", "Deployment"),
         "wekaclients" => (WEKA, "v1alpha1", "WekaClient"),
         "wekacontainers" => (WEKA, "v1alpha1", "WekaContainer"),

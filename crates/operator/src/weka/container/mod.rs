@@ -66,10 +66,11 @@ async fn act(
     let seen = fetch::fetch(container, context);
     let decision = decide(&seen);
     labels::remove(&decision.lost_labels, &seen, context).await?;
+    let applied = apply(&decision, context).await;
     // Written before the labels: whoever finds them later knows whose they are.
-    status::write(container, &decision, context).await?;
+    status::write(container, &decision, applied.as_ref().err(), context).await?;
     labels::set(decision.labels.as_deref(), &seen, context).await?;
-    apply(&decision, context).await?;
+    applied?;
     if decision.is_done {
         release(container.as_ref(), context).await?;
     }

@@ -11,6 +11,8 @@ use crate::weka::context::Context;
 use crate::weka::object::write_status;
 use crate::weka::problem::{Problem, Reason};
 
+/// Whether its pods could be written.
+const PODS: &str = "PodsSynced";
 /// Whether the pod runs the image that it should.
 const IMAGE_UPDATED: &str = "ContainerImageUpdated";
 /// Whether everything is unmounted, while a container goes.
@@ -20,13 +22,20 @@ const DRAINED: &str = "Drained";
 pub(super) async fn write(
     container: &WekaContainer,
     decision: &Decision,
+    problem: Option<&Problem>,
     context: &Context,
 ) -> Result<(), Problem> {
-    let status = status(container, decision);
+    // Somebody else wrote at the same time: the next attempt sees what they wrote.
+    let problem = problem.filter(|it| !it.is_conflict);
+    let status = status(container, decision, problem);
     write_status(container, container.status.as_ref(), &status, context).await
 }
 
-fn status(container: &WekaContainer, decision: &Decision) -> WekaContainerStatus {
+fn status(
+    container: &WekaContainer,
+    decision: &Decision,
+    problem: Option<&Problem>,
+) -> WekaContainerStatus {
     let before = container.status.clone().unwrap_or_default();
     let node = container.node().unwrap_or_default().to_owned();
     let mounts = i64::try_from(decision.mounts).unwrap_or(i64::MAX);
@@ -60,6 +69,8 @@ fn status(container: &WekaContainer, decision: &Decision) -> WekaContainerStatus
         ..before
     };
     let generation = container.meta().generation;
+    let pods = problem.map(|it| Finding::of_problem(PODS, it));
+    set(&mut status.conditions, pods, PODS, generation);
     let why = |what: &str| {
         let message = format!("{mounts} volumes are attached to the node: {what}");
         Problem::new(Reason::ActiveMounts, message)
