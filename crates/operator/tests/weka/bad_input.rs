@@ -11,6 +11,9 @@ async fn until_reason(rig: &Rig, client: &str, about: &str, reason: &str) -> Str
         })
         .await;
     assert_eq!(condition(&client, about)["status"], "False");
+    if about == "CsiDeployed" {
+        assert_eq!(client["status"]["csiDeployed"], false);
+    }
     condition(&client, about)["message"]
         .as_str()
         .unwrap()

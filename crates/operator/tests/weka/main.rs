@@ -8,7 +8,9 @@
 mod bad_input;
 mod installed;
 mod killed;
+mod kinds;
 mod life;
+mod limited;
 mod rig;
 mod sharing;
 mod switch;

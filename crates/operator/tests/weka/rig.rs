@@ -2,20 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::task;
 use std::time::{Duration, Instant};
 
 use devcluster::testing::ApiServer;
-use http::{Method, Request};
-use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
-};
-use kube::client::{Body, ClientBuilder};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::GroupVersionKind;
 use kube::{Api, Client, Config, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -31,58 +23,15 @@ use stowage_service::{Health, Metrics, Process, Tasks};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tower::{BoxError, Layer, Service};
+
+use crate::kinds::resource;
+use crate::limited::Allowance;
 
 /// The namespace of clients.
 pub(crate) const CLIENTS: &str = "weka";
 /// The namespace of CSI pods.
 pub(crate) const CSI: &str = "weka-operator-system";
 pub(crate) const ON: &str = "csi: {installationEnabled: true}";
-
-/// How many writes the operator may still send; what comes after is lost with it. Clones share it.
-#[derive(Clone)]
-struct Allowance(Arc<AtomicI64>);
-
-impl<S> Layer<S> for Allowance {
-    type Service = Limited<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        Limited {
-            inner,
-            left: self.clone(),
-        }
-    }
-}
-
-#[derive(Clone)]
-struct Limited<S> {
-    inner: S,
-    left: Allowance,
-}
-
-impl<S> Service<Request<Body>> for Limited<S>
-where
-    S: Service<Request<Body>, Error = BoxError>,
-    S::Future: Send + 'static,
-    S::Response: Send,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut task::Context<'_>) -> task::Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let is_write = *request.method() != Method::GET
-            && !request.uri().query().unwrap_or_default().contains("dryRun");
-        if is_write && self.left.0.fetch_sub(1, Ordering::SeqCst) <= 0 {
-            return Box::pin(async { Err("the operator is dead".into()) });
-        }
-        Box::pin(self.inner.call(request))
-    }
-}
 
 pub(crate) struct Rig {
     pub(crate) client: Client,
@@ -113,10 +62,6 @@ async fn client_of(kubeconfig: &Path, left: &Allowance) -> Client {
     builder.with_layer(left).build()
 }
 
-fn unlimited() -> Allowance {
-    Allowance(Arc::new(AtomicI64::new(i64::MAX)))
-}
-
 impl Rig {
     /// A cluster with these nodes, and no operator yet.
     pub(crate) async fn new(nodes: &[&str], config: &str) -> Self {
@@ -127,7 +72,7 @@ impl Rig {
         );
         server.kubectl(&["apply", "-f", crds]).unwrap();
         server.wait_for_definitions().unwrap();
-        let client = client_of(server.kubeconfig(), &unlimited()).await;
+        let client = client_of(server.kubeconfig(), &Allowance::of(i64::MAX)).await;
         let writer = Writer::connect(client.clone()).await.unwrap();
         let rig = Self {
             budget: writer.budget_version(),
@@ -198,7 +143,7 @@ impl Rig {
     }
 
     async fn start_with(&self, kubeconfig: &Path, writes: i64) {
-        let left = Allowance(Arc::new(AtomicI64::new(writes)));
+        let left = Allowance::of(writes);
         let client = client_of(kubeconfig, &left).await;
         let metrics = Metrics::new();
         let stop = CancellationToken::new();
@@ -232,7 +177,7 @@ impl Rig {
     pub(crate) async fn kill(&self) {
         let running = self.running.lock().take();
         let Some(running) = running else { return };
-        running.left.0.store(0, Ordering::SeqCst);
+        running.left.end();
         for task in running.tasks {
             task.abort();
             let _ = task.await;
@@ -243,15 +188,13 @@ impl Rig {
     /// Whether the operator has used up what it may write.
     pub(crate) fn is_dead(&self) -> bool {
         let running = self.running.lock();
-        running
-            .as_ref()
-            .is_none_or(|it| it.left.0.load(Ordering::SeqCst) < 0)
+        running.as_ref().is_none_or(|it| it.left.left() < 0)
     }
 
     /// How many writes were sent since the start.
     pub(crate) fn writes(&self) -> i64 {
         let running = self.running.lock();
-        let left = running.as_ref().map(|it| it.left.0.load(Ordering::SeqCst));
+        let left = running.as_ref().map(|it| it.left.left());
         i64::MAX - left.unwrap_or(i64::MAX)
     }
 
@@ -446,31 +389,4 @@ pub(crate) fn condition(object: &Value, about: &str) -> Value {
     conditions
         .find(|it| it["type"] == about)
         .unwrap_or_default()
-}
-
-fn resource(plural: &str) -> ApiResource {
-    const RBAC: &str = "rbac.authorization.k8s.io";
-    const STORAGE: &str = "storage.k8s.io";
-    const WEKA: &str = "weka.weka.io";
-    let (group, version, kind) = match plural {
-        "namespaces" => ("", "v1", "Namespace"),
-        "nodes" => ("", "v1", "Node"),
-        "pods" => ("", "v1", "Pod"),
-        "secrets" => ("", "v1", "Secret"),
-        "resourcequotas" => ("", "v1", "ResourceQuota"),
-        "serviceaccounts" => ("", "v1", "ServiceAccount"),
-        "clusterroles" => (RBAC, "v1", "ClusterRole"),
-        "clusterrolebindings" => (RBAC, "v1", "ClusterRoleBinding"),
-        "roles" => (RBAC, "v1", "Role"),
-        "rolebindings" => (RBAC, "v1", "RoleBinding"),
-        "csidrivers" => (STORAGE, "v1", "CSIDriver"),
-        "storageclasses" => (STORAGE, "v1", "StorageClass"),
-        "volumeattachments" => (STORAGE, "v1", "VolumeAttachment"),
-        "deployments" => ("apps", "v1", "Deployment"),
-        "wekaclients" => (WEKA, "v1alpha1", "WekaClient"),
-        "wekacontainers" => (WEKA, "v1alpha1", "WekaContainer"),
-        "wekaclusters" => (WEKA, "v1alpha1", "WekaCluster"),
-        other => panic!("{other}"),
-    };
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }

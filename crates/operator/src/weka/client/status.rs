@@ -143,6 +143,10 @@ fn with_csi(
         }
         Claim::Held(_, problem) => {
             let finding = Finding::of_problem(CSI_DEPLOYED, &problem);
+            let status = WekaClientStatus {
+                csi_deployed: false,
+                ..status
+            };
             (status, Some(finding))
         }
         Claim::Driver(driver) => {
