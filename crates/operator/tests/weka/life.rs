@@ -70,9 +70,11 @@ async fn a_client_brings_its_driver_along_and_takes_it_away() {
         rig.report(CSI, &format!("c-{node}-csi-node"), true).await;
     }
     let client = rig
-        .until_client("c", "all ready", |it| it["status"]["csi"]["nodes"] == "2/2")
+        .until_client("c", "all ready", |it| {
+            let status = &it["status"];
+            status["csi"]["nodes"] == "2/2" && status["printer"]["containers"] == "2/2/2"
+        })
         .await;
-    assert_eq!(client["status"]["printer"]["containers"], "2/2/2");
     assert_eq!(client["status"]["status"], "Running");
     let labels = [
         "topology.csi.weka.io/accessible=true",
@@ -196,10 +198,8 @@ async fn a_container_drains_before_its_pods_go_in_order() {
         rig.node_labels("a").await.is_empty().then_some(())
     })
     .await;
-    assert_eq!(
-        rig.client_named("c").await["status"]["status"],
-        "Destroying"
-    );
+    rig.until_client("c", "going", |it| it["status"]["status"] == "Destroying")
+        .await;
     until(&rig, &with_driver(&[("c", "a")])).await;
     // Even when somebody takes the node pod away.
     rig.delete("pods", CSI, "c-a-csi-node").await;
@@ -271,7 +271,8 @@ async fn an_upgrade_waits_for_mounts_and_rolls_one_by_one() {
         pod["spec"]["containers"][0]["image"].clone()
     };
     assert_eq!(image("c-a").await, "weka:4.4.5");
-    assert_eq!(rig.client_named("c").await["status"]["status"], "Upgrading");
+    rig.until_client("c", "upgrading", |it| it["status"]["status"] == "Upgrading")
+        .await;
     let second = rig.get("wekacontainers", CLIENTS, "c-b").await;
     assert_eq!(second["spec"]["image"], "weka:4.4.5", "one after the other");
 

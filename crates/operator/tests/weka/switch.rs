@@ -90,8 +90,14 @@ async fn nothing_is_written_at_rest_and_changes_are_noticed_at_once() {
     }
     rig.until_client("c", "ready", |it| it["status"]["csi"]["nodes"] == "2/2")
         .await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = rig.writes();
+    // The last writes are under way.
+    let mut before = -1;
+    eventually("calm", async || {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let last = std::mem::replace(&mut before, rig.writes());
+        (last == before).then_some(())
+    })
+    .await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(rig.writes(), before);
 
@@ -173,8 +179,11 @@ async fn labels_follow_the_clients_health_with_patience() {
         rig.node_labels("a").await.is_empty().then_some(())
     })
     .await;
-    let container = rig.get("wekacontainers", CLIENTS, "c-a").await;
-    assert_eq!(container["status"]["status"], "Unhealthy");
+    eventually("unhealthy", async || {
+        let container = rig.get("wekacontainers", CLIENTS, "c-a").await;
+        (container["status"]["status"] == "Unhealthy").then_some(())
+    })
+    .await;
     rig.report(CLIENTS, "c-a", true).await;
     eventually("labelled", async || {
         (rig.node_labels("a").await.len() == 3).then_some(())
