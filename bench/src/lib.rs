@@ -17,9 +17,11 @@ pub mod operator;
 mod own_mounts;
 mod process;
 mod requests;
+mod rest;
 pub mod sidecar;
 pub mod table;
 pub mod weka;
+pub mod weka_operator;
 
 use std::path::PathBuf;
 
@@ -63,6 +65,7 @@ enum What {
     Operator(operator::Args),
     Sidecar(sidecar::Args),
     Weka(weka::Args),
+    WekaOperator(weka_operator::Args),
 }
 
 impl Args {
@@ -75,6 +78,7 @@ impl Args {
                 let driver = self.memory_driver.as_deref();
                 sidecar::run(&self.stowage, driver, &args).await.map(drop)
             }
+            What::WekaOperator(args) => weka_operator::run(&self.stowage, &args).await.map(drop),
             What::Weka(args) => {
                 own_mounts::ensure()?;
                 let simulator = self.simulator.as_deref().unwrap_or(&self.stowage);

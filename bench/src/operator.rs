@@ -20,12 +20,10 @@ use tokio::time::{Instant, sleep};
 use self::stage::{NAMESPACE, Stage, instance_name};
 use crate::memory::Most;
 use crate::process::Process;
-use crate::requests::Requests;
+use crate::rest::{at_rest, many, until_quiet};
 use crate::say;
 use crate::table::{Goal, Row, Table};
 
-/// How long nothing may be written before all is taken to be done.
-const QUIET: Duration = Duration::from_secs(5);
 /// How many DaemonSets are deleted, one after the other.
 const DELETED: usize = 10;
 /// What memory it may have.
@@ -61,7 +59,7 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
     let operator = Process::start(stowage, &stage.arguments()).await?;
     stage.until_synced(args.drivers, PATIENCE).await?;
     let converged = operator.started().elapsed();
-    let requests = until_quiet(&stage, begin).await?;
+    let requests = until_quiet(&stage, begin, PATIENCE).await?;
     say(&format!("requests of the operator: {}", requests.summary()));
 
     let mut table = Table::new(format!(
@@ -100,40 +98,6 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// Waits until nothing but the lease has been written for a while; all requests since `begin`.
-async fn until_quiet(stage: &Stage, begin: u64) -> anyhow::Result<Requests> {
-    let started = Instant::now();
-    loop {
-        let before = stage.audit.end();
-        sleep(QUIET).await;
-        if written(&stage.audit.since(before)?) == 0 {
-            return stage.audit.since(begin);
-        }
-        ensure!(
-            started.elapsed() < PATIENCE,
-            "the operator does not come to rest"
-        );
-    }
-}
-
-async fn at_rest(stage: &Stage, rest: Duration, table: &mut Table) -> anyhow::Result<()> {
-    let begin = stage.audit.end();
-    sleep(rest).await;
-    let requests = stage.audit.since(begin)?;
-    let row = Row::new(
-        format!("writes in {} s of rest", rest.as_secs()),
-        many(written(&requests)),
-    );
-    table.add(row.goal(Goal::AtMost(0.0)));
-    table.add(Row::new("reads meanwhile", many(requests.reads())));
-    Ok(())
-}
-
-/// Everything that changes something in the store, apart from the lease.
-fn written(requests: &Requests) -> usize {
-    requests.writes() + requests.events() - requests.lease_writes()
-}
-
 /// Deletes DaemonSets one after the other; the longest time until one was back.
 async fn repair(stage: &Stage, count: usize) -> anyhow::Result<Duration> {
     let sets = Api::<DaemonSet>::namespaced(stage.admin.clone(), NAMESPACE);
@@ -157,9 +121,4 @@ async fn repair(stage: &Stage, count: usize) -> anyhow::Result<Duration> {
         slowest = slowest.max(started.elapsed());
     }
     Ok(slowest)
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a few thousand objects")]
-fn many(count: usize) -> f64 {
-    count as f64
 }

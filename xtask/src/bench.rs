@@ -12,7 +12,7 @@ use crate::workspace::{self, ignore_interrupts};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Options {
-    /// What to measure: `driver`, `operator`, `sidecar` or `weka`; then its options (`./x bench weka --help`).
+    /// What to measure: `driver`, `operator`, `sidecar`, `weka` or `weka-operator`; then its options (`./x bench weka --help`).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     arguments: Vec<String>,
 }
@@ -51,7 +51,7 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
 /// Makes sure of what the machine must have: host tools for drivers, Kubernetes for what talks to it.
 fn set_up(options: &Options, report: &Report) -> anyhow::Result<()> {
     debian::install_missing(debian::FOR_DRIVERS, report)?;
-    if options.has(&["operator", "sidecar"]) {
+    if options.has(&["operator", "sidecar", "weka-operator"]) {
         Kubernetes::ensure(report)?;
         debian::ensure_tools(report)?;
     }

@@ -20,6 +20,7 @@ use crate::snapshot::{
 use crate::vpsa::{
     ExternalVolume, Snapshot, Volume, VolumeAttachment, Vpsa, VscNode, VscStorageClass,
 };
+use crate::weka::{WekaClient, WekaCluster, WekaContainer};
 
 /// A server refuses definitions in a `*.k8s.io` group that lack this annotation.
 const APPROVED_ANNOTATION: &str = "api-approved.kubernetes.io";
@@ -35,15 +36,18 @@ pub enum CrdGroup {
     GroupSnapshots,
     /// `storage.zadara.com`
     Vpsa,
+    /// `weka.weka.io`
+    Weka,
 }
 
 impl CrdGroup {
     /// Every group, in the order in which [`crds`] lists them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::DriverDeployments,
         Self::Snapshots,
         Self::GroupSnapshots,
         Self::Vpsa,
+        Self::Weka,
     ];
 
     /// The definitions of this group.
@@ -69,6 +73,7 @@ impl CrdGroup {
                 VolumeAttachment::crd(),
                 Snapshot::crd(),
             ],
+            Self::Weka => vec![WekaClient::crd(), WekaContainer::crd(), WekaCluster::crd()],
         };
         derived.into_iter().map(|crd| self.finish(crd)).collect()
     }
@@ -76,7 +81,7 @@ impl CrdGroup {
     /// Versions before `v1` that clients still ask for. They have the shape of `v1`, so that nothing is to be converted.
     fn older_versions(self) -> &'static [&'static str] {
         match self {
-            Self::DriverDeployments | Self::Snapshots | Self::Vpsa => &[],
+            Self::DriverDeployments | Self::Snapshots | Self::Vpsa | Self::Weka => &[],
             Self::GroupSnapshots => &["v1beta1", "v1beta2"],
         }
     }
@@ -84,7 +89,7 @@ impl CrdGroup {
     /// The review in which the Kubernetes project accepted the API, for groups that are its own.
     fn approval(self) -> Option<&'static str> {
         match self {
-            Self::DriverDeployments | Self::Vpsa => None,
+            Self::DriverDeployments | Self::Vpsa | Self::Weka => None,
             Self::Snapshots => {
                 Some("https://github.com/kubernetes-csi/external-snapshotter/pull/419")
             }
@@ -98,7 +103,7 @@ impl CrdGroup {
     fn absence(self) -> Absence {
         match self {
             // A field whose lines were all commented out is null, and old manifests have such fields.
-            Self::DriverDeployments | Self::Vpsa => Absence::MissingOrNull,
+            Self::DriverDeployments | Self::Vpsa | Self::Weka => Absence::MissingOrNull,
             Self::Snapshots | Self::GroupSnapshots => Absence::Missing,
         }
     }

@@ -5,6 +5,7 @@
 //! - [`snapshot`]: `snapshot.storage.k8s.io` and `groupsnapshot.storage.k8s.io`, the two API groups
 //!   of the Kubernetes project that no crate ships types for.
 //! - [`vpsa`]: `storage.zadara.com`, what the VPSA driver keeps about arrays and volumes.
+//! - [`weka`]: `weka.weka.io`, Weka clients on nodes and their CSI driver.
 //! - [`quantity`]: sizes as people and manifests write them.
 //! - [`backoff`]: pauses between attempts.
 //! - [`causes`]: errors with their causes, in one line.
@@ -18,8 +19,10 @@ pub mod quantity;
 pub mod snapshot;
 pub mod termination;
 pub mod vpsa;
+pub mod weka;
 
 mod crd;
 mod schema;
+mod words;
 
 pub use crd::{CrdGroup, crds};

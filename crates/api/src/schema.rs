@@ -46,6 +46,25 @@ pub(crate) fn optional_text_map(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Conditions as `meta/v1` has them, without the long texts of the core API.
+pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+            "properties": {
+                "type": {"type": "string"},
+                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+                "lastTransitionTime": {"type": "string", "format": "date-time"},
+                "reason": {"type": "string"},
+                "message": {"type": "string", "nullable": true},
+                "observedGeneration": {"type": "integer", "format": "int64"},
+            },
+        },
+    })
+}
+
 pub(crate) fn read_text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }

@@ -58,6 +58,7 @@ mod tests {
     #[test]
     fn groups_are_printed_once_and_in_order() {
         let asked = vec![
+            CrdsGroup::Weka,
             CrdsGroup::Vpsa,
             CrdsGroup::GroupSnapshots,
             CrdsGroup::Snapshots,

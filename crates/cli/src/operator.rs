@@ -2,11 +2,13 @@
 
 use stowage_kubernetes::discovery::ServerError;
 use stowage_kubernetes::events::Events;
+use stowage_operator::cluster::Cluster;
 use stowage_operator::config::ConfigSource;
 use stowage_operator::driver_deployment::{self, EVENT_COMPONENT, Operator};
 use stowage_operator::metrics::OperatorMetrics;
 use stowage_operator::rights::Rights;
-use stowage_service::{Elections, Service, client};
+use stowage_operator::weka;
+use stowage_service::{Elections, Process, Service, client};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +30,7 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     let events = Events::new(client.clone(), EVENT_COMPONENT, service.metrics());
     let rights = Rights::default();
     let allowed = service.health().check("rights");
-    let shutdown = service.shutdown();
+    let (process, shutdown) = (service.process(), service.shutdown());
     let work = async move {
         let config = source.load(&client).await?;
         // Whether this process leads or not: a standby is as ready as a leader.
@@ -40,9 +42,10 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
             metrics: metrics.clone(),
             events,
             rights: rights.clone(),
+            cluster: Cluster::default(),
         };
         let lead = elections.lead(LEASE, &shutdown, |lost| {
-            reconcile(operator, &shutdown, lost)
+            reconcile(operator, &process, &shutdown, lost)
         });
         tokio::select! {
             () = source.follow(client.clone(), &sender) => {}
@@ -61,6 +64,7 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
 /// Reconciles until the shutdown, or until the lease is lost.
 async fn reconcile(
     operator: Operator,
+    process: &Process,
     shutdown: &CancellationToken,
     lost: CancellationToken,
 ) -> Result<(), ServerError> {
@@ -70,8 +74,10 @@ async fn reconcile(
         stop.cancel();
         std::future::pending::<()>().await;
     };
+    let weka = weka::run(operator.clone(), process, stop.clone());
+    let drivers = driver_deployment::run(operator, stop.clone());
     tokio::select! {
-        result = driver_deployment::run(operator, stop.clone()) => result,
+        result = async { tokio::try_join!(drivers, weka) } => result.map(|_| ()),
         () = give_up => Ok(()),
     }
 }

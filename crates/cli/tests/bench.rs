@@ -1,4 +1,4 @@
-//! `./x bench sidecar`, `operator` and `weka` in small: they go through, and everything they promise is measured. What comes out is no
+//! `./x bench sidecar`, `operator`, `weka` and `weka-operator` in small: they go through, and everything they promise is measured. What comes out is no
 //! test's business.
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use devcluster::isolated;
 use stowage_bench::sidecar::{self, Args};
 use stowage_bench::table::{Row, Table};
-use stowage_bench::{operator, weka};
+use stowage_bench::{operator, weka, weka_operator};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sidecar_is_measured_in_every_respect() {
@@ -89,6 +89,25 @@ async fn the_operator_is_measured_in_every_respect() {
         "API reads per object",
         "at rest: working set",
         "a deleted DaemonSet is back",
+    ] {
+        assert!(figure(promised) > 0.0, "{table}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_of_weka_clients_is_measured_in_every_respect() {
+    let sizes = weka_operator::Args { nodes: 5, rest: 1 };
+    let stowage = Path::new(env!("CARGO_BIN_EXE_stowage"));
+    let table = weka_operator::run(stowage, &sizes).await.unwrap();
+    let figure = |promised: &str| figure(&table, promised);
+    // The one promise that does not depend on the machine.
+    assert!(figure("writes in 1 s of rest").abs() < 0.1, "{table}");
+    for promised in [
+        "start to all pods made",
+        "API writes per node",
+        "API reads per node",
+        "at rest: working set",
+        "a deleted node pod is back",
     ] {
         assert!(figure(promised) > 0.0, "{table}");
     }

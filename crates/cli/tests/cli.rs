@@ -145,6 +145,7 @@ fn committed_definitions_are_those_that_the_binary_prints() {
         ("snapshots", "snapshot.storage.k8s.io.yaml"),
         ("group-snapshots", "groupsnapshot.storage.k8s.io.yaml"),
         ("vpsa", "storage.zadara.com.yaml"),
+        ("weka", "weka.weka.io.yaml"),
     ] {
         let output = run(&["crds", "--group", group]);
         assert!(output.status.success());

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`reduced`] | kinds of which only a few fields are decoded |
+//! | [`reduced`], [`raw`] | kinds of which only a few fields are decoded, or none |
 //! | [`served`] | kinds in another version than they were written for |
 //! | [`store`] | the objects of one kind, found by key or group |
 //! | [`watch`] | the task that keeps a store current and tells listeners |
@@ -29,6 +29,7 @@ pub mod metadata;
 pub mod object_error;
 pub mod patience;
 pub mod queue;
+pub mod raw;
 pub mod reduced;
 pub mod secret_template;
 pub mod secrets;

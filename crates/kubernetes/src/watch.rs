@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,21 +84,23 @@ impl<T: Cached> Watched<T> {
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let kind = served::at::<W>(None);
-        self.follow_at(client, kind, read, check, stop).await;
+        let all = Selected::<W>::default();
+        self.follow_selected(client, all, read, check, stop).await;
     }
 
-    async fn follow_at<W>(
+    async fn follow_selected<W>(
         self: Arc<Self>,
         client: Client,
-        kind: ApiResource,
+        selected: Selected<W>,
         read: impl Fn(W) -> Option<T> + Send,
         check: Check,
         stop: CancellationToken,
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let config = watcher::Config::default().timeout(WATCH_FOR);
+        let mut config = watcher::Config::default().timeout(WATCH_FOR);
+        config.label_selector = selected.labels.map(str::to_owned);
+        let kind = selected.kind();
         let changes = watcher(Api::<Served<W>>::all_with(client, &kind), config);
         let changes = changes.backoff(Pauses::default());
         let mut changes = pin!(changes);
@@ -176,6 +179,29 @@ impl<T: Cached> Watched<T> {
     }
 }
 
+/// Which objects of a kind, and in which version of its group.
+struct Selected<W> {
+    group_version: Option<&'static str>,
+    labels: Option<&'static str>,
+    kind: PhantomData<fn() -> W>,
+}
+
+impl<W> Default for Selected<W> {
+    fn default() -> Self {
+        Self {
+            group_version: None,
+            labels: None,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<W: Resource<DynamicType = ()>> Selected<W> {
+    fn kind(&self) -> ApiResource {
+        served::at::<W>(self.group_version)
+    }
+}
+
 /// What watches need of the process around them. Cheap to clone.
 #[derive(Clone)]
 pub struct Watcher {
@@ -197,24 +223,56 @@ impl Watcher {
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        self.follow_at(None, watched, read, stop);
+        self.follow_selected(Selected::default(), watched, read, stop);
     }
 
     /// The same in another version of the kind's group, such as `storage.k8s.io/v1beta1`.
     pub fn follow_at<W, T: Cached>(
         &self,
-        group_version: Option<&str>,
+        group_version: Option<&'static str>,
         watched: &Arc<Watched<T>>,
         read: impl Fn(W) -> Option<T> + Send + 'static,
         stop: &CancellationToken,
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let kind = served::at::<W>(group_version);
-        let name = format!("watch {}", kind.plural);
+        let selected = Selected {
+            group_version,
+            ..Selected::default()
+        };
+        self.follow_selected(selected, watched, read, stop);
+    }
+
+    /// The same for objects with these labels: a selector, as Kubernetes writes it.
+    pub fn follow_labelled<W, T: Cached>(
+        &self,
+        labels: &'static str,
+        watched: &Arc<Watched<T>>,
+        read: impl Fn(W) -> Option<T> + Send + 'static,
+        stop: &CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let selected = Selected {
+            labels: Some(labels),
+            ..Selected::default()
+        };
+        self.follow_selected(selected, watched, read, stop);
+    }
+
+    fn follow_selected<W, T: Cached>(
+        &self,
+        selected: Selected<W>,
+        watched: &Arc<Watched<T>>,
+        read: impl Fn(W) -> Option<T> + Send + 'static,
+        stop: &CancellationToken,
+    ) where
+        W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let name = format!("watch {}", W::plural(&()));
         let check = self.health.check(name.as_str());
         let client = self.client.clone();
-        let task = Arc::clone(watched).follow_at(client, kind, read, check, stop.clone());
+        let task = Arc::clone(watched).follow_selected(client, selected, read, check, stop.clone());
         self.tasks.spawn(name, task);
     }
 }

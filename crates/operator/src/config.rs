@@ -3,6 +3,7 @@
 //! The fields of 2018 keep their names. Missing fields have defaults, unknown ones are errors: a mistyped field that
 //! is ignored looks as if it worked.
 
+mod csi;
 mod source;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::env;
 use serde::Deserialize;
 
 use crate::driver_deployment::image;
+pub use csi::{ClientPods, CsiConfig, WekaClass};
 pub use source::{ConfigSource, LoadError};
 
 /// The image that the built-in sidecar runs from unless something else is configured.
@@ -34,6 +36,10 @@ pub struct OperatorConfig {
     pub deployment_replicas: u16,
     /// Where the kubelet keeps its files; empty is the default, `/var/lib/kubelet`.
     pub kubelet_root_dir: String,
+    /// The CSI driver that Weka clients bring along.
+    pub csi: CsiConfig,
+    /// Pods of Weka clients.
+    pub weka_clients: ClientPods,
     /// Names of 2018 that no longer have a meaning: each driver gets roles of its own.
     #[serde(rename = "clusterRoleName")]
     _cluster_role_name: Option<String>,
@@ -131,6 +137,7 @@ impl OperatorConfig {
                 reason: "must be an absolute path".to_owned(),
             });
         }
+        config.csi.check()?;
         Ok(config)
     }
 

@@ -8,6 +8,7 @@
 //! | [`driver_deployment`] | the front door `CSIDriverDeployment`: validate, build, apply, status, cleanup |
 //! | [`metrics`] | what `/metrics` says about instances |
 //! | [`rights`] | what the operator may see |
+//! | [`weka`] | the front door `WekaClient`: clients on nodes, and the CSI driver that comes along |
 //! | [`writer`] | the only writer of children: drift, ownership, immutable fields |
 
 mod changes;
@@ -17,4 +18,5 @@ pub mod driver;
 pub mod driver_deployment;
 pub mod metrics;
 pub mod rights;
+pub mod weka;
 pub mod writer;

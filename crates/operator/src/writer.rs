@@ -289,6 +289,11 @@ impl Writer {
         }
     }
 
+    /// Forgets an object that somebody deleted for good.
+    pub fn forget(&self, key: &Key) {
+        self.memory.lock().remove(key);
+    }
+
     async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, WriteError> {
         let found = self.api(key).get_opt(&key.name).await;
         found.map_err(WriteError::api(key))

@@ -32,6 +32,10 @@ const GENERATED: &[(&str, &[&str])] = &[
         "deploy/crds/storage.zadara.com.yaml",
         &["crds", "--group", "vpsa"],
     ),
+    (
+        "deploy/crds/weka.weka.io.yaml",
+        &["crds", "--group", "weka"],
+    ),
 ];
 
 /// With `fix`, writes what is not as it should be.

@@ -65,6 +65,9 @@ fn names_scopes_and_short_names_are_those_of_the_projects_that_made_them() {
             "externalvolumes.storage.zadara.com ExternalVolume Cluster [] status=true",
             r#"volumeattachments.storage.zadara.com VolumeAttachment Cluster ["vas"] status=true"#,
             "snapshots.storage.zadara.com Snapshot Cluster [] status=true",
+            "wekaclients.weka.weka.io WekaClient Namespaced [] status=true",
+            "wekacontainers.weka.weka.io WekaContainer Namespaced [] status=true",
+            "wekaclusters.weka.weka.io WekaCluster Namespaced [] status=true",
         ]
     );
 }
@@ -138,8 +141,9 @@ fn required_fields_are_those_of_the_projects_that_made_them() {
             &crd.spec.names.plural,
             &schema(&crd),
             &mut |path, schema| {
-                // Conditions are those of `meta/v1` in all kinds of this group.
-                let ours = crd.spec.group == "storage.zadara.com";
+                // Conditions are those of `meta/v1` in all kinds of these groups.
+                let ours =
+                    ["storage.zadara.com", "weka.weka.io"].contains(&crd.spec.group.as_str());
                 if ours && path.ends_with("status.conditions.items") {
                     return;
                 }
@@ -201,6 +205,14 @@ fn required_fields_are_those_of_the_projects_that_made_them() {
             "volumeattachments.status.Block: lun target",
             "snapshots: spec",
             "snapshots.spec: displayName volumeID",
+            "wekaclients: spec",
+            "wekaclients.spec: image",
+            "wekaclients.spec.portRange: basePort",
+            "wekaclients.spec.targetCluster: name namespace",
+            "wekacontainers: spec",
+            "wekacontainers.spec: image mode name numCores",
+            "wekacontainers.spec.portRange: basePort",
+            "wekaclusters: spec",
         ]
     );
 }

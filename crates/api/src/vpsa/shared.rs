@@ -5,12 +5,12 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::state::{CapacityMode, CloneSourceKind};
-use crate::schema::{optional_text_map, read_text, read_text_map, text};
+use crate::schema::{conditions, optional_text_map, read_text, read_text_map, text};
 
 /// Fields that this version does not know.
 pub type Unknown = BTreeMap<String, Value>;
@@ -152,23 +152,4 @@ pub(super) fn read_optional_quantity<'de, D: Deserializer<'de>>(
         Written::Text(text) => Quantity(text),
         Written::Number(number) => Quantity(number.to_string()),
     }))
-}
-
-/// As `meta/v1` has them, without the long texts of the core API.
-fn conditions(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "array",
-        "items": {
-            "type": "object",
-            "required": ["type", "status", "lastTransitionTime", "reason", "message"],
-            "properties": {
-                "type": {"type": "string"},
-                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-                "lastTransitionTime": {"type": "string", "format": "date-time"},
-                "reason": {"type": "string"},
-                "message": {"type": "string", "nullable": true},
-                "observedGeneration": {"type": "integer", "format": "int64"},
-            },
-        },
-    })
 }

@@ -32,6 +32,8 @@ pub enum CrdsGroup {
     GroupSnapshots,
     /// VSCStorageClass, VPSA and what else the VPSA driver keeps
     Vpsa,
+    /// WekaClient, WekaContainer and WekaCluster
+    Weka,
 }
 
 impl From<CrdGroup> for CrdsGroup {
@@ -41,6 +43,7 @@ impl From<CrdGroup> for CrdsGroup {
             CrdGroup::Snapshots => Self::Snapshots,
             CrdGroup::GroupSnapshots => Self::GroupSnapshots,
             CrdGroup::Vpsa => Self::Vpsa,
+            CrdGroup::Weka => Self::Weka,
         }
     }
 }

@@ -26,6 +26,7 @@ pub use object::{BudgetVersion, Kind, Object};
 pub use sidecar::{CONTAINER_NAMES, PROBE_PORT_NAME, VOLUME_NAMES};
 pub use template::PodTemplate;
 pub use valid::{Owner, SecretNames, ValidDriver};
+pub use workload::pod_on_node;
 
 /// What must be known about the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -30,6 +30,10 @@ pub enum Kind {
     DaemonSet,
     /// Controller pods.
     Deployment,
+    /// A pod that no workload makes.
+    Pod,
+    /// A Weka client on a node.
+    WekaContainer,
 }
 
 /// API versions that depend on the server.
@@ -43,7 +47,8 @@ pub enum BudgetVersion {
 }
 
 impl Kind {
-    /// Every kind, in the order in which they are made.
+    /// Every kind that belongs to a driver as a whole, in the order in which they are made. What belongs to one node of
+    /// a driver is found through its node.
     pub const ALL: [Self; 11] = [
         Self::ServiceAccount,
         Self::ClusterRole,
@@ -86,6 +91,13 @@ impl Kind {
             ],
             Self::DaemonSet => ["apps", "v1", "DaemonSet", "daemonsets"],
             Self::Deployment => ["apps", "v1", "Deployment", "deployments"],
+            Self::Pod => ["", "v1", "Pod", "pods"],
+            Self::WekaContainer => [
+                "weka.weka.io",
+                "v1alpha1",
+                "WekaContainer",
+                "wekacontainers",
+            ],
         }
     }
 

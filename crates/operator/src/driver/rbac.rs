@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::rules::rights_to_look;
-use self::rules::{ANY_SECRET, CORE, cluster_rules, merged, namespace_rules, privileged_pods};
+use self::rules::{ANY_SECRET, CORE, cluster_rules, namespace_rules, privileged_pods};
+pub(crate) use self::rules::{Rule, merged, rights_to_look};
 pub use self::rules::{controller_rules, operator_rules};
 use super::object::{Kind, Object};
 use super::valid::{ControllerRole, SecretAccess, SecretNames, Sidecars, ValidDriver};

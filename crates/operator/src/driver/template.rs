@@ -69,6 +69,11 @@ impl PodTemplate {
         }
     }
 
+    /// One that this program wrote itself.
+    pub(crate) fn own(template: Value) -> Self {
+        Self(template)
+    }
+
     /// The account that the template names.
     pub fn service_account(&self) -> Option<&str> {
         // `serviceAccount` is the older name of the field.
@@ -192,6 +197,11 @@ impl Editor {
         if own.is_null() {
             *own = term;
         }
+    }
+
+    /// Says on which nodes the pod may run.
+    pub(super) fn replace_node_affinity(&mut self, affinity: Value) {
+        object_in(self.spec(), "affinity").insert("nodeAffinity".to_owned(), affinity);
     }
 
     pub(super) fn done(self) -> Value {

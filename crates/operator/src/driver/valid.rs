@@ -118,15 +118,24 @@ impl Paths {
     }
 }
 
-/// A DaemonSet. A driver may have several, for nodes that need different pods.
+/// Pods on nodes. A driver may have several kinds of them, for nodes that need different pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeWorkload {
     /// Name of the DaemonSet, and the value of its pods' label.
     pub name: String,
     /// The driver's pod.
     pub template: PodTemplate,
-    /// How pods are replaced.
-    pub update: UpdateStrategy,
+    /// What makes the pods.
+    pub shape: NodeShape,
+}
+
+/// What makes pods on nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeShape {
+    /// A DaemonSet.
+    DaemonSet(UpdateStrategy),
+    /// The operator itself: whoever knows the nodes asks for each pod with [`pod_on_node`](super::pod_on_node).
+    PodPerNode,
 }
 
 /// How node pods are replaced.

@@ -7,12 +7,15 @@ use super::object;
 use super::object::{Kind, Object};
 use super::sidecar::{self, KUBELET_VOLUME, PROBE_PORT_NAME, REGISTRATION_VOLUME, SOCKET_VOLUME};
 use super::template::{Editor, PodTemplate};
-use super::valid::{Controller, NodeWorkload, Probe, UpdateStrategy, ValidDriver};
+use super::valid::{Controller, NodeShape, NodeWorkload, Probe, UpdateStrategy, ValidDriver};
 
 pub(super) fn workloads(driver: &ValidDriver) -> Vec<Object> {
     let mut objects = Vec::new();
     for workload in &driver.node_workloads {
-        objects.push(daemon_set(driver, workload));
+        match workload.shape {
+            NodeShape::DaemonSet(update) => objects.push(daemon_set(driver, workload, update)),
+            NodeShape::PodPerNode => {}
+        }
     }
     if let Some(controller) = &driver.controller {
         objects.push(deployment(driver, controller));
@@ -23,14 +26,16 @@ pub(super) fn workloads(driver: &ValidDriver) -> Vec<Object> {
     objects
 }
 
-fn daemon_set(driver: &ValidDriver, workload: &NodeWorkload) -> Object {
-    let update = match workload.update {
+fn daemon_set(driver: &ValidDriver, workload: &NodeWorkload, update: UpdateStrategy) -> Object {
+    let update = match update {
         UpdateStrategy::Rolling => "RollingUpdate",
         UpdateStrategy::OnDelete => "OnDelete",
     };
+    let mut pod = node_pod(driver, workload);
+    pod.add_label(DAEMON_SET_LABEL, &workload.name);
     let spec = json!({
         "selector": {"matchLabels": {DAEMON_SET_LABEL: workload.name}},
-        "template": node_pod(driver, workload),
+        "template": pod.done(),
         "updateStrategy": {"type": update},
     });
     object(
@@ -41,10 +46,33 @@ fn daemon_set(driver: &ValidDriver, workload: &NodeWorkload) -> Object {
     )
 }
 
-fn node_pod(driver: &ValidDriver, workload: &NodeWorkload) -> Value {
+/// The pod of a workload on one node. The scheduler places it, so that it counts among the node's pods and waits for
+/// the volumes and the room that it needs.
+pub fn pod_on_node(
+    driver: &ValidDriver,
+    workload: &NodeWorkload,
+    name: &str,
+    node: &str,
+) -> Object {
+    let mut pod = node_pod(driver, workload);
+    pod.replace_node_affinity(json!({
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{
+                "matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}],
+            }],
+        },
+    }));
+    let pod = pod.done();
+    let mut object = object(&driver.owner, Kind::Pod, name, json!({"spec": pod["spec"]}));
+    let labels = pod["metadata"]["labels"].as_object().into_iter().flatten();
+    let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    object.labels.extend(labels);
+    object
+}
+
+fn node_pod(driver: &ValidDriver, workload: &NodeWorkload) -> Editor {
     let root = &driver.paths.kubelet_root;
     let mut pod = workload.template.edit();
-    pod.add_label(DAEMON_SET_LABEL, &workload.name);
     pod.add_volume(host_path(
         REGISTRATION_VOLUME,
         &format!("{root}/plugins_registry"),
@@ -82,7 +110,7 @@ fn completed(
     driver: &ValidDriver,
     template: &PodTemplate,
     beside: Beside<'_>,
-) -> Value {
+) -> Editor {
     if let Some(probe) = driver.probe {
         add_probe(&mut pod, probe, beside.health_port);
     }
@@ -96,7 +124,7 @@ fn completed(
         pod.default_field("priorityClassName", json!(beside.priority_class));
     }
     pod.add_pull_secrets(&driver.pull_secrets);
-    pod.done()
+    pod
 }
 
 fn deployment(driver: &ValidDriver, controller: &Controller) -> Object {
@@ -139,7 +167,7 @@ fn controller_pod(driver: &ValidDriver, controller: &Controller) -> Value {
         account: driver.controller_account(),
         priority_class: "system-cluster-critical",
     };
-    completed(pod, driver, &controller.template, beside)
+    completed(pod, driver, &controller.template, beside).done()
 }
 
 /// Preferred, never required: on a cluster with one node an update would never end.

@@ -42,6 +42,8 @@ pub struct Operator {
     pub events: Events,
     /// What the operator may see.
     pub rights: Rights,
+    /// What is known about the cluster; both front doors look at it.
+    pub cluster: Cluster,
 }
 
 /// What every reconcile needs.
@@ -65,16 +67,11 @@ pub struct Context {
 
 impl Context {
     /// Puts it together.
-    pub fn new(
-        operator: Operator,
-        writer: Writer,
-        cluster: Cluster,
-        instances: Store<Guarded>,
-    ) -> Self {
+    pub fn new(operator: Operator, writer: Writer, instances: Store<Guarded>) -> Self {
         Self {
             client: operator.client,
             writer,
-            cluster,
+            cluster: operator.cluster,
             config: operator.config,
             instances,
             metrics: operator.metrics,

@@ -41,12 +41,12 @@ pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), 
     );
     let writer = Writer::connect(client.clone()).await?;
     let budget = writer.budget_version();
-    let cluster = Cluster::default();
+    let cluster = operator.cluster.clone();
     let watching = cluster.watch(client.clone(), &rights);
     let work = async {
         let controller = controller(&client, budget, &cluster, &operator.config)
             .reconcile_all_on(rights.changes());
-        let context = Context::new(operator, writer, cluster.clone(), controller.store());
+        let context = Context::new(operator, writer, controller.store());
         let context = Arc::new(context);
         tokio::select! {
             () = cluster.until_read() => {}

@@ -37,24 +37,27 @@ fn title(document: &Value) -> String {
 #[test]
 fn manifests_are_those_that_were_reviewed() {
     for case in CASES {
-        let path = directory().join(case.name).join("objects.yaml");
-        let rendered = rendered(&case);
-        if std::env::var_os("STOWAGE_UPDATE_GOLDEN").is_some() {
-            write(&path, &rendered);
-        }
-        let reviewed = fs::read_to_string(&path).unwrap_or_default();
-        let reviewed: Vec<Value> = serde_saphyr::from_multiple(&reviewed).unwrap();
-        for (rendered, reviewed) in rendered.iter().zip(&reviewed) {
-            let name = case.name;
-            assert_eq!(title(rendered), title(reviewed), "{name}: order of objects");
-            assert_eq!(
-                serde_saphyr::to_string(rendered).unwrap(),
-                serde_saphyr::to_string(reviewed).unwrap(),
-                "{name}"
-            );
-        }
-        assert_eq!(rendered.len(), reviewed.len(), "{}", case.name);
+        assert_reviewed(case.name, &rendered(&case));
     }
+}
+
+/// Compares with the manifests of a case, or writes them.
+pub(crate) fn assert_reviewed(name: &str, rendered: &[Value]) {
+    let path = directory().join(name).join("objects.yaml");
+    if std::env::var_os("STOWAGE_UPDATE_GOLDEN").is_some() {
+        write(&path, rendered);
+    }
+    let reviewed = fs::read_to_string(&path).unwrap_or_default();
+    let reviewed: Vec<Value> = serde_saphyr::from_multiple(&reviewed).unwrap();
+    for (rendered, reviewed) in rendered.iter().zip(&reviewed) {
+        assert_eq!(title(rendered), title(reviewed), "{name}: order of objects");
+        assert_eq!(
+            serde_saphyr::to_string(rendered).unwrap(),
+            serde_saphyr::to_string(reviewed).unwrap(),
+            "{name}"
+        );
+    }
+    assert_eq!(rendered.len(), reviewed.len(), "{name}");
 }
 
 #[test]

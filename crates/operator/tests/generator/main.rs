@@ -8,6 +8,7 @@
 mod golden;
 mod properties;
 mod server;
+mod weka;
 
 use stowage_api::driver_deployment::CSIDriverDeployment;
 use stowage_operator::config::OperatorConfig;

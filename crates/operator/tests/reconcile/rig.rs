@@ -136,8 +136,9 @@ impl Rig {
             metrics,
             events: events.clone(),
             rights: Rights::default(),
+            cluster,
         };
-        let context = Context::new(operator, writer, cluster, reader);
+        let context = Context::new(operator, writer, reader);
         Self {
             client: administrator,
             namespace,

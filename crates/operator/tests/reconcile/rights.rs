@@ -7,6 +7,7 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use stowage_kubernetes::discovery::ServerError;
 use stowage_kubernetes::events::Events;
+use stowage_operator::cluster::Cluster;
 use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::rbac::operator_rules;
 use stowage_operator::driver_deployment::{self, EVENT_COMPONENT, run};
@@ -87,6 +88,7 @@ impl Operator {
             config: configured,
             metrics: measured,
             rights,
+            cluster: Cluster::default(),
         };
         let running = run(operator, shutdown.clone());
         Self {

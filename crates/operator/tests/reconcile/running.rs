@@ -7,6 +7,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::CSIDriverDeployment;
 use stowage_kubernetes::events::Events;
+use stowage_operator::cluster::Cluster;
 use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::Kind;
 use stowage_operator::driver_deployment::{EVENT_COMPONENT, Operator, run};
@@ -170,6 +171,7 @@ async fn a_running_operator_keeps_a_driver_as_described() {
         metrics: OperatorMetrics::register(&metrics),
         events: Events::new(client.clone(), EVENT_COMPONENT, &metrics),
         rights: stowage_operator::rights::Rights::default(),
+        cluster: Cluster::default(),
     };
     let operator = tokio::spawn(run(operator, shutdown.clone()));
 

@@ -13,7 +13,7 @@ const SNAPSHOT: &str = "snapshot.storage.k8s.io";
 const GROUP_SNAPSHOT: &str = "groupsnapshot.storage.k8s.io";
 
 /// One group and resource, and verbs in the order in which they are written.
-pub(super) type Rule = (&'static str, &'static str, &'static str);
+pub(crate) type Rule = (&'static str, &'static str, &'static str);
 
 const READ: &str = "get list watch";
 const EVENTS: Rule = (CORE, "events", "list watch create update patch");
@@ -172,7 +172,7 @@ pub fn controller_rules() -> [Vec<Value>; 2] {
 }
 
 /// One rule for each resource, with the verbs of all.
-pub(super) fn merged<'a>(rules: impl Iterator<Item = &'a Rule>) -> Vec<Value> {
+pub(crate) fn merged<'a>(rules: impl Iterator<Item = &'a Rule>) -> Vec<Value> {
     let mut verbs: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for (group, resource, allowed) in rules {
         let known = verbs.entry((group, resource)).or_default();

@@ -18,11 +18,12 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpe
 use crate::config::OperatorConfig;
 use crate::driver::PodTemplate;
 use crate::driver::valid::{
-    Controller, CsiDriver, Names, NodeWorkload, Owner, Ports, Probe, Sidecars, UpdateStrategy,
-    ValidDriver,
+    Controller, CsiDriver, Names, NodeShape, NodeWorkload, Owner, Ports, Probe, Sidecars,
+    UpdateStrategy, ValidDriver,
 };
 use field::Errors;
 pub use field::{FieldError, Mistake};
+pub use name::is_subdomain;
 
 /// Seconds until an answer of the driver is too late, unless the instance says otherwise.
 const PROBE_TIMEOUT: i32 = 30;
@@ -119,7 +120,7 @@ fn described(
         node_workloads: vec![NodeWorkload {
             name: format!("{name}-node"),
             template: node_template?,
-            update,
+            shape: NodeShape::DaemonSet(update),
         }],
         controller: controller_template
             .map(|template| controller(&name, template, replicas, config)),

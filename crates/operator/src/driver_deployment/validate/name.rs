@@ -50,7 +50,7 @@ pub(super) fn csi_driver_object(name: &str) -> Result<(), String> {
 }
 
 /// A name of an object, as most kinds have it.
-pub(super) fn is_subdomain(name: &str) -> bool {
+pub fn is_subdomain(name: &str) -> bool {
     let is_part = |part: &str| {
         let bytes = part.as_bytes();
         let is_alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

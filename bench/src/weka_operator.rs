@@ -1,0 +1,197 @@
+//! `./x bench weka-operator`: a WekaClient on many nodes, on a control plane of its own.
+//!
+//! There are no kubelets: what is measured is what the operator and the API server do.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::control_plane::Measured;
+use crate::latency::Latency;
+use crate::memory::Most;
+use crate::process::Process;
+use crate::rest::{at_rest, many, until_quiet, written};
+use crate::say;
+use crate::table::{Goal, Row, Table};
+
+const DEFINITIONS: [&str; 2] = [
+    include_str!("../../deploy/crds/csidriver.storage.openshift.io.yaml"),
+    include_str!("../../deploy/crds/weka.weka.io.yaml"),
+];
+/// Where the client is.
+const CLIENTS: &str = "weka";
+/// Where CSI node pods are.
+const CSI: &str = "weka-operator-system";
+const CONFIG: &str = "csi: {installationEnabled: true}\n";
+/// How many node pods are deleted, one after the other.
+const DELETED: usize = 10;
+/// What memory it may have.
+const MOST: Most = Most {
+    working_set: Some(60.0),
+    anonymous: None,
+};
+/// How long any part of it may take.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// A WekaClient on many nodes: time until all pods are made, requests, memory, rest, and repair
+///
+/// The operator is a process of its own, as is the control plane, which is one of this run and has no kubelets. Requests
+/// are counted in the API server's audit log.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Nodes that all get a client
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub nodes: usize,
+    /// Seconds of rest in which nothing may be written
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub rest: u64,
+}
+
+/// Measures, prints what is found, and returns it.
+pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
+    ensure!(args.nodes > 0, "--nodes must be at least 1");
+    let stage = prepare(args).await?;
+    let begin = stage.audit.end();
+    let operator = Process::start(stowage, &arguments(&stage)?).await?;
+    until_all_there(&stage, args.nodes).await?;
+    let converged = operator.started().elapsed();
+    let requests = until_quiet(&stage, begin, PATIENCE).await?;
+    say(&format!("requests of the operator: {}", requests.summary()));
+
+    let mut table = Table::new(format!("a Weka client on {} nodes", args.nodes));
+    let seconds = converged.as_secs_f64();
+    table.add(Row::new("start to all pods made, s", seconds));
+    let nodes = many(args.nodes);
+    table.add(Row::new(
+        "API writes per node",
+        many(written(&requests)) / nodes,
+    ));
+    table.add(Row::new(
+        "API reads per node",
+        many(requests.reads()) / nodes,
+    ));
+    at_rest(&stage, Duration::from_secs(args.rest), &mut table).await?;
+    operator.memory()?.add_to(&mut table, "at rest", MOST);
+    let slowest = repair(&stage, args.nodes.min(DELETED)).await?;
+    let row = Row::new(
+        "a deleted node pod is back, slowest, s",
+        slowest.as_secs_f64(),
+    );
+    table.add(row.goal(Goal::AtMost(2.0)));
+    operator.stop().await?;
+    say(&format!("{table}\n"));
+    Ok(table)
+}
+
+/// Starts the control plane, with nodes and a client that wait.
+async fn prepare(args: &Args) -> anyhow::Result<Measured> {
+    let stage = Measured::start(|plane| {
+        for definition in DEFINITIONS {
+            plane.kubectl_with_input(&["apply", "-f", "-"], definition)?;
+        }
+        plane.wait_for_definitions()?;
+        for namespace in [CLIENTS, CSI] {
+            plane.kubectl(&["create", "namespace", namespace])?;
+        }
+        Ok(())
+    })
+    .await?;
+    let kind = GroupVersionKind::gvk("", "v1", "Node");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "nodes");
+    let nodes = Api::<DynamicObject>::all_with(stage.admin.clone(), &resource);
+    Latency::measure(0..args.nodes, 8, |number| {
+        let nodes = nodes.clone();
+        async move {
+            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node_name(number)}});
+            let node = serde_json::from_value(node)?;
+            nodes.create(&PostParams::default(), &node).await?;
+            Ok(())
+        }
+    })
+    .await?;
+    let client = json!({
+        "apiVersion": "weka.weka.io/v1alpha1", "kind": "WekaClient", "metadata": {"name": "c"},
+        "spec": {"image": "example/weka:4.4.5", "tolerations": ["bench"]},
+    });
+    let client = serde_json::from_value(client)?;
+    clients(&stage)
+        .create(&PostParams::default(), &client)
+        .await?;
+    Ok(stage)
+}
+
+fn arguments(stage: &Measured) -> anyhow::Result<Vec<String>> {
+    let config = stage.directory.path().join("config.yaml");
+    std::fs::write(&config, CONFIG)?;
+    Ok(vec![
+        "operator".to_owned(),
+        format!("--kubeconfig={}", stage.kubeconfig.display()),
+        format!("--config={}", config.display()),
+        "--leader-election=true".to_owned(),
+        format!("--leader-election-namespace={CLIENTS}"),
+    ])
+}
+
+fn clients(stage: &Measured) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("weka.weka.io", "v1alpha1", "WekaClient");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "wekaclients");
+    Api::namespaced_with(stage.admin.clone(), CLIENTS, &resource)
+}
+
+fn node_name(number: usize) -> String {
+    format!("node-{number:04}")
+}
+
+/// Waits until every node has its container, its client's pod and its node pod.
+async fn until_all_there(stage: &Measured, count: usize) -> anyhow::Result<()> {
+    let started = Instant::now();
+    loop {
+        let client = clients(stage).get("c").await?;
+        let nodes = &client.data["status"]["csi"]["nodes"];
+        if *nodes == json!(format!("0/{count}")) {
+            let ours = ListParams::default().labels("weka.io/mode in (client,csi_node)");
+            let pods = Api::<Pod>::all(stage.admin.clone());
+            let pods = pods.list_metadata(&ours).await?.items.len();
+            if pods == 2 * count {
+                return Ok(());
+            }
+        }
+        ensure!(
+            started.elapsed() < PATIENCE,
+            "not all nodes have their pods after {PATIENCE:?}: {nodes}"
+        );
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Deletes node pods one after the other; the longest time until one was back.
+async fn repair(stage: &Measured, count: usize) -> anyhow::Result<Duration> {
+    let pods = Api::<Pod>::namespaced(stage.admin.clone(), CSI);
+    let mut slowest = Duration::ZERO;
+    for number in 0..count {
+        let name = format!("c-{}-csi-node", node_name(number));
+        let uid = pods.get(&name).await?.uid().context("no uid")?;
+        let started = Instant::now();
+        pods.delete(&name, &DeleteParams::default()).await?;
+        loop {
+            let found = pods.get_opt(&name).await?;
+            if found.is_some_and(|found| found.uid().is_some_and(|new| new != uid)) {
+                break;
+            }
+            ensure!(
+                started.elapsed() < PATIENCE,
+                "pod {name} does not come back"
+            );
+            sleep(Duration::from_millis(2)).await;
+        }
+        slowest = slowest.max(started.elapsed());
+    }
+    Ok(slowest)
+}

@@ -1,0 +1,150 @@
+//! What is watched.
+
+mod kept;
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource as _, ResourceExt as _};
+use stowage_api::weka::{WekaClient, WekaCluster, WekaContainer};
+use stowage_kubernetes::store::Store;
+use stowage_kubernetes::watch::{Watched, Watcher};
+use tokio_util::sync::CancellationToken;
+
+pub use self::kept::{Attachment, Kept, KeptNode, KeptPod};
+use self::kept::{keep, place, read_attachment, read_node, read_pod};
+use super::plan::{Claimant, Target};
+
+/// Pods of containers, and CSI node pods.
+const PODS: &str = "weka.io/mode in (client,csi_node)";
+
+/// Everything that is watched.
+#[derive(Default)]
+pub struct Cluster {
+    /// WekaClients.
+    pub clients: Arc<Watched<Kept<WekaClient>>>,
+    /// WekaContainers, in groups by client and by node.
+    pub containers: Arc<Watched<Kept<WekaContainer>>>,
+    /// WekaClusters.
+    pub clusters: Arc<Watched<Kept<WekaCluster>>>,
+    /// Nodes.
+    pub nodes: Arc<Watched<KeptNode>>,
+    /// Pods of containers and CSI node pods.
+    pub pods: Arc<Watched<KeptPod>>,
+    /// VolumeAttachments, in groups by driver and node.
+    pub attachments: Arc<Watched<Attachment>>,
+}
+
+impl Cluster {
+    /// Starts the watches; they end with `stop`. Returns when everything that exists is known.
+    pub async fn follow(&self, watcher: &Watcher, stop: &CancellationToken) {
+        watcher.follow(&self.clients, keep(|_: &WekaClient| Vec::new()), stop);
+        let places = |it: &WekaContainer| {
+            let client = client_of(it.meta()).map(|client| format!("client/{client}"));
+            let node = it.node().map(|node| format!("node/{node}"));
+            client.into_iter().chain(node).collect()
+        };
+        watcher.follow(&self.containers, keep(places), stop);
+        watcher.follow(&self.clusters, keep(|_: &WekaCluster| Vec::new()), stop);
+        watcher.follow(&self.nodes, read_node, stop);
+        watcher.follow_labelled(PODS, &self.pods, read_pod, stop);
+        watcher.follow(&self.attachments, read_attachment, stop);
+        tokio::join!(
+            self.clients.synced(),
+            self.containers.synced(),
+            self.clusters.synced(),
+            self.nodes.synced(),
+            self.pods.synced(),
+            self.attachments.synced(),
+        );
+    }
+
+    /// The client of this title.
+    pub fn client(&self, title: &str) -> Option<Arc<Kept<WekaClient>>> {
+        self.clients.store().in_group(title).pop()
+    }
+
+    /// The container of this title.
+    pub fn container(&self, title: &str) -> Option<Arc<Kept<WekaContainer>>> {
+        self.containers.store().in_group(title).pop()
+    }
+
+    /// The containers of a client.
+    pub fn containers_of(&self, client_uid: &str) -> Vec<Arc<Kept<WekaContainer>>> {
+        let group = format!("client/{client_uid}");
+        self.containers.store().in_group(&group)
+    }
+
+    /// The containers on a node.
+    pub fn containers_on(&self, node: &str) -> Vec<Arc<Kept<WekaContainer>>> {
+        self.containers.store().in_group(&format!("node/{node}"))
+    }
+
+    /// All nodes.
+    pub fn all_nodes(&self) -> Vec<Arc<KeptNode>> {
+        self.nodes.store().all()
+    }
+
+    /// The pod of this title.
+    pub fn pod(&self, title: &str) -> Option<Arc<KeptPod>> {
+        self.pods.store().in_group(title).pop()
+    }
+
+    /// The CSI node pods beside a container.
+    pub fn pods_beside(&self, container_uid: &str) -> Vec<Arc<KeptPod>> {
+        self.pods
+            .store()
+            .in_group(&format!("beside/{container_uid}"))
+    }
+
+    /// How many volumes of a driver are attached to a node.
+    pub fn mounts(&self, driver: &str, node: &str) -> usize {
+        self.attachments
+            .store()
+            .count_in_group(&place(driver, node))
+    }
+
+    /// Whether a client cannot be read: nobody knows then which driver it has.
+    pub fn has_unreadable_clients(&self) -> bool {
+        self.clients
+            .store()
+            .all()
+            .iter()
+            .any(|it| it.object.is_err())
+    }
+
+    /// All clients that can be read, with what has to be known about them.
+    pub fn claimants(&self) -> Vec<Claimant> {
+        let clients = self.clients.store().all();
+        let clients = clients.iter().filter_map(|it| it.object.clone().ok());
+        clients.map(|client| self.claimant(client)).collect()
+    }
+
+    fn claimant(&self, client: Arc<WekaClient>) -> Claimant {
+        let uid = client.uid().unwrap_or_default();
+        let target = match &client.spec.target_cluster {
+            None => Target::None,
+            Some(target) => {
+                let title = format!("{}/{}", target.namespace, target.name);
+                find(self.clusters.store(), &title).map_or(Target::Missing, Target::Found)
+            }
+        };
+        Claimant {
+            has_containers: !self.containers_of(&uid).is_empty(),
+            client,
+            target,
+        }
+    }
+}
+
+fn find<K: Send + Sync + 'static>(store: &Store<Kept<K>>, title: &str) -> Option<Arc<K>> {
+    let found = store.in_group(title).pop()?;
+    found.object.clone().ok()
+}
+
+/// The uid of the client that a container was made for.
+pub fn client_of(metadata: &ObjectMeta) -> Option<&str> {
+    let labels = metadata.labels.as_ref()?;
+    let uid = labels.get(stowage_api::driver_deployment::OWNER_UID_LABEL);
+    uid.map(String::as_str)
+}

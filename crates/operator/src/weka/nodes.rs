@@ -1,0 +1,170 @@
+//! Which nodes get a client. Pure.
+//!
+//! As with a DaemonSet: a taint `NoSchedule` that is not tolerated keeps a client from starting, `NoExecute` makes it go.
+//! Taints that Kubernetes sets by itself when a node is unwell or cordoned do neither: a client that goes then would take
+//! away what is mounted.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Taint, Toleration};
+use stowage_api::weka::WekaClientSpec;
+
+/// Taints with this prefix are those of Kubernetes.
+const OF_KUBERNETES: &str = "node.kubernetes.io/";
+
+/// What matters of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its taints.
+    pub taints: Vec<Taint>,
+}
+
+/// How a node stands to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// A client may start and stay.
+    Starts,
+    /// One that is there stays.
+    Stays,
+    /// One that is there goes.
+    Goes,
+}
+
+/// How a node stands to a client.
+pub fn fit(spec: &WekaClientSpec, node: &Node) -> Fit {
+    let selector = spec.node_selector.iter().flatten();
+    let mut selector = selector.map(|(key, value)| node.labels.get(key) == Some(value));
+    if !selector.all(|matches| matches) {
+        return Fit::Goes;
+    }
+    let tolerations = spec.all_tolerations();
+    let taints = node.taints.iter();
+    let taints = taints.filter(|taint| !taint.key.starts_with(OF_KUBERNETES));
+    let bare: Vec<_> = taints
+        .filter(|taint| !tolerations.iter().any(|it| tolerates(it, taint)))
+        .collect();
+    let has = |effect: &str| bare.iter().any(|taint| taint.effect == effect);
+    match () {
+        () if has("NoExecute") => Fit::Goes,
+        () if has("NoSchedule") => Fit::Stays,
+        () => Fit::Starts,
+    }
+}
+
+/// Whether a toleration covers a taint, as the scheduler sees it.
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    let value = taint.value.clone().unwrap_or_default();
+    (effect.is_empty() || effect == taint.effect)
+        && (key == taint.key || (key.is_empty() && exists))
+        && (exists || text(&toleration.value) == value)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[expect(clippy::needless_pass_by_value, reason = "literals read better")]
+    fn fit_of(spec: Value, labels: &[(&str, &str)], taints: Value) -> Fit {
+        let mut all = json!({"image": "i:1.2.3"});
+        all.as_object_mut()
+            .unwrap()
+            .extend(spec.as_object().unwrap().clone());
+        let spec = serde_json::from_value(all).unwrap();
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let node = Node {
+            name: "n".to_owned(),
+            labels: labels.collect(),
+            taints: serde_json::from_value(taints).unwrap(),
+            ..Node::default()
+        };
+        fit(&spec, &node)
+    }
+
+    #[test]
+    fn nodes_match_by_all_labels_of_the_selector() {
+        let selector = json!({"nodeSelector": {"a": "1", "b": ""}});
+        for (labels, expected) in [
+            (&[][..], Fit::Goes),
+            (&[("a", "1")], Fit::Goes),
+            (&[("a", "2"), ("b", "")], Fit::Goes),
+            (&[("a", "1"), ("b", ""), ("c", "3")], Fit::Starts),
+        ] {
+            assert_eq!(
+                fit_of(selector.clone(), labels, json!([])),
+                expected,
+                "{labels:?}"
+            );
+        }
+        assert_eq!(fit_of(json!({}), &[], json!([])), Fit::Starts);
+    }
+
+    #[test]
+    fn taints_count_as_for_a_daemon_set() {
+        let taint = |key: &str, effect: &str| json!([{"key": key, "value": "v", "effect": effect}]);
+        let raw = |toleration: Value| json!({"rawTolerations": [toleration]});
+        for (spec, taints, expected) in [
+            (json!({}), taint("k", "NoSchedule"), Fit::Stays),
+            (json!({}), taint("k", "NoExecute"), Fit::Goes),
+            (json!({}), taint("k", "PreferNoSchedule"), Fit::Starts),
+            (
+                json!({}),
+                taint("node.kubernetes.io/unreachable", "NoExecute"),
+                Fit::Starts,
+            ),
+            (
+                json!({}),
+                taint("node.kubernetes.io/unschedulable", "NoSchedule"),
+                Fit::Starts,
+            ),
+            (
+                json!({"tolerations": ["k"]}),
+                taint("k", "NoExecute"),
+                Fit::Starts,
+            ),
+            (
+                json!({"tolerations": ["other"]}),
+                taint("k", "NoExecute"),
+                Fit::Goes,
+            ),
+            (
+                raw(json!({"operator": "Exists"})),
+                taint("k", "NoExecute"),
+                Fit::Starts,
+            ),
+            (
+                raw(json!({"key": "k", "value": "v"})),
+                taint("k", "NoExecute"),
+                Fit::Starts,
+            ),
+            (
+                raw(json!({"key": "k", "value": "w"})),
+                taint("k", "NoExecute"),
+                Fit::Goes,
+            ),
+            (
+                raw(json!({"key": "k", "operator": "Exists", "effect": "NoSchedule"})),
+                taint("k", "NoExecute"),
+                Fit::Goes,
+            ),
+        ] {
+            assert_eq!(
+                fit_of(spec.clone(), &[], taints.clone()),
+                expected,
+                "{spec} {taints}"
+            );
+        }
+    }
+}

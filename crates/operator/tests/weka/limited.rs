@@ -1,0 +1,71 @@
+//! A client that may send so many writes, and is dead then.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task;
+
+use http::{Method, Request};
+use kube::client::Body;
+use tower::{BoxError, Layer, Service};
+
+/// How many writes the operator may still send; what comes after is lost with it. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Allowance(Arc<AtomicI64>);
+
+impl<S> Layer<S> for Allowance {
+    type Service = Limited<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Limited {
+            inner,
+            left: self.clone(),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Limited<S> {
+    inner: S,
+    left: Allowance,
+}
+
+impl<S> Service<Request<Body>> for Limited<S>
+where
+    S: Service<Request<Body>, Error = BoxError>,
+    S::Future: Send + 'static,
+    S::Response: Send,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut task::Context<'_>) -> task::Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let is_write = *request.method() != Method::GET
+            && !request.uri().query().unwrap_or_default().contains("dryRun");
+        if is_write && self.left.0.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            return Box::pin(async { Err("the operator is dead".into()) });
+        }
+        Box::pin(self.inner.call(request))
+    }
+}
+
+impl Allowance {
+    pub(crate) fn of(writes: i64) -> Self {
+        Self(Arc::new(AtomicI64::new(writes)))
+    }
+
+    /// Nothing more.
+    pub(crate) fn end(&self) {
+        self.0.store(0, Ordering::SeqCst);
+    }
+
+    /// How many are left; less than none when more were tried.
+    pub(crate) fn left(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,192 @@
+//! The switch, and what is true at rest.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::life::{until, with_driver};
+use crate::rig::{CLIENTS, CSI, ON, Rig, condition, eventually};
+
+const OFF: &str = "csi: {installationEnabled: false}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn off_removes_everything_and_on_brings_it_back() {
+    let rig = Rig::started(&["a"], ON).await;
+    rig.create_client("c", json!({})).await;
+    until(&rig, &with_driver(&[("c", "a")])).await;
+    rig.report(CLIENTS, "c-a", true).await;
+    eventually("labelled", async || {
+        (rig.node_labels("a").await.len() == 3).then_some(())
+    })
+    .await;
+    rig.attach("volume", "csi.weka.io", "a").await;
+
+    rig.configure(OFF);
+    rig.until_objects(&["pods c-a", "wekacontainers c-a"]).await;
+    let client = rig
+        .until_client("c", "reset", |it| {
+            it["status"]["csiDeployed"] == false && it["status"]["csi"].is_null()
+        })
+        .await;
+    assert_eq!(condition(&client, "CsiDeployed")["reason"], "Disabled");
+    eventually("no labels", async || {
+        rig.node_labels("a").await.is_empty().then_some(())
+    })
+    .await;
+    assert!(
+        !rig.get("volumeattachments", "", "volume").await.is_null(),
+        "volumes are untouched"
+    );
+
+    rig.configure(ON);
+    until(&rig, &with_driver(&[("c", "a")])).await;
+    rig.until_client("c", "deployed", |it| it["status"]["csiDeployed"] == true)
+        .await;
+    eventually("labelled", async || {
+        (rig.node_labels("a").await.len() == 3).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_the_configuration_take_effect_while_it_runs() {
+    let rig = Rig::started(&["a"], OFF).await;
+    rig.create_client("c", json!({})).await;
+    rig.until_objects(&["pods c-a", "wekacontainers c-a"]).await;
+    rig.configure("{csi: {installationEnabled: true, namespace: other, namingScheme: released, storageClasses: [{filesystem: fs}]}}");
+    rig.until_client("c", "deployed", |it| {
+        it["status"]["csi"]["controller"] == "other/csi-weka-csi-controller"
+    })
+    .await;
+    eventually("the node pod", async || {
+        let pod = rig.get("pods", "other", "c-a-csi-node").await;
+        (!pod.is_null()).then_some(())
+    })
+    .await;
+    let objects = rig.objects().await;
+    assert!(
+        objects.contains("storageclasses weka-csi-fs"),
+        "{objects:#?}"
+    );
+    // Another namespace: nothing stays in the old one.
+    rig.configure(ON);
+    until(&rig, &with_driver(&[("c", "a")])).await;
+    assert!(
+        !rig.get("deployments", CSI, "weka-csi-controller")
+            .await
+            .is_null()
+    );
+    assert!(rig.get("pods", "other", "c-a-csi-node").await.is_null());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_at_rest_and_changes_are_noticed_at_once() {
+    let rig = Rig::started(&["a", "b"], ON).await;
+    rig.create_client("c", json!({})).await;
+    until(&rig, &with_driver(&[("c", "a"), ("c", "b")])).await;
+    for node in ["a", "b"] {
+        rig.report(CLIENTS, &format!("c-{node}"), true).await;
+        rig.report(CSI, &format!("c-{node}-csi-node"), true).await;
+    }
+    rig.until_client("c", "ready", |it| it["status"]["csi"]["nodes"] == "2/2")
+        .await;
+    // The last writes are under way.
+    let mut before = -1;
+    eventually("calm", async || {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let last = std::mem::replace(&mut before, rig.writes());
+        (last == before).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(rig.writes(), before);
+
+    // After a restart neither.
+    rig.kill().await;
+    rig.start(i64::MAX).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(rig.writes(), 0);
+
+    for (plural, namespace, name) in [
+        ("csidrivers", "", "csi.weka.io"),
+        ("storageclasses", "", "storageclass-csi-weka-io-default"),
+        ("deployments", CSI, "weka-csi-controller"),
+        ("pods", CSI, "c-a-csi-node"),
+    ] {
+        rig.delete(plural, namespace, name).await;
+        let started = std::time::Instant::now();
+        eventually(name, async || {
+            (!rig.get(plural, namespace, name).await.is_null()).then_some(())
+        })
+        .await;
+        assert!(
+            started.elapsed() < Duration::from_secs(2),
+            "{name}: {:?}",
+            started.elapsed()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_secret_is_missed_by_name_and_noticed_when_it_appears() {
+    let rig = Rig::started(&["a"], ON).await;
+    rig.create_client("c", json!({"csiConfig": {"csiGroup": "groupName"}}))
+        .await;
+    let secret = |client: &serde_json::Value| condition(client, "CsiSecretFound");
+    let client = rig
+        .until_client("c", "missed", |it| secret(it)["reason"] == "SecretMissing")
+        .await;
+    let message = secret(&client)["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("`weka-csi-group-name`") && message.contains("`weka`"),
+        "{message}"
+    );
+    let metadata = json!({"name": "weka-csi-group-name", "namespace": CLIENTS});
+    let data = json!({"username": "u", "password": "p", "scheme": "https"});
+    rig.create("secrets", json!({"metadata": metadata, "stringData": data}))
+        .await;
+    let client = rig
+        .until_client("c", "incomplete", |it| {
+            secret(it)["reason"] == "SecretIncomplete"
+        })
+        .await;
+    assert!(
+        secret(&client)["message"]
+            .as_str()
+            .unwrap()
+            .contains("lacks endpoints")
+    );
+    let endpoints = json!({"stringData": {"endpoints": "10.0.0.1:14000"}});
+    rig.patch("secrets", CLIENTS, "weka-csi-group-name", endpoints)
+        .await;
+    rig.until_client("c", "found", |it| secret(it)["status"] == "True")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_follow_the_clients_health_with_patience() {
+    let rig = Rig::started(&["a"], ON).await;
+    rig.create_client("c", json!({})).await;
+    until(&rig, &with_driver(&[("c", "a")])).await;
+    rig.report(CLIENTS, "c-a", true).await;
+    eventually("labelled", async || {
+        (rig.node_labels("a").await.len() == 3).then_some(())
+    })
+    .await;
+    // It has not served for longer than anybody waits.
+    rig.report(CLIENTS, "c-a", false).await;
+    eventually("no labels", async || {
+        rig.node_labels("a").await.is_empty().then_some(())
+    })
+    .await;
+    eventually("unhealthy", async || {
+        let container = rig.get("wekacontainers", CLIENTS, "c-a").await;
+        (container["status"]["status"] == "Unhealthy").then_some(())
+    })
+    .await;
+    rig.report(CLIENTS, "c-a", true).await;
+    eventually("labelled", async || {
+        (rig.node_labels("a").await.len() == 3).then_some(())
+    })
+    .await;
+}
