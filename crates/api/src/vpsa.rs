@@ -38,7 +38,8 @@ pub use state::{
     IscsiStatus, SnapshotState, VolumeState, VolumeType, VpsaState,
 };
 pub use volume::{
-    BlockVolume, ExternalVolume, ExternalVolumeSpec, NasVolume, Volume, VolumeSpec, VolumeStatus,
+    BlockVolume, Expansion, ExternalVolume, ExternalVolumeSpec, NasVolume, Volume, VolumeSpec,
+    VolumeStatus,
 };
 
 /// The API group.

@@ -1,29 +1,27 @@
 //! The steps that talk to an array.
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use stowage_api::quantity;
-use stowage_api::vpsa::{CloneSourceKind, Volume, VolumeState, VolumeStatus, Vpsa};
+use stowage_api::vpsa::{
+    CloneSourceKind, Expansion, Unknown, Volume, VolumeState, VolumeStatus, Vpsa,
+};
 
+use super::Volumes;
 use super::look::{Look, Seen};
-use super::{StepError, Volumes};
 use crate::rest::api::NewVolume;
 use crate::rest::wire::Volume as ArrayVolume;
 use crate::rest::{Api, CgId, Outcome, PoolId, Refusal, SnapshotId, VolumeId, follow};
 use crate::vsc::allocator::{Candidate, choose};
 use crate::vsc::array::Facts;
 use crate::vsc::cluster::on_array;
+use crate::vsc::context::SOON;
+use crate::vsc::error::StepError;
 use crate::vsc::volume::step::Step;
 use crate::vsc::volume::wanted::Wanted;
 
 impl Volumes {
-    async fn api(&self, array: &str) -> Result<Api, StepError> {
-        let kept = self.cluster.arrays.store().get(array);
-        let kept =
-            kept.ok_or_else(|| StepError::Missing(format!("VPSA `{array}` does not exist")))?;
-        let client = self.clients.client(&kept.object).await?;
-        Ok(client.within(self.patience))
-    }
-
     /// Chooses an array, and records it before anything is made there. A clone goes where its source is.
     ///
     /// Called twice: the first choice stays, because it is recorded.
@@ -37,7 +35,7 @@ impl Volumes {
             Some(source) => source.array,
             None => {
                 let class = &volume.spec.vsc_storage_class_name;
-                let members = self.cluster.members(class);
+                let members = self.context.cluster.members(class);
                 let candidates: Vec<Candidate> = members
                     .iter()
                     .map(|it| self.candidate(&it.object))
@@ -54,7 +52,7 @@ impl Volumes {
             vpsa_id: array,
             ..volume.status.clone().unwrap_or_default()
         };
-        Ok(self.writer.set_status(volume, &status).await?)
+        Ok(self.context.writer.set_status(volume, &status).await?)
     }
 
     fn candidate(&self, array: &Vpsa) -> Candidate {
@@ -66,6 +64,7 @@ impl Volumes {
         )]
         let gigabytes = |text: &str| quantity::size(text).unwrap_or(0) as f64 / f64::from(1 << 30);
         let volumes = self
+            .context
             .cluster
             .volumes
             .store()
@@ -95,7 +94,7 @@ impl Volumes {
     /// What the array has.
     pub(super) async fn ask(&self, volume: &Volume) -> Result<Seen, StepError> {
         let status = volume.status.clone().unwrap_or_default();
-        let api = self.api(&status.vpsa_id).await?;
+        let api = self.context.api(&status.vpsa_id).await?;
         if let Ok(id) = status.id.parse::<VolumeId>() {
             if let Some(found) = api.volume(&id).await? {
                 return Ok(Seen::Volume(Box::new(found)));
@@ -121,8 +120,13 @@ impl Volumes {
                 .as_ref()
                 .is_some_and(|status| status.id == id.as_str())
         };
-        let external = self.cluster.external_volumes.store().in_group(&group);
-        let own = self.cluster.volumes.store().in_group(&group);
+        let external = self
+            .context
+            .cluster
+            .external_volumes
+            .store()
+            .in_group(&group);
+        let own = self.context.cluster.volumes.store().in_group(&group);
         external.iter().any(|it| is_it(&it.object.status))
             || own.iter().any(|it| is_it(&it.object.status))
     }
@@ -144,28 +148,28 @@ impl Volumes {
     /// Changes something on the array. What it only takes on is seen by the next look.
     pub(super) async fn change(
         &self,
-        volume: &Volume,
+        object: &Volume,
         wanted: &Result<Wanted, String>,
         step: &Step,
         look: &mut Look,
     ) -> Result<(), StepError> {
-        let status = volume.status.clone().unwrap_or_default();
-        let api = self.api(&status.vpsa_id).await?;
+        let status = object.status.clone().unwrap_or_default();
+        let api = self.context.api(&status.vpsa_id).await?;
         let id = match &look.seen {
             Some(Seen::Volume(it) | Seen::Deleted(it)) => Some(it.id.clone()),
             _ => None,
         };
         if let (Step::Expand(more), Some(Seen::Volume(volume))) = (step, &look.seen) {
-            return self.expand(&api, volume, *more).await;
+            return self.expand(&api, object, volume, *more).await;
         }
         let done = match (step, id, wanted) {
             (Step::Create, _, Ok(wanted)) => {
                 look.asked = true;
-                return self.create(&api, volume, wanted).await;
+                return self.create(&api, object, wanted).await;
             }
             (Step::Clone, _, Ok(wanted)) => {
                 look.asked = true;
-                return self.copy(&api, volume, wanted).await;
+                return self.copy(&api, object, wanted).await;
             }
             (Step::Rename, Some(id), Ok(wanted)) => api.rename_volume(&id, &wanted.name).await?,
             (Step::Comment, Some(id), Ok(wanted)) => {
@@ -174,14 +178,14 @@ impl Volumes {
             }
             (Step::Delete, Some(id), _) => {
                 // Known from now on, so that it is found in the recycle bin.
-                self.remember(volume, look).await?;
+                self.remember(object, look).await?;
                 api.delete_volume(&id).await?
             }
             (Step::Purge, Some(id), _) => api.purge_volume(&id).await?,
             _ => Outcome::Done(()),
         };
         if done == Outcome::Submitted {
-            tokio::time::sleep(super::SOON).await;
+            tokio::time::sleep(SOON).await;
         }
         Ok(())
     }
@@ -197,7 +201,7 @@ impl Volumes {
         };
         super::describe(&mut status, found);
         if status != before {
-            self.writer.set_status(volume, &status).await?;
+            self.context.writer.set_status(volume, &status).await?;
         }
         Ok(())
     }
@@ -205,6 +209,7 @@ impl Volumes {
     /// Called twice: it is found by its name before.
     async fn create(&self, api: &Api, volume: &Volume, wanted: &Wanted) -> Result<(), StepError> {
         let class = self
+            .context
             .cluster
             .classes
             .store()
@@ -248,7 +253,7 @@ impl Volumes {
                 cg_id: group.to_string(),
                 ..volume.status.clone().unwrap_or_default()
             };
-            self.writer.set_status(volume, &status).await?;
+            self.context.writer.set_status(volume, &status).await?;
         }
         Ok(())
     }
@@ -259,15 +264,30 @@ impl Volumes {
         Ok(follow("create a volume", api.deadline(), look).await?)
     }
 
-    /// Makes a volume larger. The array takes what is added: it is waited until it is seen, so that it is not added again.
-    async fn expand(&self, api: &Api, volume: &ArrayVolume, more: u64) -> Result<(), StepError> {
-        let wanted = volume.virtual_capacity + more;
-        if api.expand_volume(&volume.id, more).await? == Outcome::Submitted {
-            let look = || async {
-                let now = api.volume(&volume.id).await?;
-                Ok(now.filter(|it| it.virtual_capacity >= wanted).map(drop))
-            };
-            follow("expand a volume", api.deadline(), look).await?;
+    /// Makes a volume larger. The array takes what is added, so that is written down before it is asked: whoever finds it
+    /// there waits for the growth before adding it again.
+    async fn expand(
+        &self,
+        api: &Api,
+        object: &Volume,
+        volume: &ArrayVolume,
+        more: u64,
+    ) -> Result<(), StepError> {
+        let mut status = object.status.clone().unwrap_or_default();
+        super::describe(&mut status, volume);
+        status.expansion = status.capacity.clone().map(|from| Expansion {
+            from,
+            since: Time(Timestamp::now()),
+            unknown: Unknown::new(),
+        });
+        self.context.writer.set_status(object, &status).await?;
+        let asked = api.expand_volume(&volume.id, more).await;
+        if asked.as_ref().is_err_and(|error| error.refusal().is_some()) {
+            status.expansion = None;
+            self.context.writer.set_status(object, &status).await?;
+        }
+        if asked? == Outcome::Submitted {
+            tokio::time::sleep(SOON).await;
         }
         Ok(())
     }
@@ -285,7 +305,7 @@ impl Volumes {
         };
         match source.kind {
             CloneSourceKind::Snapshot => {
-                let kept = self.cluster.snapshots.store().get(&source.name);
+                let kept = self.context.cluster.snapshots.store().get(&source.name);
                 let status = kept.and_then(|it| it.object.status.clone());
                 let found = status.and_then(|status| {
                     Some(Source {
@@ -297,7 +317,7 @@ impl Volumes {
                 found.map(Some).ok_or_else(|| missing("Snapshot"))
             }
             CloneSourceKind::Volume | CloneSourceKind::Other(_) => {
-                let kept = self.cluster.volumes.store().get(&source.name);
+                let kept = self.context.cluster.volumes.store().get(&source.name);
                 let status = kept.and_then(|it| it.object.status.clone());
                 let found = status.and_then(|status| {
                     Some(Source {
