@@ -25,6 +25,9 @@ use crate::rest::Api;
 /// How soon it is looked again at what the array is busy with.
 pub const SOON: Duration = Duration::from_millis(500);
 
+/// How soon it is looked again at what is not as it should be, and what only people or the array can mend.
+pub const LATER: Duration = Duration::from_secs(60);
+
 /// A status with a generation and conditions.
 pub trait Conditioned: Clone + Default + PartialEq + Serialize + Send + Sync {
     /// Generation and conditions.

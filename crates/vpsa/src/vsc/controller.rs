@@ -6,7 +6,6 @@ use std::time::Duration;
 use kube::Client;
 use parking_lot::Mutex;
 use stowage_kubernetes::events::Events;
-use stowage_kubernetes::watch::Watcher;
 use stowage_service::client::{self, ClientError};
 use stowage_service::lease::LeaseError;
 use stowage_service::{Elections, LeaseArgs, Process};
@@ -63,9 +62,10 @@ pub enum VscError {
     Lease(#[from] LeaseError),
 }
 
-/// Runs until shutdown.
+/// Runs until shutdown. What there is, `cluster` knows already.
 pub async fn run(
     options: VscOptions,
+    cluster: Arc<Cluster>,
     config: kube::Config,
     lease: &LeaseArgs,
     process: Process,
@@ -80,6 +80,7 @@ pub async fn run(
         allocator: options.allocator,
         namespace: options.namespace,
         client: client::connect(config)?,
+        cluster,
         process,
     });
     let shutdown = plane.process.shutdown.clone();
@@ -102,6 +103,7 @@ struct ControlPlane {
     allocator: Allocator,
     namespace: String,
     client: Client,
+    cluster: Arc<Cluster>,
     process: Process,
 }
 
@@ -112,19 +114,9 @@ impl ControlPlane {
         // Events are written for longer than the work goes on, which adds some to the last.
         let (events, _events_end) = Events::start(self.client.clone(), COMPONENT, &self.process);
         let _work_ends = stop.clone().drop_guard();
-        let cluster = Arc::new(Cluster::default());
-        let watcher = Watcher {
-            client: self.client.clone(),
-            tasks: self.process.tasks.clone(),
-            health: self.process.health.clone(),
-        };
-        let following = cluster.follow(&watcher, &stop);
-        if stop.run_until_cancelled(following).await.is_none() {
-            return;
-        }
         let queues = Queues::new(self.monitor_interval, &self.process);
-        queues.listen(&cluster);
-        let kinds = self.kinds(cluster, &events, &queues);
+        queues.listen(&self.cluster);
+        let kinds = self.kinds(&events, &queues);
         let on_arrays = queues.arrays.run(WORKERS, stop.clone(), |name| {
             let arrays = Arc::clone(&kinds.arrays);
             async move { arrays.reconcile(&name).await }
@@ -154,7 +146,7 @@ impl ControlPlane {
         );
     }
 
-    fn kinds(&self, cluster: Arc<Cluster>, events: &Events, queues: &Queues) -> Kinds {
+    fn kinds(&self, events: &Events, queues: &Queues) -> Kinds {
         let clients = Clients {
             kubernetes: self.client.clone(),
             namespace: self.namespace.clone(),
@@ -165,7 +157,7 @@ impl ControlPlane {
             client: self.client.clone(),
         };
         let context = Arc::new(Context {
-            cluster,
+            cluster: Arc::clone(&self.cluster),
             clients,
             writer,
             events: events.clone(),

@@ -1,6 +1,7 @@
 //! An API server, arrays, and a control plane that can be stopped and started.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -14,10 +15,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stowage_api::vpsa::{Volume, Vpsa, VscStorageClass};
+use stowage_kubernetes::watch::Watcher;
 use stowage_service::{Health, LeaseArgs, Metrics, Process, Tasks};
 use stowage_sim::vpsa::{Array, Options};
 use stowage_vpsa::vsc::allocator::Allocator;
 use stowage_vpsa::vsc::cipher::{Cipher, Ciphers};
+use stowage_vpsa::vsc::cluster::Cluster;
 use stowage_vpsa::vsc::{self, VscOptions};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -98,7 +101,14 @@ impl Rig {
                 "--leader-election",
                 "--leader-election-namespace=default",
             ]);
-            vsc::run(options, config, &flags.lease, process)
+            let watcher = Watcher {
+                client: Client::try_from(config.clone()).unwrap(),
+                tasks: process.tasks.clone(),
+                health: process.health.clone(),
+            };
+            let cluster = Arc::new(Cluster::default());
+            cluster.follow(&watcher, &process.shutdown).await;
+            vsc::run(options, cluster, config, &flags.lease, process)
                 .await
                 .unwrap();
         });

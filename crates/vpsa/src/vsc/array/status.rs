@@ -41,6 +41,11 @@ pub fn status(
             ..ArrayVersion::default()
         });
         status.iqn = Some(controller.target.clone());
+        status.portals = controller
+            .data_address()
+            .map(str::to_owned)
+            .into_iter()
+            .collect();
         status.chap_user = Some(controller.vpsa_chap_user.clone());
     }
     if let Some(secret) = facts.chap_secret() {

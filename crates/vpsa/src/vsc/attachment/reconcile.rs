@@ -16,7 +16,7 @@ use super::step::{Observed, Seen, Step, next_step};
 use crate::rest::wire::AttachedServer;
 use crate::vsc::cluster::on_node;
 use crate::vsc::condition::Reason;
-use crate::vsc::context::{Context, SOON};
+use crate::vsc::context::{Context, LATER, SOON};
 use crate::vsc::error::StepError;
 use crate::vsc::write::is_held;
 
@@ -41,11 +41,15 @@ impl Attachments {
         let Some(kept) = self.context.cluster.attachments.store().get(name) else {
             return Verdict::Done;
         };
-        let done = self.work(kept.object.clone()).await;
+        let done = self.work(name).await;
         self.context.verdict(&kept.object, done).await
     }
 
-    async fn work(&self, mut attachment: VolumeAttachment) -> Result<Verdict, StepError> {
+    async fn work(&self, name: &str) -> Result<Verdict, StepError> {
+        // What is known may be older than what we wrote ourselves.
+        let Some(mut attachment) = self.context.writer.read::<VolumeAttachment>(name).await? else {
+            return Ok(Verdict::Done);
+        };
         let mut look = Look::default();
         let mut last = None;
         loop {
@@ -63,6 +67,7 @@ impl Attachments {
                 Step::Record(state, _) if last.as_ref() == Some(&step) => {
                     return Ok(match state {
                         AttachmentState::Attaching => Verdict::After(SOON, None),
+                        AttachmentState::Failed => Verdict::After(LATER, None),
                         _ => Verdict::Done,
                     });
                 }
@@ -78,7 +83,7 @@ impl Attachments {
                 }
             }
             last = Some(step);
-            match self.context.writer.read(&attachment.name_any()).await? {
+            match self.context.writer.read(name).await? {
                 Some(now) => attachment = now,
                 None => return Ok(Verdict::Done),
             }

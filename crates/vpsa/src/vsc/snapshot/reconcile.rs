@@ -14,7 +14,7 @@ use crate::rest::wire::Snapshot as ArraySnapshot;
 use crate::rest::{CgId, Outcome, Refusal, SnapshotId, VolumeId};
 use crate::vsc::cluster::on_array;
 use crate::vsc::condition::Reason;
-use crate::vsc::context::{Context, SOON};
+use crate::vsc::context::{Context, LATER, SOON};
 use crate::vsc::error::StepError;
 use crate::vsc::volume::reconcile::capacity;
 use crate::vsc::write::is_held;
@@ -45,11 +45,15 @@ impl Snapshots {
         let Some(kept) = self.context.cluster.snapshots.store().get(name) else {
             return Verdict::Done;
         };
-        let done = self.work(kept.object.clone()).await;
+        let done = self.work(name).await;
         self.context.verdict(&kept.object, done).await
     }
 
-    async fn work(&self, mut snapshot: Snapshot) -> Result<Verdict, StepError> {
+    async fn work(&self, name: &str) -> Result<Verdict, StepError> {
+        // What is known may be older than what we wrote ourselves.
+        let Some(mut snapshot) = self.context.writer.read::<Snapshot>(name).await? else {
+            return Ok(Verdict::Done);
+        };
         let mut look = Look::default();
         let mut last = None;
         loop {
@@ -67,6 +71,7 @@ impl Snapshots {
                 Step::Record(state, _) if last.as_ref() == Some(&step) => {
                     return Ok(match state {
                         SnapshotState::TakingSnapshot => Verdict::After(SOON, None),
+                        SnapshotState::Failed => Verdict::After(LATER, None),
                         _ => Verdict::Done,
                     });
                 }
@@ -84,7 +89,7 @@ impl Snapshots {
                 }
             }
             last = Some(step);
-            match self.context.writer.read(&snapshot.name_any()).await? {
+            match self.context.writer.read(name).await? {
                 Some(now) => snapshot = now,
                 None => return Ok(Verdict::Done),
             }
@@ -157,17 +162,20 @@ impl Snapshots {
         let found = all.find(|it| it.display_name == *name);
         Ok(match found.map(Box::new) {
             None => Seen::Nothing,
-            Some(found) if self.is_foreign(array_of(&status), &found.id) => Seen::Foreign(found),
+            Some(found) if self.is_foreign(snapshot, array_of(&status), &found.id) => {
+                Seen::Foreign(found)
+            }
             Some(found) => Seen::Snapshot(found),
         })
     }
 
     /// Whether a snapshot of an array is another object's.
-    fn is_foreign(&self, array: &str, id: &SnapshotId) -> bool {
+    fn is_foreign(&self, snapshot: &Snapshot, array: &str, id: &SnapshotId) -> bool {
         let known = self.context.cluster.snapshots.store();
         known.in_group(&on_array(array)).iter().any(|it| {
             let status = it.object.status.as_ref();
-            status.and_then(|status| status.vpsa_snapshot_id.as_deref()) == Some(id.as_str())
+            it.object.name_any() != snapshot.name_any()
+                && status.and_then(|status| status.vpsa_snapshot_id.as_deref()) == Some(id.as_str())
         })
     }
 

@@ -19,7 +19,7 @@ use crate::rest::wire::Volume as ArrayVolume;
 use crate::vsc::allocator::Allocator;
 use crate::vsc::cluster::of_volume;
 use crate::vsc::condition::Reason;
-use crate::vsc::context::{Context, SOON};
+use crate::vsc::context::{Context, LATER, SOON};
 use crate::vsc::error::StepError;
 use crate::vsc::write::is_held;
 
@@ -37,11 +37,15 @@ impl Volumes {
         let Some(kept) = self.context.cluster.volumes.store().get(name) else {
             return Verdict::Done;
         };
-        let done = self.work(kept.object.clone()).await;
+        let done = self.work(name).await;
         self.context.verdict(&kept.object, done).await
     }
 
-    async fn work(&self, mut volume: Volume) -> Result<Verdict, StepError> {
+    async fn work(&self, name: &str) -> Result<Verdict, StepError> {
+        // What is known may be older than what we wrote ourselves.
+        let Some(mut volume) = self.context.writer.read::<Volume>(name).await? else {
+            return Ok(Verdict::Done);
+        };
         let mut look = Look::default();
         let mut last = None;
         loop {
@@ -66,6 +70,7 @@ impl Volumes {
                         _ if volume.status.is_some_and(|it| it.expansion.is_some()) => {
                             Verdict::After(SOON, None)
                         }
+                        VolumeState::Failed => Verdict::After(LATER, None),
                         _ => Verdict::Done,
                     });
                 }
@@ -78,7 +83,7 @@ impl Volumes {
                 }
             }
             last = Some(step);
-            match self.context.writer.read(&volume.name_any()).await? {
+            match self.context.writer.read(name).await? {
                 Some(now) => volume = now,
                 None => return Ok(Verdict::Done),
             }

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use stowage_api::quantity;
 use stowage_api::vpsa::{
-    CloneSourceKind, Expansion, Unknown, Volume, VolumeState, VolumeStatus, Vpsa,
+    ADOPTED, CloneSourceKind, Expansion, Unknown, Volume, VolumeState, VolumeStatus, Vpsa,
 };
 
 use super::Volumes;
@@ -30,6 +30,9 @@ impl Volumes {
         volume: &Volume,
         wanted: &Result<Wanted, String>,
     ) -> Result<(), StepError> {
+        if let Some(place) = volume.annotations().get(ADOPTED) {
+            return self.adopt(volume, place).await;
+        }
         let gigabytes = wanted.as_ref().map_or(0, |wanted| wanted.gigabytes);
         let array = match self.source(volume)? {
             Some(source) => source.array,
@@ -50,6 +53,18 @@ impl Volumes {
         let status = VolumeStatus {
             state: VolumeState::Creating,
             vpsa_id: array,
+            ..volume.status.clone().unwrap_or_default()
+        };
+        Ok(self.context.writer.set_status(volume, &status).await?)
+    }
+
+    /// Records where a volume is that was somebody else's. Called twice: it is recorded.
+    async fn adopt(&self, volume: &Volume, place: &str) -> Result<(), StepError> {
+        let (array, id) = place.rsplit_once('/').unwrap_or_default();
+        let status = VolumeStatus {
+            state: VolumeState::Provisioning,
+            vpsa_id: array.to_owned(),
+            id: id.to_owned(),
             ..volume.status.clone().unwrap_or_default()
         };
         Ok(self.context.writer.set_status(volume, &status).await?)
@@ -105,7 +120,7 @@ impl Volumes {
         let Some(found) = api.volume_named(name).await? else {
             return Ok(Seen::Nothing);
         };
-        Ok(if self.is_foreign(&status.vpsa_id, &found.id) {
+        Ok(if self.is_foreign(volume, &status.vpsa_id, &found.id) {
             Seen::Foreign(Box::new(found))
         } else {
             Seen::Volume(Box::new(found))
@@ -113,7 +128,7 @@ impl Volumes {
     }
 
     /// Whether a volume of an array is somebody else's, or another object's.
-    fn is_foreign(&self, array: &str, id: &VolumeId) -> bool {
+    fn is_foreign(&self, volume: &Volume, array: &str, id: &VolumeId) -> bool {
         let group = on_array(array);
         let is_it = |status: &Option<VolumeStatus>| {
             status
@@ -128,7 +143,9 @@ impl Volumes {
             .in_group(&group);
         let own = self.context.cluster.volumes.store().in_group(&group);
         external.iter().any(|it| is_it(&it.object.status))
-            || own.iter().any(|it| is_it(&it.object.status))
+            || own
+                .iter()
+                .any(|it| it.object.name_any() != volume.name_any() && is_it(&it.object.status))
     }
 
     async fn in_bin(
