@@ -77,7 +77,7 @@ impl Rig {
             by_path: path("by-path"),
             nfs_port: 2049,
         });
-        let server = api_server(&array, class);
+        let server = api_server(&array, &class);
         let endpoint = Endpoint::try_from(path("csi.sock").as_path()).unwrap();
         let options = ClientOptions {
             timeout: Duration::from_secs(60),
@@ -195,7 +195,7 @@ impl Drop for Rig {
     }
 }
 
-fn api_server(array: &Array, class: Value) -> ApiServer {
+fn api_server(array: &Array, class: &Value) -> ApiServer {
     let server = ApiServer::start().unwrap();
     let crds = concat!(
         env!("CARGO_MANIFEST_DIR"),

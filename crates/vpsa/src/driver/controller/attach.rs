@@ -49,25 +49,7 @@ pub(super) async fn publish(
     usage::check(capability, &volume.spec.volume_type)?;
     let read_only = request.readonly || capability.iter().any(usage::is_read_only);
     let wanted = wanted(&name, &volume, node, read_only);
-    let existing = gone_or_there(services, &name, deadline).await?;
-    match existing {
-        Some(there) if there.spec.read_only != read_only => {
-            let mode = if there.spec.read_only {
-                "read-only"
-            } else {
-                "writable"
-            };
-            return Err(Error::Incompatible {
-                kind: "VolumeAttachment",
-                name,
-                difference: format!("another mode: {mode}"),
-            });
-        }
-        Some(_) => {}
-        None => {
-            services.objects.writer.create(&wanted).await?;
-        }
-    }
+    ensure(services, wanted, deadline).await?;
     let judge = |attachment: Option<&VolumeAttachment>| match attachment {
         Some(attachment) if is_attached(attachment) => Some(Ok(attachment.clone())),
         Some(attachment) => trouble(attachment, &name, "attached").map(Err),
@@ -102,6 +84,32 @@ fn wanted(name: &str, volume: &Volume, node: &str, read_only: bool) -> VolumeAtt
         },
         status: None,
     }
+}
+
+/// Makes the object, unless it is there; one that is being deleted is waited for.
+async fn ensure(
+    services: &Services,
+    wanted: VolumeAttachment,
+    deadline: Deadline,
+) -> Result<(), Error> {
+    let name = wanted.name_any();
+    match gone_or_there(services, &name, deadline).await? {
+        None => services.objects.writer.create(&wanted).await.map(drop)?,
+        Some(there) if there.spec.read_only == wanted.spec.read_only => {}
+        Some(there) => {
+            let mode = if there.spec.read_only {
+                "read-only"
+            } else {
+                "writable"
+            };
+            return Err(Error::Incompatible {
+                kind: "VolumeAttachment",
+                name,
+                difference: format!("another mode: {mode}"),
+            });
+        }
+    }
+    Ok(())
 }
 
 async fn gone_or_there(

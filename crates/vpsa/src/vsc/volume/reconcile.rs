@@ -1,6 +1,7 @@
 //! Does the steps.
 
 mod array;
+mod choose;
 mod look;
 
 use std::sync::Arc;
