@@ -38,7 +38,8 @@ pub use state::{
     IscsiStatus, SnapshotState, VolumeState, VolumeType, VpsaState,
 };
 pub use volume::{
-    BlockVolume, ExternalVolume, ExternalVolumeSpec, NasVolume, Volume, VolumeSpec, VolumeStatus,
+    BlockVolume, Expansion, ExternalVolume, ExternalVolumeSpec, NasVolume, Volume, VolumeSpec,
+    VolumeStatus,
 };
 
 /// The API group.
@@ -47,6 +48,8 @@ pub const GROUP: &str = "storage.zadara.com";
 pub const FINALIZER: &str = "storage.zadara.com/vsc-delete-protection";
 /// Annotation of a VPSA: any value that is not empty has its foreign volumes imported as ExternalVolumes.
 pub const MANAGE_EXTERNAL_VOLUMES: &str = "storage.zadara.com/vsc-manage-external-volumes";
+/// Annotation of a Volume that was somebody else's: its array and its identity there, as `VPSA/volume-00000001`.
+pub const ADOPTED: &str = "storage.zadara.com/vsc-adopted";
 /// Begins a secret that Zadara's driver encrypted. It cannot be read without that driver's key, and is reported.
 pub const FOREIGN_CIPHER: &str = "AES:";
 /// Begins a secret that this driver encrypted (AES-256-GCM).

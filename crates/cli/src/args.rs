@@ -10,7 +10,7 @@ mod sim;
 
 use clap::{Parser, Subcommand};
 
-pub use self::driver::{Driver, HostpathArgs, WekaArgs};
+pub use self::driver::{Driver, HostpathArgs, VpsaArgs, WekaArgs};
 pub use self::operator::OperatorArgs;
 pub use self::shell::{Access, CrdsArgs, CrdsGroup, Format, StatusArgs};
 pub use self::sidecar::{

@@ -7,7 +7,7 @@ use stowage_service::Service;
 use stowage_service::admin::Endpoint;
 use stowage_service::log::{Directives, DirectivesError, Format};
 
-use crate::args::{HostpathArgs, WekaArgs};
+use crate::args::{HostpathArgs, VpsaArgs, WekaArgs};
 
 /// Serves the embedded driver until SIGTERM.
 pub async fn hostpath(args: HostpathArgs) -> anyhow::Result<()> {
@@ -19,6 +19,15 @@ pub async fn hostpath(args: HostpathArgs) -> anyhow::Result<()> {
     };
     let work = stowage_hostpath::run(args.driver, metrics, shutdown);
     Ok(service.run(work).await?)
+}
+
+/// Serves the driver for VPSAs until SIGTERM.
+pub async fn vpsa(args: VpsaArgs) -> anyhow::Result<()> {
+    let service = Service::start(&args.service)?;
+    let metrics = service.metrics().with_registry(ServerMetrics::register);
+    let grace = args.service.grace_period;
+    let work = stowage_vpsa::run(args.driver, service.process(), metrics, grace);
+    Ok(Box::pin(service.run(work)).await?)
 }
 
 /// Serves the driver for Weka until SIGTERM.

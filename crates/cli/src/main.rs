@@ -60,6 +60,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Crds(args) => output::print(&crds::render(&args)?),
         Command::Driver(Driver::Hostpath(args)) => serve(driver::hostpath(*args)),
+        Command::Driver(Driver::Vpsa(args)) => serve(driver::vpsa(*args)),
         Command::Driver(Driver::Weka(args)) => serve(driver::weka(*args)),
         Command::Operator(args) => serve(operator::run(*args)),
         Command::Sidecar(Sidecar::Controller(args)) => serve(sidecar::controller(*args)),

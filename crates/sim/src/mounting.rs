@@ -4,6 +4,7 @@ use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use fuser::{Config, Filesystem, Session, SessionACL};
@@ -23,6 +24,24 @@ const VFS: &[(&str, MountFlags)] = &[
     ("relatime", MountFlags::RELATIME),
     ("strictatime", MountFlags::STRICTATIME),
 ];
+
+/// Where `mount` looks for helpers.
+const HELPERS: &str = "/usr/sbin";
+
+/// Lays a directory with these scripts over the one where `mount` looks for helpers, and where other tools are. Only for a
+/// process with mounts of its own: whoever shares them would get the scripts, too.
+pub fn install(directory: &Path, scripts: &[(&str, &str)]) -> io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    for (name, script) in scripts {
+        let file = directory.join(name);
+        std::fs::write(&file, script)?;
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755))?;
+    }
+    let layers = CString::new(format!("lowerdir={}:{HELPERS}", directory.display()))?;
+    let flags = MountFlags::empty();
+    mount("overlay", HELPERS, "overlay", flags, layers.as_c_str())?;
+    Ok(())
+}
 
 /// Not how `mount` calls a helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,20 +10,26 @@
 //! | [`array`] | VPSA: checked, imported, watched over, let go |
 //! | [`class`] | VSCStorageClass: its members, taken together |
 //! | [`volume`] | Volume: made on an array, grown, renamed, deleted |
+//! | [`snapshot`] | Snapshot: taken, kept, deleted |
+//! | [`attachment`] | VolumeAttachment: a Server record for the node, and the volume attached to it |
 //! | [`allocator`] | which array a new volume goes to |
 //! | [`cipher`] | secrets in fields that others can read |
 //! | [`clients`] | a REST client for each array, as its object describes it |
-//! | [`condition`], [`write`] | what is said about objects, and how it is written |
+//! | [`condition`], [`context`], [`write`] | what is said about objects, and how it is written |
 
 pub mod allocator;
 pub mod array;
+pub mod attachment;
 pub mod cipher;
 pub mod class;
 pub mod clients;
 pub mod cluster;
 pub mod condition;
+pub mod context;
 pub mod controller;
-mod queues;
+pub mod error;
+pub mod queues;
+pub mod snapshot;
 pub mod volume;
 pub mod write;
 

@@ -124,6 +124,9 @@ pub struct VpsaStatus {
     )]
     #[schemars(with = "Option<String>")]
     pub chap_secret: Option<Concealed>,
+    /// Addresses at which its disks are reached, each with a port if it is not the usual one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub portals: Vec<String>,
     /// The name of its iSCSI target.
     #[serde(default, rename = "IQN", skip_serializing_if = "Option::is_none")]
     pub iqn: Option<String>,

@@ -1,6 +1,7 @@
 //! Volumes, our own and those of others.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,6 +123,9 @@ pub struct VolumeStatus {
         deserialize_with = "read_optional_quantity"
     )]
     pub capacity: Option<Quantity>,
+    /// Growth that the array was asked for and that is not seen yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expansion: Option<Expansion>,
     /// Of a share.
     #[serde(default, rename = "NAS", skip_serializing_if = "Option::is_none")]
     pub nas: Option<NasVolume>,
@@ -131,6 +135,20 @@ pub struct VolumeStatus {
     /// Generation and conditions.
     #[serde(flatten)]
     pub observed: Observed,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// Growth that the array was asked for. The array takes what is added, so nobody may ask twice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Expansion {
+    /// How large it was.
+    #[serde(default = "nothing", deserialize_with = "read_quantity")]
+    pub from: Quantity,
+    /// When the array was asked.
+    pub since: Time,
     /// What this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,

@@ -8,7 +8,29 @@ use clap::{ArgAction, Subcommand};
 pub enum Driver {
     // Boxed: they have many flags, each its own.
     Hostpath(Box<HostpathArgs>),
+    Vpsa(Box<VpsaArgs>),
     Weka(Box<WekaArgs>),
+}
+
+/// The driver for Zadara's VPSA arrays: shares over NFS, disks over iSCSI, spread over any number of arrays
+///
+/// Arrays are VPSA objects, members of VSCStorageClasses. Of all controllers one leads and talks to the arrays; nodes need
+/// open-iscsi for disks and an NFS client for shares.
+#[derive(Debug, clap::Args)]
+#[command(
+    // Pods of a driver often share the host's network: a port is opened where it is asked for.
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    version,
+    after_help = "\
+Examples:
+  stowage driver vpsa --endpoint unix:///csi/csi.sock --nodeid $(hostname) --mode controller --leader-election
+  stowage driver vpsa --endpoint unix:///csi/csi.sock --nodeid $(hostname) --mode node --node-ip 10.1.0.7")]
+pub struct VpsaArgs {
+    #[command(flatten)]
+    pub driver: stowage_vpsa::Args,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
 }
 
 /// The driver for Weka clusters: volumes are directories of Weka filesystems, with quotas

@@ -18,7 +18,7 @@ use crate::loops::{attached_below, detach};
 const DIRECTORY: &str = "STOWAGE_TEST_DIRECTORY";
 
 /// How long a test may take, in the words of `timeout`.
-const LONGEST: &str = "120";
+const LONGEST: &str = "300";
 
 /// How often and how long apart it is looked whether loop devices go by themselves: a parallel test may have one open
 /// for a moment, to see whose it is.

@@ -3,18 +3,16 @@
 //! Stands in for the kernel's own filesystem: asks the frontend of this node, mounts FUSE in the mount namespace it was
 //! called in, and hands the mount over to the frontend. The mount shows as `fuse.wekafs`.
 
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, mount};
 use serde::{Deserialize, Serialize};
 
 use super::detached;
 use crate::handover::{Verdict, hand_over, receive, send};
-use crate::mounting::NotMount;
+use crate::mounting::{self, NotMount};
 
 pub use crate::mounting::Request;
 
@@ -26,9 +24,6 @@ pub const SOCKETS_VARIABLE: &str = "STOWAGE_SIM_WEKA_SOCKETS";
 
 /// After `fuse.`, what a mount shows as.
 const SUBTYPE: &str = "wekafs";
-
-/// Where `mount` looks for helpers.
-const HELPERS: &str = "/usr/sbin";
 
 /// Why nothing is mounted.
 #[derive(Debug, thiserror::Error)]
@@ -116,20 +111,7 @@ pub fn run(request: &Request, sockets: &Path) -> Result<(), MountError> {
 /// Lays a directory with this script as `mount.wekafs` over the one where `mount` looks for helpers. Only for a process with
 /// mounts of its own: whoever shares them would get the helper, too.
 pub fn install(directory: &Path, script: &str) -> io::Result<()> {
-    std::fs::create_dir_all(directory)?;
-    let helper = directory.join("mount.wekafs");
-    std::fs::write(&helper, script)?;
-    std::fs::set_permissions(&helper, PermissionsExt::from_mode(0o755))?;
-    let layers = format!("lowerdir={}:{HELPERS}", directory.display());
-    let layers = CString::new(layers)?;
-    mount(
-        "overlay",
-        HELPERS,
-        "overlay",
-        MountFlags::empty(),
-        layers.as_c_str(),
-    )?;
-    Ok(())
+    mounting::install(directory, &[("mount.wekafs", script)])
 }
 
 /// The frontend that is asked for, or the only one.

@@ -4,8 +4,10 @@
 //! - [`step`]: what is to be done next (pure).
 //! - [`status`]: what is said about it (pure).
 //! - [`import`]: records of what is there already.
+//! - [`drift`]: who has to look again, because the array has something else (pure).
 //! - [`reconcile`]: does the steps.
 
+pub mod drift;
 pub mod facts;
 pub mod import;
 pub mod reconcile;

@@ -49,6 +49,17 @@ pub enum Held {
     Encrypted(SecretString),
 }
 
+/// Where the secret of an array's logins is.
+pub const CHAP_FIELD: &str = "status.CHAPSecret";
+
+/// The keys of a control plane: nodes have that of logins, and cannot read tokens with it.
+pub struct Ciphers {
+    /// For access keys of arrays.
+    pub tokens: Cipher,
+    /// For secrets of logins.
+    pub chap: Cipher,
+}
+
 /// Encrypts and decrypts. It has no `Debug`: it holds keys.
 pub struct Cipher {
     keys: Vec<LessSafeKey>,

@@ -5,33 +5,28 @@ mod step;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use kube::{Resource as _, ResourceExt};
+use kube::ResourceExt;
 use stowage_api::causes::chain;
 use stowage_api::vpsa::{ClassState, Vpsa, VscStorageClass};
-use stowage_kubernetes::events::Events;
 use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::Verdict;
 
 pub use self::step::{Observed, Step, aggregate, next_step};
-use super::cluster::{Cluster, of_class};
-use super::condition::{self, Reason};
-use super::write::{Writer, is_held};
+use super::cluster::of_class;
+use super::condition::Reason;
+use super::context::Context;
+use super::write::is_held;
 
 /// Keeps VSCStorageClasses.
 pub struct Classes {
-    /// What is known.
-    pub cluster: Arc<Cluster>,
-    /// Writes objects.
-    pub writer: Writer,
-    /// Tells people.
-    pub events: Events,
+    /// What all kinds have.
+    pub context: Arc<Context>,
 }
 
 impl Classes {
     /// Does what is to be done for one class.
     pub async fn reconcile(&self, name: &str) -> Verdict {
-        let Some(kept) = self.cluster.classes.store().get(name) else {
+        let Some(kept) = self.context.cluster.classes.store().get(name) else {
             return Verdict::Done;
         };
         match self.work(kept.object.clone()).await {
@@ -55,12 +50,12 @@ impl Classes {
             }
             match &step {
                 Step::Rest => return Ok(()),
-                Step::Hold => self.writer.hold(&class).await?,
+                Step::Hold => self.context.writer.hold(&class).await?,
                 Step::Record(state, reason) => self.record(&class, state, reason).await?,
-                Step::LetGo => return self.writer.let_go(&class).await,
+                Step::LetGo => return self.context.writer.let_go(&class).await,
             }
             last = Some(step);
-            match self.writer.read(&class.name_any()).await? {
+            match self.context.writer.read(&class.name_any()).await? {
                 Some(now) => class = now,
                 None => return Ok(()),
             }
@@ -69,10 +64,10 @@ impl Classes {
 
     fn next(&self, class: &VscStorageClass) -> Step {
         let name = class.name_any();
-        let members = self.cluster.members(&name);
+        let members = self.context.cluster.members(&name);
         let members: Vec<&Vpsa> = members.iter().map(|it| &it.object).collect();
         let is_default = |class: &VscStorageClass| class.spec.is_default == Some(true);
-        let others = self.cluster.classes.store().all();
+        let others = self.context.cluster.classes.store().all();
         let others = others.iter().map(|it| &it.object);
         let observed = Observed {
             held: is_held(class),
@@ -83,6 +78,7 @@ impl Classes {
                 .map(ResourceExt::name_any)
                 .collect(),
             volumes: self
+                .context
                 .cluster
                 .volumes
                 .store()
@@ -98,28 +94,12 @@ impl Classes {
         state: &ClassState,
         reason: &Reason,
     ) -> Result<(), ObjectError> {
-        let members = self.cluster.members(&class.name_any());
+        let members = self.context.cluster.members(&class.name_any());
         let members: Vec<&Vpsa> = members.iter().map(|it| &it.object).collect();
         let before = class.status.clone().unwrap_or_default();
-        let mut now = aggregate(&before, state.clone(), &members);
-        let (generation, moment) = (class.metadata.generation, Timestamp::now());
-        now.observed = condition::observed(&before.observed, generation, reason, moment);
-        if class.status.as_ref() == Some(&now) {
-            return Ok(());
-        }
-        self.writer.set_status(class, &now).await?;
-        let word = condition::ready(&before.observed).map(|it| it.reason.as_str());
-        if word == Some(reason.word) {
-            return Ok(());
-        }
-        tracing::info!(class = class.name_any(), %state, reason = reason.message, "The VSCStorageClass changed.");
-        let object = class.object_ref(&());
-        if reason.ready {
-            self.events
-                .normal(object, reason.word, reason.message.as_str());
-        } else {
-            self.events
-                .warning(object, reason.word, reason.message.as_str());
+        let now = aggregate(&before, state.clone(), &members);
+        if self.context.record(class, now, reason).await? {
+            self.context.tell(class, reason, !reason.ready);
         }
         Ok(())
     }

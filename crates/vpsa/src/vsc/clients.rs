@@ -12,7 +12,7 @@ use stowage_api::vpsa::{Tls, Vpsa};
 use stowage_kubernetes::secrets;
 
 use super::array::step::Trouble;
-use super::cipher::{Cipher, Held, Place};
+use super::cipher::{Ciphers, Held, Place};
 use crate::rest::{Client, ClientOptions, Trust};
 
 /// The key of a token's Secret where none is named.
@@ -28,7 +28,7 @@ pub struct Clients {
     /// The namespace of Secrets that name none.
     pub namespace: String,
     /// For tokens.
-    pub cipher: Arc<Cipher>,
+    pub ciphers: Arc<Ciphers>,
     /// The clients that were made, by the names of the objects.
     pub known: Mutex<HashMap<String, Known>>,
 }
@@ -107,7 +107,7 @@ impl Clients {
             object: name,
             field: TOKEN_FIELD,
         };
-        match self.cipher.read(token, place) {
+        match self.ciphers.tokens.read(token, place) {
             Ok(Held::Plain(token) | Held::Encrypted(token)) => Ok(token),
             Err(error) => Err(Trouble::Description(format!("`token`: {error}"))),
         }

@@ -7,7 +7,8 @@ use kube::core::DeserializeGuard;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use stowage_api::vpsa::{
-    DeletionPolicy, ExternalVolume, Snapshot, Volume, VolumeAttachment, Vpsa, VscStorageClass,
+    DeletionPolicy, ExternalVolume, Snapshot, Volume, VolumeAttachment, VolumeStatus, Vpsa,
+    VscNode, VscStorageClass,
 };
 use stowage_kubernetes::store::Cached;
 use stowage_kubernetes::watch::{Watched, Watcher};
@@ -47,6 +48,11 @@ pub fn of_volume(name: &str) -> String {
     format!("volume/{name}")
 }
 
+/// The group of what is on a node.
+pub fn on_node(name: &str) -> String {
+    format!("node/{name}")
+}
+
 /// Everything that is watched.
 #[derive(Default)]
 pub struct Cluster {
@@ -60,8 +66,10 @@ pub struct Cluster {
     pub external_volumes: Arc<Watched<Kept<ExternalVolume>>>,
     /// Snapshots, in groups by array and by volume.
     pub snapshots: Arc<Watched<Kept<Snapshot>>>,
-    /// VolumeAttachments, in groups by volume.
+    /// VolumeAttachments, in groups by volume and by node.
     pub attachments: Arc<Watched<Kept<VolumeAttachment>>>,
+    /// VSCNodes.
+    pub nodes: Arc<Watched<Kept<VscNode>>>,
 }
 
 impl Cluster {
@@ -93,19 +101,39 @@ impl Cluster {
                 .collect()
         };
         watcher.follow(&self.snapshots, keep(place), stop);
-        let volume = |it: &VolumeAttachment| vec![of_volume(&it.spec.volume_name)];
-        watcher.follow(&self.attachments, keep(volume), stop);
+        let place = |it: &VolumeAttachment| {
+            let spec = &it.spec;
+            vec![of_volume(&spec.volume_name), on_node(&spec.vsc_node_name)]
+        };
+        watcher.follow(&self.attachments, keep(place), stop);
+        watcher.follow(&self.nodes, keep(|_: &VscNode| Vec::new()), stop);
         self.classes.synced().await;
         self.arrays.synced().await;
         self.volumes.synced().await;
         self.external_volumes.synced().await;
         self.snapshots.synced().await;
         self.attachments.synced().await;
+        self.nodes.synced().await;
     }
 
     /// The members of a class.
     pub fn members(&self, class: &str) -> Vec<Arc<Kept<Vpsa>>> {
         self.arrays.store().in_group(&of_class(class))
+    }
+
+    /// How many objects are on an array, whosever they are.
+    pub fn objects(&self, array: &str) -> usize {
+        let group = on_array(array);
+        self.volumes.store().count_in_group(&group)
+            + self.external_volumes.store().count_in_group(&group)
+            + self.snapshots.store().count_in_group(&group)
+    }
+
+    /// Where a volume is, if it is on an array.
+    pub fn place(&self, volume: &str) -> Option<VolumeStatus> {
+        let kept = self.volumes.store().get(volume)?;
+        let status = kept.object.status.clone()?;
+        (!status.vpsa_id.is_empty() && !status.id.is_empty()).then_some(status)
     }
 
     /// How many volumes and snapshots of ours are on an array.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use kube::Client;
 use parking_lot::Mutex;
 use stowage_kubernetes::events::Events;
-use stowage_kubernetes::watch::Watcher;
 use stowage_service::client::{self, ClientError};
 use stowage_service::lease::LeaseError;
 use stowage_service::{Elections, LeaseArgs, Process};
@@ -14,11 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::allocator::Allocator;
 use super::array::Arrays;
-use super::cipher::Cipher;
+use super::attachment::Attachments;
+use super::cipher::Ciphers;
 use super::class::Classes;
 use super::clients::Clients;
 use super::cluster::Cluster;
+use super::context::Context;
 use super::queues::Queues;
+use super::snapshot::Snapshots;
 use super::volume::Volumes;
 use super::write::Writer;
 
@@ -37,12 +39,14 @@ pub struct VscOptions {
     pub monitor_interval: Duration,
     /// How long an array may take for one look.
     pub request_timeout: Duration,
-    /// Whether volumes that are there already are imported without an annotation.
+    /// How long apart it is looked at what is on each array, and imported.
+    pub refresh_period: Duration,
+    /// Whether volumes and snapshots that are there already are imported without an annotation.
     pub import_existing: bool,
     /// How arrays are chosen.
     pub allocator: Allocator,
     /// For tokens and CHAP secrets.
-    pub cipher: Cipher,
+    pub ciphers: Ciphers,
     /// Where Secrets are that name no namespace.
     pub namespace: String,
 }
@@ -58,22 +62,25 @@ pub enum VscError {
     Lease(#[from] LeaseError),
 }
 
-/// Runs until shutdown.
+/// Runs until shutdown. What there is, `cluster` knows already.
 pub async fn run(
     options: VscOptions,
+    cluster: Arc<Cluster>,
     config: kube::Config,
     lease: &LeaseArgs,
     process: Process,
 ) -> Result<(), VscError> {
     let elections = Elections::new(config.clone(), lease, &process.metrics)?;
     let plane = Arc::new(ControlPlane {
-        cipher: Arc::new(options.cipher),
+        ciphers: Arc::new(options.ciphers),
         monitor_interval: options.monitor_interval,
+        refresh_period: options.refresh_period,
         request_timeout: options.request_timeout,
         import_existing: options.import_existing,
         allocator: options.allocator,
         namespace: options.namespace,
         client: client::connect(config)?,
+        cluster,
         process,
     });
     let shutdown = plane.process.shutdown.clone();
@@ -88,13 +95,15 @@ pub async fn run(
 }
 
 struct ControlPlane {
-    cipher: Arc<Cipher>,
+    ciphers: Arc<Ciphers>,
     monitor_interval: Duration,
+    refresh_period: Duration,
     request_timeout: Duration,
     import_existing: bool,
     allocator: Allocator,
     namespace: String,
     client: Client,
+    cluster: Arc<Cluster>,
     process: Process,
 }
 
@@ -105,23 +114,9 @@ impl ControlPlane {
         // Events are written for longer than the work goes on, which adds some to the last.
         let (events, _events_end) = Events::start(self.client.clone(), COMPONENT, &self.process);
         let _work_ends = stop.clone().drop_guard();
-        let cluster = Arc::new(Cluster::default());
-        let watcher = Watcher {
-            client: self.client.clone(),
-            tasks: self.process.tasks.clone(),
-            health: self.process.health.clone(),
-        };
-        let following = cluster.follow(&watcher, &stop);
-        if stop.run_until_cancelled(following).await.is_none() {
-            return;
-        }
         let queues = Queues::new(self.monitor_interval, &self.process);
-        queues.listen(&cluster);
-        let kinds = self.kinds(&cluster, &events);
-        let on_volumes = queues.volumes.run(WORKERS, stop.clone(), |name| {
-            let volumes = Arc::clone(&kinds.volumes);
-            async move { volumes.reconcile(&name).await }
-        });
+        queues.listen(&self.cluster);
+        let kinds = self.kinds(&events, &queues);
         let on_arrays = queues.arrays.run(WORKERS, stop.clone(), |name| {
             let arrays = Arc::clone(&kinds.arrays);
             async move { arrays.reconcile(&name).await }
@@ -130,46 +125,67 @@ impl ControlPlane {
             let classes = Arc::clone(&kinds.classes);
             async move { classes.reconcile(&name).await }
         });
-        tokio::join!(on_arrays, on_classes, on_volumes);
+        let on_volumes = queues.volumes.run(WORKERS, stop.clone(), |name| {
+            let volumes = Arc::clone(&kinds.volumes);
+            async move { volumes.reconcile(&name).await }
+        });
+        let on_snapshots = queues.snapshots.run(WORKERS, stop.clone(), |name| {
+            let snapshots = Arc::clone(&kinds.snapshots);
+            async move { snapshots.reconcile(&name).await }
+        });
+        let on_attachments = queues.attachments.run(WORKERS, stop.clone(), |name| {
+            let attachments = Arc::clone(&kinds.attachments);
+            async move { attachments.reconcile(&name).await }
+        });
+        tokio::join!(
+            on_arrays,
+            on_classes,
+            on_volumes,
+            on_snapshots,
+            on_attachments
+        );
     }
 
-    fn kinds(&self, cluster: &Arc<Cluster>, events: &Events) -> Kinds {
+    fn kinds(&self, events: &Events, queues: &Queues) -> Kinds {
+        let clients = Clients {
+            kubernetes: self.client.clone(),
+            namespace: self.namespace.clone(),
+            ciphers: Arc::clone(&self.ciphers),
+            known: Mutex::default(),
+        };
         let writer = Writer {
             client: self.client.clone(),
         };
-        let clients = Arc::new(Clients {
-            kubernetes: self.client.clone(),
-            namespace: self.namespace.clone(),
-            cipher: Arc::clone(&self.cipher),
-            known: Mutex::default(),
-        });
-        let arrays = Arrays {
-            cluster: Arc::clone(cluster),
-            clients: Arc::clone(&clients),
-            writer: writer.clone(),
-            events: events.clone(),
-            cipher: Arc::clone(&self.cipher),
-            interval: self.monitor_interval,
-            patience: self.request_timeout,
-            import: self.import_existing,
-        };
-        let classes = Classes {
-            cluster: Arc::clone(cluster),
-            writer: writer.clone(),
-            events: events.clone(),
-        };
-        let volumes = Volumes {
-            cluster: Arc::clone(cluster),
+        let context = Arc::new(Context {
+            cluster: Arc::clone(&self.cluster),
             clients,
             writer,
             events: events.clone(),
-            allocator: self.allocator,
             patience: self.request_timeout,
+        });
+        let arrays = Arrays {
+            context: Arc::clone(&context),
+            ciphers: Arc::clone(&self.ciphers),
+            queues: queues.clone(),
+            interval: self.monitor_interval,
+            refresh: self.refresh_period,
+            import: self.import_existing,
+            looks: Mutex::default(),
+        };
+        let volumes = Volumes {
+            context: Arc::clone(&context),
+            allocator: self.allocator,
         };
         Kinds {
             arrays: Arc::new(arrays),
-            classes: Arc::new(classes),
             volumes: Arc::new(volumes),
+            classes: Arc::new(Classes {
+                context: Arc::clone(&context),
+            }),
+            snapshots: Arc::new(Snapshots {
+                context: Arc::clone(&context),
+            }),
+            attachments: Arc::new(Attachments { context }),
         }
     }
 }
@@ -179,4 +195,6 @@ struct Kinds {
     arrays: Arc<Arrays>,
     classes: Arc<Classes>,
     volumes: Arc<Volumes>,
+    snapshots: Arc<Snapshots>,
+    attachments: Arc<Attachments>,
 }

@@ -5,22 +5,30 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use prometheus_client::registry::Registry;
-use stowage_api::vpsa::{VolumeState, Vpsa};
+use stowage_api::vpsa::{IscsiStatus, Volume, VolumeAttachment, VolumeState, Vpsa};
 use stowage_kubernetes::queue::{Backoff, Queue};
 use stowage_kubernetes::store::Change;
 use stowage_service::Process;
 
-use super::cluster::{Cluster, of_class};
+use super::cluster::{Cluster, of_class, of_volume, on_node};
 
 /// Where work waits, by the names of objects.
 #[derive(Clone)]
-pub(super) struct Queues {
+pub struct Queues {
+    /// Of VPSAs.
     pub arrays: Queue,
+    /// Of VSCStorageClasses.
     pub classes: Queue,
+    /// Of Volumes.
     pub volumes: Queue,
+    /// Of Snapshots.
+    pub snapshots: Queue,
+    /// Of VolumeAttachments.
+    pub attachments: Queue,
 }
 
 impl Queues {
+    /// Empty.
     pub fn new(interval: Duration, process: &Process) -> Self {
         let backoff = Backoff {
             first: Duration::from_secs(1).min(interval),
@@ -34,6 +42,8 @@ impl Queues {
             arrays: queue("vsc-vpsa"),
             classes: queue("vsc-class"),
             volumes: queue("vsc-volume"),
+            snapshots: queue("vsc-snapshot"),
+            attachments: queue("vsc-attachment"),
         }
     }
 
@@ -42,21 +52,9 @@ impl Queues {
         self.listen_to_arrays(cluster);
         self.listen_to_classes(cluster);
         self.listen_to_volumes(cluster);
-        let queues = self.clone();
-        cluster.snapshots.listen(move |change| {
-            if let Change::Gone(last) = change {
-                let status = last.object.status.as_ref();
-                let array = status.and_then(|it| it.vpsa_id.as_deref());
-                array.inspect(|array| queues.arrays.add(*array));
-                queues.volumes.add(last.object.spec.volume_id.as_str());
-            }
-        });
-        let queues = self.clone();
-        cluster.attachments.listen(move |change| {
-            if let Change::Gone(last) = change {
-                queues.volumes.add(last.object.spec.volume_name.as_str());
-            }
-        });
+        self.listen_to_snapshots(cluster);
+        self.listen_to_attachments(cluster);
+        self.listen_to_nodes(cluster);
     }
 
     fn listen_to_arrays(&self, cluster: &Arc<Cluster>) {
@@ -72,10 +70,7 @@ impl Queues {
                 queues.arrays.add(name(&new.metadata));
             }
             let state = |array: &Vpsa| array.status.as_ref().map(|it| it.state.clone());
-            let is_news = match change {
-                Change::Set { old: Some(old), .. } => state(&old.object) != state(new),
-                _ => true,
-            };
+            let is_news = is_news(change, |it| state(&it.object));
             // Volumes that wait for an array need not wait any longer.
             if let (true, Some(all)) = (is_news, all.upgrade()) {
                 for volume in all.volumes.store().in_group(&of_class(&class(new))) {
@@ -109,9 +104,19 @@ impl Queues {
     }
 
     fn listen_to_volumes(&self, cluster: &Arc<Cluster>) {
-        let queues = self.clone();
+        let (queues, all) = (self.clone(), Arc::downgrade(cluster));
         cluster.volumes.listen(move |change| {
             let volume = &change.object().object;
+            // Snapshots and attachments may wait for it.
+            if let (true, Some(all)) = (is_news(change, |it| state(&it.object)), all.upgrade()) {
+                let group = of_volume(name(&volume.metadata));
+                for snapshot in all.snapshots.store().in_group(&group) {
+                    queues.snapshots.add(name(&snapshot.object.metadata));
+                }
+                for attachment in all.attachments.store().in_group(&group) {
+                    queues.attachments.add(name(&attachment.object.metadata));
+                }
+            }
             if wants_work(change, |it| &it.object.metadata) {
                 queues.volumes.add(name(&volume.metadata));
             }
@@ -124,6 +129,76 @@ impl Queues {
                 status.inspect(|status| queues.arrays.add(status.vpsa_id.as_str()));
             }
         });
+    }
+
+    fn listen_to_snapshots(&self, cluster: &Arc<Cluster>) {
+        let queues = self.clone();
+        cluster.snapshots.listen(move |change| {
+            let snapshot = &change.object().object;
+            if wants_work(change, |it| &it.object.metadata) {
+                queues.snapshots.add(name(&snapshot.metadata));
+            }
+            // Its volume and its array may wait for it to go.
+            if let Change::Gone(_) = change {
+                let status = snapshot.status.as_ref();
+                let array = status.and_then(|it| it.vpsa_id.as_deref());
+                array.inspect(|array| queues.arrays.add(*array));
+                queues.volumes.add(snapshot.spec.volume_id.as_str());
+            }
+        });
+    }
+
+    fn listen_to_attachments(&self, cluster: &Arc<Cluster>) {
+        let queues = self.clone();
+        cluster.attachments.listen(move |change| {
+            let attachment = &change.object().object;
+            if wants_work(change, |it| &it.object.metadata)
+                // The node says that it has a session.
+                || is_news(change, |it| session(&it.object))
+            {
+                queues.attachments.add(name(&attachment.metadata));
+            }
+            if let Change::Gone(_) = change {
+                queues.volumes.add(attachment.spec.volume_name.as_str());
+            }
+        });
+    }
+
+    fn listen_to_nodes(&self, cluster: &Arc<Cluster>) {
+        let (queues, all) = (self.clone(), Arc::downgrade(cluster));
+        cluster.nodes.listen(move |change| {
+            let metadata = &change.object().object.metadata;
+            let Some(all) = all
+                .upgrade()
+                .filter(|_| wants_work(change, |it| &it.object.metadata))
+            else {
+                return;
+            };
+            for attachment in all.attachments.store().in_group(&on_node(name(metadata))) {
+                queues.attachments.add(name(&attachment.object.metadata));
+            }
+        });
+    }
+}
+
+fn state(volume: &Volume) -> Option<VolumeState> {
+    volume.status.as_ref().map(|it| it.state.clone())
+}
+
+/// What the node says about its session with the array.
+fn session(attachment: &VolumeAttachment) -> Option<IscsiStatus> {
+    let block = attachment.status.as_ref()?.block.as_ref()?;
+    block.iscsi_status.clone()
+}
+
+/// Whether a part of an object is not what it was.
+fn is_news<T, P: PartialEq>(change: &Change<T>, part: impl Fn(&T) -> P) -> bool {
+    match change {
+        Change::Set {
+            old: Some(old),
+            new,
+        } => part(old) != part(new),
+        _ => true,
     }
 }
 

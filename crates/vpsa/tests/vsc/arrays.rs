@@ -13,7 +13,7 @@ use stowage_vpsa::rest::{Api, Client, ClientOptions, Trust};
 
 use crate::rig::{Rig, array};
 
-fn api_of(array: &Array) -> Api {
+pub fn api_of(array: &Array) -> Api {
     let address = array.hostname().parse().unwrap();
     let options = ClientOptions::new(
         address,
@@ -150,6 +150,9 @@ async fn an_array_goes_when_nothing_is_on_it_even_if_it_is_dead() {
     // Nobody is there to let it go.
     rig.stop_plane().await;
     rig.delete::<Snapshot>("s").await;
+    // By force: the array that has it is dead.
+    rig.patch::<Snapshot>("s", json!({"metadata": {"finalizers": null}}))
+        .await;
     rig.until::<Snapshot>("s", Value::is_null).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     rig.until::<Vpsa>("one", |it| !it.is_null()).await;

@@ -6,6 +6,8 @@
 )]
 
 mod arrays;
+mod attachments;
 mod classes;
 mod rig;
+mod snapshots;
 mod volumes;

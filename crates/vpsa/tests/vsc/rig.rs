@@ -1,6 +1,7 @@
 //! An API server, arrays, and a control plane that can be stopped and started.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -13,11 +14,13 @@ use secrecy::SecretString;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use stowage_api::vpsa::{Vpsa, VscStorageClass};
+use stowage_api::vpsa::{Volume, Vpsa, VscStorageClass};
+use stowage_kubernetes::watch::Watcher;
 use stowage_service::{Health, LeaseArgs, Metrics, Process, Tasks};
 use stowage_sim::vpsa::{Array, Options};
 use stowage_vpsa::vsc::allocator::Allocator;
-use stowage_vpsa::vsc::cipher::Cipher;
+use stowage_vpsa::vsc::cipher::{Cipher, Ciphers};
+use stowage_vpsa::vsc::cluster::Cluster;
 use stowage_vpsa::vsc::{self, VscOptions};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -81,10 +84,14 @@ impl Rig {
         };
         let options = VscOptions {
             monitor_interval: Duration::from_millis(500),
+            refresh_period: Duration::from_secs(2),
             request_timeout: Duration::from_secs(10),
             import_existing: true,
             allocator: Allocator::default(),
-            cipher: Cipher::new(&[SecretString::from("k".repeat(32))]).unwrap(),
+            ciphers: Ciphers {
+                tokens: Cipher::new(&[SecretString::from("k".repeat(32))]).unwrap(),
+                chap: Cipher::new(&[SecretString::from("c".repeat(32))]).unwrap(),
+            },
             namespace: "default".to_owned(),
         };
         let config = self.config.clone();
@@ -94,7 +101,14 @@ impl Rig {
                 "--leader-election",
                 "--leader-election-namespace=default",
             ]);
-            vsc::run(options, config, &flags.lease, process)
+            let watcher = Watcher {
+                client: Client::try_from(config.clone()).unwrap(),
+                tasks: process.tasks.clone(),
+                health: process.health.clone(),
+            };
+            let cluster = Arc::new(Cluster::default());
+            cluster.follow(&watcher, &process.shutdown).await;
+            vsc::run(options, cluster, config, &flags.lease, process)
                 .await
                 .unwrap();
         });
@@ -150,6 +164,29 @@ impl Rig {
             "spec": {"VSCStorageClassName": class, "displayName": name, "hostname": array.hostname(),
                 "token": array.access_key(), "tls": {"enabled": false}}});
         self.create::<Vpsa>(object).await;
+    }
+
+    pub async fn volume(&self, name: &str, size: &str, more: Value) {
+        let mut spec = json!({"VSCStorageClassName": "gold", "displayName": name, "size": size, "volumeType": "NAS"});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let object = json!({"apiVersion": "storage.zadara.com/v1", "kind": "Volume", "metadata": {"name": name}, "spec": spec});
+        self.create::<Volume>(object).await;
+    }
+
+    pub async fn patch_status<K>(&self, name: &str, patch: Value)
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        let patch = Patch::Merge(patch);
+        self.api::<K>()
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     pub async fn patch<K>(&self, name: &str, patch: Value)

@@ -8,15 +8,6 @@ use stowage_sim::vpsa::control::{Fault, Trouble};
 
 use crate::rig::{Rig, array};
 
-async fn volume(rig: &Rig, name: &str, size: &str, more: Value) {
-    let mut spec = json!({"VSCStorageClassName": "gold", "displayName": name, "size": size, "volumeType": "NAS"});
-    spec.as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
-    let object = json!({"apiVersion": "storage.zadara.com/v1", "kind": "Volume", "metadata": {"name": name}, "spec": spec});
-    rig.create::<Volume>(object).await;
-}
-
 async fn ready(rig: &Rig, name: &str) -> Value {
     let is_ready = |it: &Value| it["status"]["conditions"][0]["reason"] == "Ready";
     rig.until::<Volume>(name, is_ready).await
@@ -48,7 +39,7 @@ async fn a_volume_is_made_on_the_better_array_grown_renamed_copied_and_deleted_w
     rig.vpsa("large", "gold", &large).await;
     rig.vpsa_is("small", "Ready", "Ready").await;
     rig.vpsa_is("large", "Ready", "Ready").await;
-    volume(&rig, "too-large-for-small", "200Gi", json!({})).await;
+    rig.volume("too-large-for-small", "200Gi", json!({})).await;
     let made = ready(&rig, "too-large-for-small").await;
     assert_eq!(made["status"]["VPSAID"], "large");
     assert_eq!(made["status"]["state"], "Ready");
@@ -67,7 +58,7 @@ async fn a_volume_is_made_on_the_better_array_grown_renamed_copied_and_deleted_w
     assert_eq!(on_array(&large).await, [("renamed".to_owned(), 201)]);
 
     let source = json!({"cloneSource": {"kind": "Volume", "name": "too-large-for-small"}});
-    volume(&rig, "copy", "250Gi", source).await;
+    rig.volume("copy", "250Gi", source).await;
     let copy = ready(&rig, "copy").await;
     assert_eq!(
         (&copy["status"]["VPSAID"], &copy["status"]["capacity"]),
@@ -88,7 +79,7 @@ async fn a_volume_waits_for_an_array_with_room_and_says_what_each_lacks() {
     rig.class("gold", json!({})).await;
     rig.vpsa("small", "gold", &small).await;
     rig.vpsa_is("small", "Ready", "Ready").await;
-    volume(&rig, "v", "10Gi", json!({})).await;
+    rig.volume("v", "10Gi", json!({})).await;
     let is_told = |it: &Value| it["status"]["conditions"][0]["reason"] == "NoArray";
     rig.until::<Volume>("v", is_told).await;
     let message = rig.event("v", "NoArray").await;
@@ -122,7 +113,7 @@ async fn answers_that_are_lost_make_no_second_volume_and_a_dead_array_holds_its_
         };
         array.control().add_fault(fault).await.unwrap();
     }
-    volume(&rig, "v", "10Gi", json!({})).await;
+    rig.volume("v", "10Gi", json!({})).await;
     ready(&rig, "v").await;
     rig.patch::<Volume>("v", json!({"spec": {"size": "11Gi"}}))
         .await;
@@ -144,4 +135,43 @@ async fn answers_that_are_lost_make_no_second_volume_and_a_dead_array_holds_its_
     rig.start_plane();
     rig.until::<Volume>("v", Value::is_null).await;
     assert_eq!(on_array(&array).await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn growth_that_was_asked_for_is_not_asked_for_again_by_whoever_comes_after_a_crash() {
+    let mut rig = Rig::start().await;
+    let (array, _data) = array(|_| {}).await;
+    rig.class("gold", json!({})).await;
+    rig.vpsa("one", "gold", &array).await;
+    rig.vpsa_is("one", "Ready", "Ready").await;
+    rig.volume("v", "10Gi", json!({})).await;
+    ready(&rig, "v").await;
+    // The array takes it on, and the growth is seen much later.
+    let fault = Fault {
+        method: Some("POST".to_owned()),
+        path: Some("volumes/*/expand".to_owned()),
+        times: Some(1),
+        trouble: Trouble::from(Own::SubmittedAndForgotten),
+        ..Fault::default()
+    };
+    array.control().add_fault(fault).await.unwrap();
+    rig.patch::<Volume>("v", json!({"spec": {"size": "15Gi"}}))
+        .await;
+    rig.until::<Volume>("v", |it| it["status"]["expansion"]["from"] == "10Gi")
+        .await;
+    rig.stop_plane().await;
+    rig.start_plane();
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    let id = rig
+        .until::<Volume>("v", |it| it["status"]["ID"].is_string())
+        .await;
+    let id = id["status"]["ID"].as_str().unwrap().parse().unwrap();
+    let api = crate::arrays::api_of(&array);
+    let grown = api.expand_volume(&id, 5).await.unwrap();
+    grown.done().unwrap();
+    rig.until::<Volume>("v", |it| {
+        it["status"]["capacity"] == "15Gi" && it["status"]["expansion"].is_null()
+    })
+    .await;
+    assert_eq!(on_array(&array).await, [("v".to_owned(), 15)]);
 }

@@ -3,7 +3,7 @@
 use secrecy::SecretString;
 use stowage_api::vpsa::CapacityMode;
 
-use crate::rest::wire::{Health, Pool, VController};
+use crate::rest::wire::{Health, Pool, Server, Snapshot, VController, Volume};
 use crate::rest::{Api, ApiError};
 
 /// What an array says of itself.
@@ -15,15 +15,35 @@ pub struct Facts {
     pub pools: Vec<Pool>,
     /// Pools, drives and RAID groups that do not work.
     pub failed: Vec<String>,
-    /// How many volumes it has, whoever made them.
-    pub volumes: usize,
-    /// How many snapshots it has.
-    pub snapshots: usize,
+    /// What is on it, if it was asked for that, too.
+    pub content: Option<Content>,
+}
+
+/// What is on an array, whoever made it.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// Volumes.
+    pub volumes: Vec<Volume>,
+    /// Snapshots.
+    pub snapshots: Vec<Snapshot>,
+    /// Server records.
+    pub servers: Vec<Server>,
+}
+
+impl Content {
+    /// Asks the array for whole lists.
+    async fn ask(api: &Api) -> Result<Self, ApiError> {
+        Ok(Self {
+            volumes: api.volumes().await?,
+            snapshots: api.snapshots().await?,
+            servers: api.servers().await?,
+        })
+    }
 }
 
 impl Facts {
-    /// Asks the array.
-    pub async fn ask(api: &Api) -> Result<Self, ApiError> {
+    /// Asks the array; for `content` only where somebody needs it, because there may be much.
+    pub async fn ask(api: &Api, content: bool) -> Result<Self, ApiError> {
         let controllers = api.vcontrollers().await?;
         let pools = api.pools().await?;
         let failed_pools = pools.iter().filter(|it| it.health() == Health::Failed);
@@ -44,8 +64,11 @@ impl Facts {
             controller: controllers.into_iter().find(VController::is_active),
             pools,
             failed,
-            volumes: api.volumes().await?.len(),
-            snapshots: api.snapshots().await?.len(),
+            content: if content {
+                Some(Content::ask(api).await?)
+            } else {
+                None
+            },
         })
     }
 
@@ -55,8 +78,7 @@ impl Facts {
             controller: None,
             pools,
             failed: Vec::new(),
-            volumes: 0,
-            snapshots: 0,
+            content: None,
         }
     }
 

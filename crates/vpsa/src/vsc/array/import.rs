@@ -1,23 +1,54 @@
-//! Records of volumes that are on an array already. Nothing on the array is ever deleted for them.
+//! Records of volumes and snapshots that are on an array already. Nothing on the array is ever deleted for them.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ObjectMeta;
 use stowage_api::quantity;
 use stowage_api::vpsa::{
-    ExternalVolume, ExternalVolumeSpec, NasVolume, VolumeSpec, VolumeState, VolumeStatus,
-    VolumeType,
+    DeletionPolicy, ExternalVolume, ExternalVolumeSpec, NasVolume, Snapshot, SnapshotSpec,
+    SnapshotState, SnapshotStatus, VolumeSpec, VolumeState, VolumeStatus, VolumeType,
 };
 
-use crate::rest::wire::{DataType, Volume};
+use crate::rest::wire::{DataType, Snapshot as ArraySnapshot, Volume};
+use crate::vsc::volume::reconcile::capacity;
 
 /// The longest name that objects of these kinds may have.
 const LONGEST: usize = 253;
 
+/// The record of a usable snapshot of this array, which was taken of the volume with this object.
+pub fn snapshot(array: &str, volume: &str, snapshot: &ArraySnapshot) -> Snapshot {
+    let id = |id: Option<String>| id.filter(|it| !it.is_empty());
+    let megabytes = i64::try_from(snapshot.volume_capacity_mb).unwrap_or(i64::MAX);
+    Snapshot {
+        metadata: ObjectMeta {
+            name: Some(name(array, snapshot.id.as_str())),
+            ..ObjectMeta::default()
+        },
+        spec: SnapshotSpec {
+            display_name: snapshot.display_name.clone(),
+            volume_id: volume.to_owned(),
+            deletion_policy: Some(DeletionPolicy::Retain),
+            ..SnapshotSpec::default()
+        },
+        status: Some(SnapshotStatus {
+            state: SnapshotState::Ready,
+            size: (megabytes > 0)
+                .then(|| Quantity(quantity::text(megabytes.saturating_mul(1 << 20)))),
+            created_timestamp: snapshot.created_at.map(Time),
+            vpsa_id: Some(array.to_owned()),
+            cg_id: id(snapshot.cg.as_ref().map(ToString::to_string)),
+            pool_id: id(snapshot.pool.as_ref().map(ToString::to_string)),
+            vpsa_volume_id: id(snapshot.volume.as_ref().map(ToString::to_string)),
+            vpsa_snapshot_id: Some(snapshot.id.to_string()),
+            ..SnapshotStatus::default()
+        }),
+    }
+}
+
 /// The record of a volume of this array.
-pub fn record(array: &str, class: &str, volume: &Volume) -> ExternalVolume {
+pub fn volume(array: &str, class: &str, volume: &Volume) -> ExternalVolume {
     let is_nas = volume.data_type == DataType::FileSystem;
-    let gigabytes = i64::try_from(volume.virtual_capacity).unwrap_or(i64::MAX);
-    let size = Quantity(quantity::text(gigabytes.saturating_mul(1 << 30)));
+    let size = capacity(volume);
     let text = |id: Option<String>| id.unwrap_or_default();
     ExternalVolume {
         metadata: ObjectMeta {
@@ -78,7 +109,7 @@ mod tests {
             "virtual_capacity": "50", "data_type": "File-System", "nfs_export_path": "10.0.0.1:/export/x",
         }))
         .unwrap();
-        let record = serde_json::to_value(record("vpsa-a", "gold", &volume)).unwrap();
+        let record = serde_json::to_value(super::volume("vpsa-a", "gold", &volume)).unwrap();
         assert_eq!(record["metadata"]["name"], "vpsa-a-manual-test");
         assert_eq!(record["spec"]["size"], "50Gi");
         assert_eq!(record["spec"]["volumeType"], "NAS");

@@ -1,47 +1,55 @@
 //! Does the steps.
 
-use std::sync::Arc;
-use std::time::Duration;
+mod import;
 
-use jiff::Timestamp;
-use kube::{Resource as _, ResourceExt as _};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::ResourceExt as _;
+use parking_lot::Mutex;
 use serde_json::Value;
 use stowage_api::causes::chain;
-use stowage_api::vpsa::{ExternalVolume, MANAGE_EXTERNAL_VOLUMES, Vpsa, VpsaState};
-use stowage_kubernetes::events::Events;
+use stowage_api::vpsa::{MANAGE_EXTERNAL_VOLUMES, Vpsa, VpsaState};
 use stowage_kubernetes::json_patch::ObjectPatch;
 use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::Verdict;
 
-use super::facts::Facts;
-use super::import;
+use super::drift;
+use super::facts::{Content, Facts};
 use super::status::status;
 use super::step::{Desired, Observed, Step, Trouble, next_step};
-use crate::rest::Api;
-use crate::vsc::cipher::{Cipher, CipherError, Held, Place};
-use crate::vsc::clients::{Clients, TOKEN_FIELD};
-use crate::vsc::cluster::{Cluster, on_array};
-use crate::vsc::condition::{self, Reason};
-use crate::vsc::write::{Writer, is_held};
+use crate::vsc::cipher::{CipherError, Ciphers, Held, Place};
+use crate::vsc::clients::TOKEN_FIELD;
+use crate::vsc::condition::Reason;
+use crate::vsc::context::Context;
+use crate::vsc::queues::Queues;
+use crate::vsc::write::is_held;
 
 /// Keeps VPSAs.
 pub struct Arrays {
-    /// What is known.
-    pub cluster: Arc<Cluster>,
-    /// Clients of arrays.
-    pub clients: Arc<Clients>,
-    /// Writes objects.
-    pub writer: Writer,
-    /// Tells people.
-    pub events: Events,
+    /// What all kinds have.
+    pub context: Arc<Context>,
     /// For secrets.
-    pub cipher: Arc<Cipher>,
+    pub ciphers: Arc<Ciphers>,
+    /// Where objects wait that are not on the array as they should be.
+    pub queues: Queues,
     /// How long apart an array is looked at.
     pub interval: Duration,
-    /// How long an array may take for one look.
-    pub patience: Duration,
+    /// How long apart it is looked at what is on it.
+    pub refresh: Duration,
     /// Whether what is there is imported without being asked for.
     pub import: bool,
+    /// When it was last looked at what is on each array.
+    pub looks: Mutex<HashMap<String, LastLook>>,
+}
+
+/// When it was last looked at what is on an array.
+#[derive(Clone, Copy, Debug)]
+pub struct LastLook {
+    at: Instant,
+    /// How many objects of ours were on it.
+    objects: usize,
 }
 
 /// Why a step was not done.
@@ -62,15 +70,22 @@ pub enum StepError {
 #[derive(Default)]
 struct Look {
     facts: Option<Result<Facts, Trouble>>,
-    api: Option<Api>,
     imported: bool,
+}
+
+impl Look {
+    /// What is on the array, if it was asked for that.
+    fn content(&self) -> Option<&Content> {
+        self.facts.as_ref()?.as_ref().ok()?.content.as_ref()
+    }
 }
 
 impl Arrays {
     /// Does what is to be done for one array.
     pub async fn reconcile(&self, name: &str) -> Verdict {
-        let Some(kept) = self.cluster.arrays.store().get(name) else {
-            self.clients.forget(name);
+        let Some(kept) = self.context.cluster.arrays.store().get(name) else {
+            self.context.clients.forget(name);
+            self.looks.lock().remove(name);
             return Verdict::Done;
         };
         match self.work(kept.object.clone()).await {
@@ -99,7 +114,9 @@ impl Arrays {
                     continue;
                 }
                 Step::Import => {
-                    self.import(&array, &look).await?;
+                    if let Some(content) = look.content() {
+                        self.import(&array, content).await?;
+                    }
                     look.imported = true;
                     continue;
                 }
@@ -108,15 +125,15 @@ impl Arrays {
                     return Ok(self.verdict(state, reason));
                 }
                 Step::Record(state, reason) => self.record(&array, state, reason, &look).await?,
-                Step::Hold => self.writer.hold(&array).await?,
+                Step::Hold => self.context.writer.hold(&array).await?,
                 Step::Conceal => self.conceal(&array).await?,
                 Step::LetGo => {
-                    self.writer.let_go(&array).await?;
+                    self.context.writer.let_go(&array).await?;
                     return Ok(Verdict::Done);
                 }
             }
             last = Some(step);
-            match self.writer.read(&array.name_any()).await? {
+            match self.context.writer.read(&array.name_any()).await? {
                 Some(now) => array = now,
                 None => return Ok(Verdict::Done),
             }
@@ -125,7 +142,7 @@ impl Arrays {
 
     fn next(&self, array: &Vpsa, look: &Look) -> Step {
         let class_name = array.spec.vsc_storage_class_name.as_str();
-        let class = self.cluster.classes.store().get(class_name);
+        let class = self.context.cluster.classes.store().get(class_name);
         let class = class.filter(|it| it.object.metadata.deletion_timestamp.is_none());
         let annotation = array.annotations().get(MANAGE_EXTERNAL_VOLUMES);
         let desired = Desired {
@@ -138,29 +155,51 @@ impl Arrays {
             held: is_held(array),
             plain_token: self.plain_token(array).is_some(),
             recorded: array.status.as_ref().map(|status| &status.state),
-            users: self.cluster.users(&array.name_any()),
+            users: self.context.cluster.users(&array.name_any()),
             array: look.facts.as_ref().map(Result::as_ref),
-            imported: look.imported,
+            imported: look.imported || look.content().is_none(),
         };
         next_step(&desired, &observed)
     }
 
+    /// Asks the array, and has those looked at that are not on it as they should be.
     async fn ask(&self, array: &Vpsa, look: &mut Look) {
+        let name = array.name_any();
+        let objects = self.context.cluster.objects(&name);
         let facts = async {
-            let client = self.clients.client(array).await?;
-            let api = client.within(self.patience);
-            let facts = Facts::ask(&api).await?;
-            look.api = Some(api);
-            Ok(facts)
+            let client = self.context.clients.client(array).await?;
+            let api = client.within(self.context.patience);
+            Ok(Facts::ask(&api, self.is_due(array, objects)).await?)
         };
         look.facts = Some(facts.await);
+        if let Some(content) = look.content() {
+            let at = Instant::now();
+            self.looks
+                .lock()
+                .insert(name.clone(), LastLook { at, objects });
+            for volume in drift::volumes(&self.context.cluster, &name, content) {
+                self.queues.volumes.add(volume);
+            }
+            for attachment in drift::attachments(&self.context.cluster, &name, content) {
+                self.queues.attachments.add(attachment);
+            }
+        }
+    }
+
+    /// Whether it is time to look at what is on the array: there may be much.
+    fn is_due(&self, array: &Vpsa, objects: usize) -> bool {
+        let state = array.status.as_ref().map(|status| &status.state);
+        let last = self.looks.lock().get(&array.name_any()).copied();
+        state != Some(&VpsaState::Ready)
+            || last.is_none_or(|it| it.objects != objects || it.at.elapsed() >= self.refresh)
     }
 
     /// The token, if it is not encrypted.
     fn plain_token(&self, array: &Vpsa) -> Option<secrecy::SecretString> {
         let name = array.name_any();
         match self
-            .cipher
+            .ciphers
+            .tokens
             .read(array.spec.token.as_ref()?, token_of(&name))
         {
             Ok(Held::Plain(token)) => Some(token),
@@ -173,56 +212,15 @@ impl Arrays {
         let (Some(token), Some(written)) = (self.plain_token(array), &array.spec.token) else {
             return Ok(());
         };
-        let concealed = self.cipher.encrypt(&token, token_of(&array.name_any()))?;
+        let concealed = self
+            .ciphers
+            .tokens
+            .encrypt(&token, token_of(&array.name_any()))?;
         let field = ["spec", "token"];
         let patch = ObjectPatch::new()
             .test(field, Value::from(written.expose()))
             .set(field, Value::from(concealed.expose()));
-        Ok(self.writer.change(array, patch).await?)
-    }
-
-    /// Makes a record for each volume that has none. Called twice: all have one.
-    async fn import(&self, array: &Vpsa, look: &Look) -> Result<(), StepError> {
-        let Some(api) = &look.api else {
-            return Ok(());
-        };
-        let (name, class) = (array.name_any(), &array.spec.vsc_storage_class_name);
-        let known = self.known_volumes(&name);
-        for volume in api.volumes().await.map_err(Trouble::from)? {
-            let is_ours = self.is_ours(&volume.display_name);
-            if is_ours || known.contains(&volume.id.to_string()) {
-                continue;
-            }
-            let record = import::record(&name, class, &volume);
-            self.writer.create(&record).await?;
-            let made: Option<ExternalVolume> = self.writer.read(&record.name_any()).await?;
-            // The record of another volume whose name differs in letters that objects cannot have.
-            if let Some(made) = made.filter(|it| it.status.is_none()) {
-                self.writer.set_status(&made, &record.status).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The volumes of an array that have an object.
-    fn known_volumes(&self, array: &str) -> std::collections::HashSet<String> {
-        let group = on_array(array);
-        let own = self.cluster.volumes.store().in_group(&group);
-        let others = self.cluster.external_volumes.store().in_group(&group);
-        let own = own.iter().filter_map(|it| it.object.status.as_ref());
-        let others = others.iter().filter_map(|it| it.object.status.as_ref());
-        own.chain(others).map(|status| status.id.clone()).collect()
-    }
-
-    /// Whether a Volume has this name on the array: it may not know its identity there yet.
-    fn is_ours(&self, display_name: &str) -> bool {
-        let volumes = self.cluster.volumes.store();
-        // Almost always the name of the object, too.
-        volumes.get(display_name).is_some()
-            || volumes
-                .all()
-                .iter()
-                .any(|it| it.object.spec.display_name == display_name)
+        Ok(self.context.writer.change(array, patch).await?)
     }
 
     /// Says how an array is, if that is news. Called twice: it is said.
@@ -236,35 +234,29 @@ impl Arrays {
         let before = array.status.clone().unwrap_or_default();
         let facts = look.facts.as_ref().and_then(|facts| facts.as_ref().ok());
         let name = array.name_any();
-        let mut now = status(&before, &name, state.clone(), facts, &self.cipher)?;
-        let (generation, moment) = (array.metadata.generation, Timestamp::now());
-        now.observed = condition::observed(&before.observed, generation, reason, moment);
-        if array.status.as_ref() == Some(&now) {
-            return Ok(());
-        }
-        self.writer.set_status(array, &now).await?;
-        let word = condition::ready(&before.observed).map(|it| it.reason.as_str());
-        if array.status.is_none() || before.state != *state || word != Some(reason.word) {
+        let now = status(&before, &name, state.clone(), facts, &self.ciphers.chap)?;
+        if self.context.record(array, now, reason).await? {
             self.tell(array, state, reason);
         }
         Ok(())
     }
 
+    /// Events of arrays have the state as their reason, as with Zadara's driver.
     fn tell(&self, array: &Vpsa, state: &VpsaState, reason: &Reason) {
-        tracing::info!(vpsa = array.name_any(), %state, reason = reason.message, "The VPSA changed.");
-        let object = array.object_ref(&());
-        let message = reason.message.as_str();
-        match state {
-            VpsaState::Unreachable => self.events.warning(object, "Unreachable", message),
-            VpsaState::Incompatible => self.events.warning(object, "Incompatible", message),
-            VpsaState::Failed => self.events.warning(object, "Failed", message),
-            VpsaState::Ready => self.events.normal(object, "Ready", message),
-            VpsaState::Configuring => self.events.normal(object, "Configuring", message),
-            VpsaState::Importing => self.events.normal(object, "Importing", message),
-            VpsaState::Deleting | VpsaState::Other(_) => {
-                self.events.normal(object, "Deleting", message);
-            }
-        }
+        let (word, is_trouble) = match state {
+            VpsaState::Unreachable => ("Unreachable", true),
+            VpsaState::Incompatible => ("Incompatible", true),
+            VpsaState::Failed => ("Failed", true),
+            VpsaState::Ready => ("Ready", false),
+            VpsaState::Configuring => ("Configuring", false),
+            VpsaState::Importing => ("Importing", false),
+            VpsaState::Deleting | VpsaState::Other(_) => ("Deleting", false),
+        };
+        let reason = Reason {
+            word,
+            ..reason.clone()
+        };
+        self.context.tell(array, &reason, is_trouble);
     }
 
     fn verdict(&self, state: &VpsaState, reason: &Reason) -> Verdict {

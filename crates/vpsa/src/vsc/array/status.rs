@@ -2,11 +2,11 @@
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use stowage_api::quantity;
-use stowage_api::vpsa::{ArrayVersion, Capacity, VpsaCounters, VpsaState, VpsaStatus};
+use stowage_api::vpsa::{ArrayVersion, Capacity, VpsaState, VpsaStatus};
 
 use super::facts::Facts;
 use crate::version::Version;
-use crate::vsc::cipher::{Cipher, CipherError, Place};
+use crate::vsc::cipher::{CHAP_FIELD, Cipher, CipherError, Place};
 
 /// The status that goes with a state. What the array did not say this time stays as it was.
 ///
@@ -26,12 +26,13 @@ pub fn status(
         return Ok(status);
     };
     status.capacity = Some(capacity(facts));
-    status.counters = Some(VpsaCounters {
-        pools: count(facts.pools.len()),
-        snapshots: count(facts.snapshots),
-        volumes: count(facts.volumes),
-        ..VpsaCounters::default()
-    });
+    let mut counters = status.counters.take().unwrap_or_default();
+    counters.pools = count(facts.pools.len());
+    if let Some(content) = &facts.content {
+        counters.snapshots = count(content.snapshots.len());
+        counters.volumes = count(content.volumes.len());
+    }
+    status.counters = Some(counters);
     if let Some(controller) = &facts.controller {
         let version = controller.software_ver.clone();
         status.legacy_vpsa = version.parse::<Version>().ok().map(|it| it.is_legacy());
@@ -40,12 +41,17 @@ pub fn status(
             ..ArrayVersion::default()
         });
         status.iqn = Some(controller.target.clone());
+        status.portals = controller
+            .data_address()
+            .map(str::to_owned)
+            .into_iter()
+            .collect();
         status.chap_user = Some(controller.vpsa_chap_user.clone());
     }
     if let Some(secret) = facts.chap_secret() {
         let place = Place {
             object: name,
-            field: "status.CHAPSecret",
+            field: CHAP_FIELD,
         };
         let stored = before.chap_secret.as_ref();
         status.chap_secret = Some(cipher.keep_or_encrypt(stored, secret, place)?);
@@ -84,6 +90,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::vsc::array::facts::Content;
 
     #[test]
     fn what_the_array_says_is_shown_without_its_secret_and_a_second_time_the_same() {
@@ -95,8 +102,11 @@ mod tests {
             controller: serde_json::from_value(controller).unwrap(),
             pools: vec![serde_json::from_value(pool).unwrap()],
             failed: Vec::new(),
-            volumes: 3,
-            snapshots: 1,
+            content: Some(Content {
+                volumes: vec![serde_json::from_value(json!({"name": "volume-1"})).unwrap()],
+                snapshots: Vec::new(),
+                servers: Vec::new(),
+            }),
         };
         let before = VpsaStatus::default();
         let first = status(&before, "a", VpsaState::Ready, Some(&facts), &cipher).unwrap();
@@ -107,7 +117,7 @@ mod tests {
         );
         assert_eq!(
             shown["counters"],
-            json!({"pools": 1, "snapshots": 1, "volumes": 3})
+            json!({"pools": 1, "snapshots": 0, "volumes": 1})
         );
         assert_eq!(
             (&shown["LegacyVPSA"], &shown["IQN"]),

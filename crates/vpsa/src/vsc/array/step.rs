@@ -33,7 +33,7 @@ pub struct Observed<'a> {
     pub users: usize,
     /// What the array says, if it was asked.
     pub array: Option<Result<&'a Facts, &'a Trouble>>,
-    /// What was there has been imported since the array was last in trouble.
+    /// All that the array was asked about is imported.
     pub imported: bool,
 }
 
@@ -114,9 +114,8 @@ pub fn next_step(desired: &Desired<'_>, observed: &Observed<'_>) -> Step {
     if let Some((state, reason)) = misfit(desired, facts) {
         return Step::Record(state, reason);
     }
-    let was_ready = observed.recorded == Some(&VpsaState::Ready);
-    if desired.import && !was_ready && !observed.imported {
-        if observed.recorded == Some(&VpsaState::Importing) {
+    if desired.import && !observed.imported {
+        if let Some(VpsaState::Importing | VpsaState::Ready) = observed.recorded {
             return Step::Import;
         }
         let reason = Reason::not_ready("Importing", "volumes and snapshots are being recorded");

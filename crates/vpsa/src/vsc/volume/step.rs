@@ -34,6 +34,8 @@ pub struct Observed<'a> {
     pub attachments: usize,
     /// It was asked for in this look already.
     pub asked: bool,
+    /// The array was asked lately to make it larger than it was last seen.
+    pub expanding: bool,
 }
 
 /// What the array has.
@@ -102,7 +104,7 @@ pub fn next_step(wanted: &Result<Wanted, String>, observed: &Observed<'_>) -> St
         return Step::Ask;
     };
     match found {
-        Found::Volume(volume) => keep(wanted, volume),
+        Found::Volume(volume) => keep(wanted, volume, observed.expanding),
         Found::Foreign(volume) => {
             let message = format!(
                 "VPSA `{}` has a volume `{}` ({}) that is not this one: rename one of them",
@@ -141,7 +143,7 @@ fn make(observed: &Observed<'_>) -> Step {
 }
 
 /// The array has it.
-fn keep(wanted: &Wanted, volume: &ArrayVolume) -> Step {
+fn keep(wanted: &Wanted, volume: &ArrayVolume, expanding: bool) -> Step {
     let is_block = volume.data_type == DataType::Block;
     if volume.is_usable() && is_block != (wanted.kind == Kind::Block) {
         let text = "the volume on the array is of the other type: `volumeType` cannot change";
@@ -170,6 +172,10 @@ fn keep(wanted: &Wanted, volume: &ArrayVolume) -> Step {
         return Step::Comment;
     }
     let size = volume.virtual_capacity;
+    if size < wanted.gigabytes && expanding {
+        let reason = Reason::ready("Expanding", "the array is making it larger");
+        return Step::Record(VolumeState::Ready, reason);
+    }
     if size < wanted.gigabytes {
         return Step::Expand(wanted.gigabytes - size);
     }

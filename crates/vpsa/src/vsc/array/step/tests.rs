@@ -20,8 +20,7 @@ fn facts(version: &str) -> Facts {
         controller: Some(serde_json::from_value(controller).unwrap()),
         pools: pools(1),
         failed: Vec::new(),
-        volumes: 0,
-        snapshots: 0,
+        content: None,
     }
 }
 
@@ -167,9 +166,16 @@ fn from_every_state_the_same_array_comes_to_the_same_end_and_stays() {
         held: true,
         plain_token: false,
         recorded: Some(&ready),
+        imported: true,
         ..NEW
     };
     assert_eq!(run(&DESIRED, &steady, Ok(&good)), ["Ask", "Ready/Ready"]);
+    let more = Observed {
+        imported: false,
+        ..steady
+    };
+    let steps = run(&DESIRED, &more, Ok(&good));
+    assert_eq!(steps, ["Ask", "Import", "Ready/Ready"]);
 }
 
 #[test]

@@ -1,101 +1,27 @@
 //! The steps that talk to an array.
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use stowage_api::quantity;
-use stowage_api::vpsa::{CloneSourceKind, Volume, VolumeState, VolumeStatus, Vpsa};
+use stowage_api::vpsa::{CloneSourceKind, Expansion, Unknown, Volume, VolumeState, VolumeStatus};
 
+use super::Volumes;
 use super::look::{Look, Seen};
-use super::{StepError, Volumes};
 use crate::rest::api::NewVolume;
 use crate::rest::wire::Volume as ArrayVolume;
 use crate::rest::{Api, CgId, Outcome, PoolId, Refusal, SnapshotId, VolumeId, follow};
-use crate::vsc::allocator::{Candidate, choose};
 use crate::vsc::array::Facts;
 use crate::vsc::cluster::on_array;
+use crate::vsc::context::SOON;
+use crate::vsc::error::StepError;
 use crate::vsc::volume::step::Step;
 use crate::vsc::volume::wanted::Wanted;
 
 impl Volumes {
-    async fn api(&self, array: &str) -> Result<Api, StepError> {
-        let kept = self.cluster.arrays.store().get(array);
-        let kept =
-            kept.ok_or_else(|| StepError::Missing(format!("VPSA `{array}` does not exist")))?;
-        let client = self.clients.client(&kept.object).await?;
-        Ok(client.within(self.patience))
-    }
-
-    /// Chooses an array, and records it before anything is made there. A clone goes where its source is.
-    ///
-    /// Called twice: the first choice stays, because it is recorded.
-    pub(super) async fn choose(
-        &self,
-        volume: &Volume,
-        wanted: &Result<Wanted, String>,
-    ) -> Result<(), StepError> {
-        let gigabytes = wanted.as_ref().map_or(0, |wanted| wanted.gigabytes);
-        let array = match self.source(volume)? {
-            Some(source) => source.array,
-            None => {
-                let class = &volume.spec.vsc_storage_class_name;
-                let members = self.cluster.members(class);
-                let candidates: Vec<Candidate> = members
-                    .iter()
-                    .map(|it| self.candidate(&it.object))
-                    .collect();
-                #[expect(clippy::cast_precision_loss, reason = "no volume has 2^52 GB")]
-                let size = gigabytes as f64;
-                choose(self.allocator, class, &candidates, size)?
-                    .name
-                    .clone()
-            }
-        };
-        let status = VolumeStatus {
-            state: VolumeState::Creating,
-            vpsa_id: array,
-            ..volume.status.clone().unwrap_or_default()
-        };
-        Ok(self.writer.set_status(volume, &status).await?)
-    }
-
-    fn candidate(&self, array: &Vpsa) -> Candidate {
-        let status = array.status.clone().unwrap_or_default();
-        let capacity = status.capacity.unwrap_or_default();
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a fraction of a GB does not matter"
-        )]
-        let gigabytes = |text: &str| quantity::size(text).unwrap_or(0) as f64 / f64::from(1 << 30);
-        let volumes = self
-            .cluster
-            .volumes
-            .store()
-            .in_group(&on_array(&array.name_any()));
-        let sizes = volumes.iter().map(|it| gigabytes(&it.object.spec.size.0));
-        let counted = status.counters.map_or(0, |it| it.volumes);
-        let added = array.metadata.creation_timestamp.as_ref();
-        Candidate {
-            name: array.name_any(),
-            state: if array.metadata.deletion_timestamp.is_some() {
-                stowage_api::vpsa::VpsaState::Deleting
-            } else {
-                status.state
-            },
-            mode: capacity.mode,
-            total: gigabytes(&capacity.total.0),
-            available: gigabytes(&capacity.available.0),
-            provisioned: sizes.sum(),
-            // What was made since the array was last looked at counts, too.
-            volumes: u32::try_from(counted)
-                .unwrap_or(0)
-                .max(u32::try_from(volumes.len()).unwrap_or(u32::MAX)),
-            added: added.map_or(0, |time| time.0.as_second()),
-        }
-    }
-
     /// What the array has.
     pub(super) async fn ask(&self, volume: &Volume) -> Result<Seen, StepError> {
         let status = volume.status.clone().unwrap_or_default();
-        let api = self.api(&status.vpsa_id).await?;
+        let api = self.context.api(&status.vpsa_id).await?;
         if let Ok(id) = status.id.parse::<VolumeId>() {
             if let Some(found) = api.volume(&id).await? {
                 return Ok(Seen::Volume(Box::new(found)));
@@ -106,7 +32,7 @@ impl Volumes {
         let Some(found) = api.volume_named(name).await? else {
             return Ok(Seen::Nothing);
         };
-        Ok(if self.is_foreign(&status.vpsa_id, &found.id) {
+        Ok(if self.is_foreign(volume, &status.vpsa_id, &found.id) {
             Seen::Foreign(Box::new(found))
         } else {
             Seen::Volume(Box::new(found))
@@ -114,17 +40,24 @@ impl Volumes {
     }
 
     /// Whether a volume of an array is somebody else's, or another object's.
-    fn is_foreign(&self, array: &str, id: &VolumeId) -> bool {
+    fn is_foreign(&self, volume: &Volume, array: &str, id: &VolumeId) -> bool {
         let group = on_array(array);
         let is_it = |status: &Option<VolumeStatus>| {
             status
                 .as_ref()
                 .is_some_and(|status| status.id == id.as_str())
         };
-        let external = self.cluster.external_volumes.store().in_group(&group);
-        let own = self.cluster.volumes.store().in_group(&group);
+        let external = self
+            .context
+            .cluster
+            .external_volumes
+            .store()
+            .in_group(&group);
+        let own = self.context.cluster.volumes.store().in_group(&group);
         external.iter().any(|it| is_it(&it.object.status))
-            || own.iter().any(|it| is_it(&it.object.status))
+            || own
+                .iter()
+                .any(|it| it.object.name_any() != volume.name_any() && is_it(&it.object.status))
     }
 
     async fn in_bin(
@@ -144,28 +77,28 @@ impl Volumes {
     /// Changes something on the array. What it only takes on is seen by the next look.
     pub(super) async fn change(
         &self,
-        volume: &Volume,
+        object: &Volume,
         wanted: &Result<Wanted, String>,
         step: &Step,
         look: &mut Look,
     ) -> Result<(), StepError> {
-        let status = volume.status.clone().unwrap_or_default();
-        let api = self.api(&status.vpsa_id).await?;
+        let status = object.status.clone().unwrap_or_default();
+        let api = self.context.api(&status.vpsa_id).await?;
         let id = match &look.seen {
             Some(Seen::Volume(it) | Seen::Deleted(it)) => Some(it.id.clone()),
             _ => None,
         };
         if let (Step::Expand(more), Some(Seen::Volume(volume))) = (step, &look.seen) {
-            return self.expand(&api, volume, *more).await;
+            return self.expand(&api, object, volume, *more).await;
         }
         let done = match (step, id, wanted) {
             (Step::Create, _, Ok(wanted)) => {
                 look.asked = true;
-                return self.create(&api, volume, wanted).await;
+                return self.create(&api, object, wanted).await;
             }
             (Step::Clone, _, Ok(wanted)) => {
                 look.asked = true;
-                return self.copy(&api, volume, wanted).await;
+                return self.copy(&api, object, wanted).await;
             }
             (Step::Rename, Some(id), Ok(wanted)) => api.rename_volume(&id, &wanted.name).await?,
             (Step::Comment, Some(id), Ok(wanted)) => {
@@ -174,14 +107,14 @@ impl Volumes {
             }
             (Step::Delete, Some(id), _) => {
                 // Known from now on, so that it is found in the recycle bin.
-                self.remember(volume, look).await?;
+                self.remember(object, look).await?;
                 api.delete_volume(&id).await?
             }
             (Step::Purge, Some(id), _) => api.purge_volume(&id).await?,
             _ => Outcome::Done(()),
         };
         if done == Outcome::Submitted {
-            tokio::time::sleep(super::SOON).await;
+            tokio::time::sleep(SOON).await;
         }
         Ok(())
     }
@@ -197,7 +130,7 @@ impl Volumes {
         };
         super::describe(&mut status, found);
         if status != before {
-            self.writer.set_status(volume, &status).await?;
+            self.context.writer.set_status(volume, &status).await?;
         }
         Ok(())
     }
@@ -205,6 +138,7 @@ impl Volumes {
     /// Called twice: it is found by its name before.
     async fn create(&self, api: &Api, volume: &Volume, wanted: &Wanted) -> Result<(), StepError> {
         let class = self
+            .context
             .cluster
             .classes
             .store()
@@ -248,7 +182,7 @@ impl Volumes {
                 cg_id: group.to_string(),
                 ..volume.status.clone().unwrap_or_default()
             };
-            self.writer.set_status(volume, &status).await?;
+            self.context.writer.set_status(volume, &status).await?;
         }
         Ok(())
     }
@@ -259,21 +193,36 @@ impl Volumes {
         Ok(follow("create a volume", api.deadline(), look).await?)
     }
 
-    /// Makes a volume larger. The array takes what is added: it is waited until it is seen, so that it is not added again.
-    async fn expand(&self, api: &Api, volume: &ArrayVolume, more: u64) -> Result<(), StepError> {
-        let wanted = volume.virtual_capacity + more;
-        if api.expand_volume(&volume.id, more).await? == Outcome::Submitted {
-            let look = || async {
-                let now = api.volume(&volume.id).await?;
-                Ok(now.filter(|it| it.virtual_capacity >= wanted).map(drop))
-            };
-            follow("expand a volume", api.deadline(), look).await?;
+    /// Makes a volume larger. The array takes what is added, so that is written down before it is asked: whoever finds it
+    /// there waits for the growth before adding it again.
+    async fn expand(
+        &self,
+        api: &Api,
+        object: &Volume,
+        volume: &ArrayVolume,
+        more: u64,
+    ) -> Result<(), StepError> {
+        let mut status = object.status.clone().unwrap_or_default();
+        super::describe(&mut status, volume);
+        status.expansion = status.capacity.clone().map(|from| Expansion {
+            from,
+            since: Time(Timestamp::now()),
+            unknown: Unknown::new(),
+        });
+        self.context.writer.set_status(object, &status).await?;
+        let asked = api.expand_volume(&volume.id, more).await;
+        if asked.as_ref().is_err_and(|error| error.refusal().is_some()) {
+            status.expansion = None;
+            self.context.writer.set_status(object, &status).await?;
+        }
+        if asked? == Outcome::Submitted {
+            tokio::time::sleep(SOON).await;
         }
         Ok(())
     }
 
     /// What a clone is made from.
-    fn source(&self, volume: &Volume) -> Result<Option<Source>, StepError> {
+    pub(super) fn source(&self, volume: &Volume) -> Result<Option<Source>, StepError> {
         let Some(source) = &volume.spec.clone_source else {
             return Ok(None);
         };
@@ -285,7 +234,7 @@ impl Volumes {
         };
         match source.kind {
             CloneSourceKind::Snapshot => {
-                let kept = self.cluster.snapshots.store().get(&source.name);
+                let kept = self.context.cluster.snapshots.store().get(&source.name);
                 let status = kept.and_then(|it| it.object.status.clone());
                 let found = status.and_then(|status| {
                     Some(Source {
@@ -297,7 +246,7 @@ impl Volumes {
                 found.map(Some).ok_or_else(|| missing("Snapshot"))
             }
             CloneSourceKind::Volume | CloneSourceKind::Other(_) => {
-                let kept = self.cluster.volumes.store().get(&source.name);
+                let kept = self.context.cluster.volumes.store().get(&source.name);
                 let status = kept.and_then(|it| it.object.status.clone());
                 let found = status.and_then(|status| {
                     Some(Source {
@@ -313,8 +262,8 @@ impl Volumes {
 }
 
 /// What a clone is made from.
-struct Source {
-    array: String,
+pub(super) struct Source {
+    pub array: String,
     group: CgId,
     snapshot: Option<SnapshotId>,
 }

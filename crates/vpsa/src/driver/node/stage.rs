@@ -1,0 +1,270 @@
+//! `NodeStageVolume`, `NodeUnstageVolume`, `NodeExpandVolume`: once per volume, before the first pod and after the last.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use stowage_api::vpsa::IscsiStatus;
+use stowage_csi::proto::csi::volume_capability::{AccessType, MountVolume};
+use stowage_csi::proto::csi::{
+    NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeStageVolumeRequest,
+    NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
+};
+use stowage_csi::sizes::{Range, signed};
+use stowage_host::filesystem::{FsKind, check, ensure_formatted, grow, grow_unmounted};
+use stowage_host::mount::{
+    Bind, BindSource, FsMount, Unmount, ensure_bind, ensure_mounted, ensure_unmounted,
+    remove_mount_point,
+};
+use stowage_host::{Outcome, blocking};
+
+use super::iscsi::{is_used, shows};
+use super::{NodeServices, not_mounted};
+use crate::driver::error::Error;
+use crate::driver::publication::{Iscsi, Publication};
+use crate::driver::usage;
+use crate::vsc::cipher::{CHAP_FIELD, Held, Place};
+
+/// A large filesystem replays a large log, and an array may be slow to answer.
+const MOUNT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// The name of a raw device in its staging directory.
+const DEVICE: &str = "device";
+
+/// Where a raw device is staged.
+pub(super) fn device_at(staging: &Path) -> PathBuf {
+    staging.join(DEVICE)
+}
+
+/// Mounts the share, or logs in, and mounts the filesystem of the disk or shows the disk itself.
+pub(super) async fn stage(
+    services: Arc<NodeServices>,
+    request: NodeStageVolumeRequest,
+) -> Result<NodeStageVolumeResponse, Error> {
+    let _guard = services.locks.lock(&request.volume_id)?;
+    let capability = request.volume_capability.unwrap_or_default();
+    let read_only = usage::is_read_only(&capability);
+    let staging = Path::new(&request.staging_target_path);
+    let mount = match capability.access_type {
+        Some(AccessType::Mount(mount)) => Some(mount),
+        _ => None,
+    };
+    match (Publication::try_from(&request.publish_context)?, mount) {
+        (Publication::Nfs { share }, Some(mount)) => {
+            services
+                .mount("nfs", share.into(), staging, options(mount, read_only))
+                .await?;
+        }
+        (Publication::Nfs { .. }, None) => {
+            let text = "the volume is a share over NFS and cannot be used as a raw device";
+            return Err(Error::Usage(text.to_owned()));
+        }
+        (Publication::Iscsi(disk), mount) => {
+            // Until it is in use, so that nobody ends the session.
+            let _session = services.initiator.lock(&disk.target).await;
+            let device = services.connect(&disk).await?;
+            match mount {
+                Some(mount) => {
+                    services
+                        .mount_disk(&device, staging, mount, read_only)
+                        .await?;
+                }
+                None => services.show(&device, &device_at(staging)).await?,
+            }
+            services.say(&request.volume_id, IscsiStatus::Active).await;
+        }
+    }
+    Ok(NodeStageVolumeResponse {})
+}
+
+/// Unmounts, lets the disk go, and ends the session if nothing else needs it.
+pub(super) async fn unstage(
+    services: Arc<NodeServices>,
+    request: NodeUnstageVolumeRequest,
+) -> Result<NodeUnstageVolumeResponse, Error> {
+    let _guard = services.locks.lock(&request.volume_id)?;
+    let staging = Path::new(&request.staging_target_path);
+    let device = services.staged_device(staging).await?;
+    let mounter = &*services.mounter;
+    for place in [device_at(staging), staging.to_owned()] {
+        ensure_unmounted(mounter, &place, Unmount::Normal).await?;
+    }
+    remove_mount_point(&device_at(staging)).await?;
+    if let Some(device) = device {
+        services.let_go(&device).await?;
+        services
+            .say(&request.volume_id, IscsiStatus::Disconnected)
+            .await;
+    }
+    Ok(NodeUnstageVolumeResponse {})
+}
+
+/// Notices that a disk is larger, and lets its filesystem grow.
+pub(super) async fn expand(
+    services: Arc<NodeServices>,
+    request: NodeExpandVolumeRequest,
+) -> Result<NodeExpandVolumeResponse, Error> {
+    let _guard = services.locks.lock(&request.volume_id)?;
+    let path = Path::new(&request.volume_path);
+    let view = services.mounter.look(path).await?;
+    let mount = view.mount().ok_or_else(|| not_mounted(path))?;
+    let kind: Option<FsKind> = mount.kind().to_str().and_then(|it| it.parse().ok());
+    let Some(device) = services.device_of(path).await? else {
+        // A share is as large as the array says.
+        return Ok(NodeExpandVolumeResponse { capacity_bytes: 0 });
+    };
+    let disks = services.initiator.disks(None).await;
+    if let Some(disk) = disks.iter().find(|disk| disk.device == device) {
+        services.initiator.rescan(&disk.target).await?;
+    }
+    let bytes = services.stats.device_bytes(&device).await?;
+    let wanted = Range::from(request.capacity_range.as_ref()).required;
+    if bytes < wanted {
+        return Err(Error::NotExpanded { bytes, wanted });
+    }
+    if let (Some(kind), false) = (kind, mount.has_option("ro")) {
+        grow(&*services.exec, &services.stats, &device, kind, path).await?;
+    }
+    Ok(NodeExpandVolumeResponse {
+        capacity_bytes: signed(bytes),
+    })
+}
+
+fn options(mount: MountVolume, read_only: bool) -> Vec<String> {
+    let mut options = mount.mount_flags;
+    if read_only {
+        options.push("ro".to_owned());
+    }
+    options
+}
+
+impl NodeServices {
+    async fn connect(&self, disk: &Iscsi) -> Result<PathBuf, Error> {
+        let place = Place {
+            object: &disk.array,
+            field: CHAP_FIELD,
+        };
+        let secret: SecretString = match self.cipher.read(&disk.chap_secret, place)? {
+            Held::Encrypted(secret) | Held::Plain(secret) => secret,
+        };
+        Ok(self.initiator.connect(disk, &secret).await?)
+    }
+
+    async fn mount(
+        &self,
+        kind: &str,
+        source: std::ffi::OsString,
+        target: &Path,
+        options: Vec<String>,
+    ) -> Result<Outcome, Error> {
+        let mount = FsMount {
+            kind: kind.to_owned(),
+            source,
+            target: target.to_owned(),
+            options,
+            timeout: MOUNT_TIMEOUT,
+        };
+        Ok(ensure_mounted(&*self.mounter, &mount).await?)
+    }
+
+    /// Mounts the filesystem of a disk, ready for use: formatted, checked and as large as the disk.
+    async fn mount_disk(
+        &self,
+        device: &Path,
+        target: &Path,
+        mount: MountVolume,
+        read_only: bool,
+    ) -> Result<(), Error> {
+        let (exec, stats) = (&*self.exec, &*self.stats);
+        let kind: FsKind = match mount.fs_type.as_str() {
+            "" => self.default_filesystem,
+            name => name.parse()?,
+        };
+        if !is_used(&*self.mounter.table().await?, device)
+            && ensure_formatted(exec, stats, device, kind, &[]).await? == Outcome::Already
+        {
+            check(exec, device, kind).await?;
+            grow_unmounted(exec, stats, device, kind).await?;
+        }
+        let mut options = options(mount, read_only);
+        if kind == FsKind::Xfs {
+            // A copy has the identity of its source, which may be mounted on this node as well.
+            options.push("nouuid".to_owned());
+        }
+        let done = self
+            .mount(kind.name(), device.into(), target, options)
+            .await?;
+        if done == Outcome::Done && kind != FsKind::Ext4 && !read_only {
+            grow(exec, stats, device, kind, target).await?;
+        }
+        Ok(())
+    }
+
+    async fn show(&self, device: &Path, target: &Path) -> Result<(), Error> {
+        let bind = Bind {
+            source: BindSource::Path(device.to_owned()),
+            target: target.to_owned(),
+            read_only: false,
+        };
+        ensure_bind(&*self.mounter, &bind).await?;
+        Ok(())
+    }
+
+    /// The device that is staged in a directory, if one is.
+    async fn staged_device(&self, staging: &Path) -> Result<Option<PathBuf>, Error> {
+        match self.device_of(&device_at(staging)).await? {
+            Some(device) => Ok(Some(device)),
+            None => self.device_of(staging).await,
+        }
+    }
+
+    /// The disk that is mounted or shown at a path, if it is one of an array.
+    pub(super) async fn device_of(&self, path: &Path) -> Result<Option<PathBuf>, Error> {
+        let view = self.mounter.look(path).await?;
+        let Some(mount) = view.mount() else {
+            return Ok(None);
+        };
+        let disks = self.initiator.disks(None).await.into_iter();
+        let mut devices = disks.map(|disk| disk.device);
+        Ok(devices.find(|device| shows(&mount, device)))
+    }
+
+    /// Takes a disk away from the kernel, and ends the session that it was the last of.
+    async fn let_go(&self, device: &Path) -> Result<(), Error> {
+        let disks = self.initiator.disks(None).await;
+        let Some(target) = disks.iter().find(|disk| disk.device == device) else {
+            return Ok(());
+        };
+        let target = &target.target;
+        let _session = self.initiator.lock(target).await;
+        forget(device).await;
+        let table = self.mounter.table().await?;
+        let mut others = disks
+            .iter()
+            .filter(|disk| disk.target == *target && disk.device != device);
+        if !others.any(|disk| is_used(&table, &disk.device)) {
+            self.initiator.log_out(target).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the cluster whether there is a session; only people look at it.
+    async fn say(&self, volume: &str, status: IscsiStatus) {
+        self.registration.say(volume, status).await;
+    }
+}
+
+/// Takes a disk away from the kernel; one that is not of the SCSI layer has no switch for it.
+async fn forget(device: &Path) {
+    let name = device.file_name().unwrap_or_default();
+    let switch = Path::new("/sys/block").join(name).join("device/delete");
+    blocking(move || {
+        if switch.exists()
+            && let Err(error) = std::fs::write(&switch, "1")
+        {
+            tracing::warn!(switch = %switch.display(), %error, "A disk stays known to the kernel.");
+        }
+    })
+    .await;
+}

@@ -1,0 +1,198 @@
+//! From the flags to a driver that serves.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use parking_lot::Mutex;
+use stowage_csi::flags::{FlagError, Serving};
+use stowage_csi::locks::VolumeLocks;
+use stowage_csi::metrics::ServerMetrics;
+use stowage_csi::proto::csi::controller_server::ControllerServer;
+use stowage_csi::proto::csi::identity_server::IdentityServer;
+use stowage_csi::proto::csi::node_server::NodeServer;
+use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
+use stowage_host::exec::{Exec, HostExec};
+use stowage_host::mount::{HostMounter, Mounter};
+use stowage_host::stat::Stats;
+use stowage_kubernetes::watch::Watcher;
+use stowage_service::Process;
+use stowage_service::client::{ClientError, connect};
+use tonic::service::Routes;
+
+use crate::args::Args;
+use crate::driver::controller::{ControllerService, Services};
+use crate::driver::identity::IdentityService;
+use crate::driver::node::iscsi::Initiator;
+use crate::driver::node::register::{Address, Registration};
+use crate::driver::node::{NodeService, NodeServices};
+use crate::driver::objects::Objects;
+use crate::keys::{self, KeyError};
+use crate::vsc::cluster::Cluster;
+use crate::vsc::write::Writer;
+use crate::vsc::{self, VscError, VscOptions};
+
+/// Why the driver does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Flags that are not valid.
+    #[error(transparent)]
+    Flags(#[from] FlagError),
+    /// Not an address, or none.
+    #[error("{0}")]
+    Address(String),
+    /// No keys.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    /// No client for the API server.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The socket cannot be made.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// Serving ended by itself.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The control plane.
+    #[error(transparent)]
+    Vsc(#[from] VscError),
+}
+
+/// Serves the driver until shutdown; a controller also keeps custom resources and arrays in step while it leads.
+pub async fn run(
+    args: Args,
+    process: Process,
+    metrics: ServerMetrics,
+    grace: Duration,
+) -> Result<(), StartError> {
+    let serving = Serving::try_from(args.driver.clone())?;
+    let mode = serving.mode;
+    let config = args.kube.config().await?;
+    let client = connect(config.clone())?;
+    let mut routes = Routes::new(IdentityServer::new(IdentityService(
+        serving.driver_name.clone(),
+    )));
+    let plane = if mode.has_controller() {
+        let options = control_plane(&args, &config)?;
+        let cluster = Arc::new(Cluster::default());
+        let service = controller(&args, &client, &cluster, &process).await;
+        let Some(service) = service else {
+            return Ok(());
+        };
+        routes = routes.add_service(ControllerServer::new(service));
+        let lease = args.lease.clone();
+        let plane = process.clone();
+        Some(async move { vsc::run(options, cluster, config, &lease, plane).await })
+    } else {
+        None
+    };
+    if mode.has_node() {
+        let service = node(&args, &serving, &client)?;
+        let (services, stop) = (Arc::clone(&service.0), process.shutdown.clone());
+        let keep = async move { services.registration.keep(&stop).await };
+        process.tasks.spawn("vscnode", keep);
+        routes = routes.add_service(NodeServer::new(service));
+    }
+    let socket = Socket::bind(&serving.endpoint)?;
+    tracing::info!(driver = serving.driver_name, node = args.node_id, endpoint = %serving.endpoint, ?mode, "The driver is serving.");
+    let shutdown = Shutdown {
+        token: process.shutdown.clone(),
+        grace,
+    };
+    let served = async { Ok(serve(socket, routes, metrics, shutdown).await?) };
+    let led = async {
+        match plane {
+            Some(plane) => Ok(plane.await?),
+            None => Ok(()),
+        }
+    };
+    tokio::try_join!(served, led).map(|_: ((), ())| ())
+}
+
+fn control_plane(args: &Args, config: &kube::Config) -> Result<VscOptions, StartError> {
+    let namespace = args.lease.leader_election_namespace.clone();
+    Ok(VscOptions {
+        monitor_interval: args.monitor_interval,
+        refresh_period: args.refresh_period,
+        request_timeout: args.request_timeout,
+        import_existing: args.import_existing,
+        allocator: args.allocator,
+        ciphers: keys::of_controller(&args.keys)?,
+        namespace: namespace.unwrap_or_else(|| config.default_namespace.clone()),
+    })
+}
+
+/// The Controller service, once it knows what there is: an empty list would be a wrong answer.
+async fn controller(
+    args: &Args,
+    client: &Client,
+    cluster: &Arc<Cluster>,
+    process: &Process,
+) -> Option<ControllerService> {
+    let watcher = Watcher {
+        client: client.clone(),
+        tasks: process.tasks.clone(),
+        health: process.health.clone(),
+    };
+    let following = cluster.follow(&watcher, &process.shutdown);
+    process.shutdown.run_until_cancelled(following).await?;
+    let writer = Writer {
+        client: client.clone(),
+    };
+    Some(ControllerService(Arc::new(Services {
+        objects: Objects::new(Arc::clone(cluster), writer),
+        locks: VolumeLocks::default(),
+        longest: args.request_timeout,
+    })))
+}
+
+fn node(args: &Args, serving: &Serving, client: &Client) -> Result<NodeService, StartError> {
+    let exec: Arc<dyn Exec> = Arc::new(HostExec);
+    let stats = Arc::new(Stats::default());
+    let mounter: Arc<dyn Mounter> = Arc::new(HostMounter::new(Arc::clone(&exec), stats.clone()));
+    Ok(NodeService(Arc::new(NodeServices {
+        node: args.node_id.clone(),
+        most_volumes: serving.max_volumes,
+        default_filesystem: args.default_fs_type,
+        cipher: keys::of_node(&args.keys)?,
+        initiator: Initiator {
+            exec: Arc::clone(&exec),
+            by_path: args.by_path.clone(),
+            records: args.iscsi_records.clone(),
+            targets: Mutex::default(),
+        },
+        exec,
+        mounter,
+        stats,
+        registration: Registration {
+            client: client.clone(),
+            node: args.node_id.clone(),
+            address: address(args)?,
+            initiator_name: args.initiator_name.clone(),
+        },
+        locks: VolumeLocks::default(),
+        longest: args.request_timeout,
+    })))
+}
+
+/// How the node's address is found: the storage network wins, as with Zadara's driver.
+fn address(args: &Args) -> Result<Address, StartError> {
+    let network = args.storage_network.as_deref().filter(|it| !it.is_empty());
+    match (network, args.node_ip) {
+        (Some(network), _) => {
+            let (address, _) = network.split_once('/').unwrap_or((network, ""));
+            let address: Result<IpAddr, _> = address.parse();
+            address.map(Address::Towards).map_err(|_| {
+                StartError::Address(format!(
+                    "--storage-network is `{network}`: write a network such as 10.1.0.0/16"
+                ))
+            })
+        }
+        (None, Some(address)) => Ok(Address::Given(address)),
+        (None, None) => Err(StartError::Address(
+            "a node needs --node-ip (CSI_NODE_IP) or --storage-network (CSI_STORAGE_NETWORK)"
+                .to_owned(),
+        )),
+    }
+}

@@ -1,0 +1,105 @@
+//! Makes records of what is on an array already.
+
+use std::collections::HashMap;
+
+use kube::ResourceExt as _;
+use kube::core::object::HasStatus;
+use stowage_api::vpsa::{DeletionPolicy, Vpsa};
+use stowage_kubernetes::object_error::ObjectError;
+
+use super::Arrays;
+use crate::rest::wire::{Snapshot, Volume};
+use crate::vsc::array::facts::Content;
+use crate::vsc::array::import;
+use crate::vsc::cluster::{of_volume, on_array};
+use crate::vsc::context::Conditioned;
+use crate::vsc::write::Own;
+
+impl Arrays {
+    /// Makes a record for each volume and each snapshot that has none. Called twice: all have one.
+    pub(super) async fn import(&self, array: &Vpsa, content: &Content) -> Result<(), ObjectError> {
+        let (name, class) = (array.name_any(), &array.spec.vsc_storage_class_name);
+        let mut known = self.known_volumes(&name);
+        for volume in &content.volumes {
+            if known.contains_key(volume.id.as_str()) || self.is_own_volume(volume) {
+                continue;
+            }
+            let record = import::volume(&name, class, volume);
+            known.insert(volume.id.to_string(), record.name_any());
+            self.make(&record).await?;
+        }
+        for snapshot in &content.snapshots {
+            let volume = snapshot.volume.as_ref();
+            let Some(volume) = volume.and_then(|it| known.get(it.as_str())) else {
+                continue;
+            };
+            // Of those that are being taken it is not known yet how they end.
+            if snapshot.is_usable() && !self.is_known_snapshot(&name, volume, snapshot) {
+                let record = import::snapshot(&name, volume, snapshot);
+                self.make(&record).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a record with its status. One that is there keeps what it says: names of volumes may differ only in letters
+    /// that objects cannot have.
+    async fn make<K>(&self, record: &K) -> Result<(), ObjectError>
+    where
+        K: Own + HasStatus,
+        K::Status: Conditioned,
+    {
+        self.context.writer.create(record).await?;
+        let made: Option<K> = self.context.writer.read(&record.name_any()).await?;
+        if let (Some(made), Some(status)) =
+            (made.filter(|it| it.status().is_none()), record.status())
+        {
+            self.context.writer.set_status(&made, status).await?;
+        }
+        Ok(())
+    }
+
+    /// The volumes of an array that have an object: its name by their identity.
+    fn known_volumes(&self, array: &str) -> HashMap<String, String> {
+        let (cluster, group) = (&self.context.cluster, on_array(array));
+        let own = cluster.volumes.store().in_group(&group);
+        let others = cluster.external_volumes.store().in_group(&group);
+        let own = own
+            .iter()
+            .map(|it| (&it.object.status, it.object.name_any()));
+        let others = others
+            .iter()
+            .map(|it| (&it.object.status, it.object.name_any()));
+        let all = own.chain(others);
+        all.filter_map(|(status, name)| Some((status.as_ref()?.id.clone(), name)))
+            .collect()
+    }
+
+    /// Whether a Volume has this name on the array: it may not know its identity there yet.
+    fn is_own_volume(&self, volume: &Volume) -> bool {
+        let (volumes, name) = (self.context.cluster.volumes.store(), &volume.display_name);
+        // Almost always the name of the object, too.
+        volumes.get(name).is_some()
+            || volumes
+                .all()
+                .iter()
+                .any(|it| it.object.spec.display_name == *name)
+    }
+
+    /// Whether a snapshot has an object, which may not know its identity on the array yet.
+    fn is_known_snapshot(&self, array: &str, volume: &str, snapshot: &Snapshot) -> bool {
+        let snapshots = self.context.cluster.snapshots.store();
+        let is_it = |it: &stowage_api::vpsa::Snapshot| {
+            let status = it.status.as_ref();
+            let id = status.and_then(|status| status.vpsa_snapshot_id.as_deref());
+            id == Some(snapshot.id.as_str())
+        };
+        let has_name = |it: &stowage_api::vpsa::Snapshot| {
+            let is_own = it.spec.deletion_policy != Some(DeletionPolicy::Retain);
+            is_own && it.spec.display_name == snapshot.display_name
+        };
+        let here = snapshots.in_group(&on_array(array));
+        let of_it = snapshots.in_group(&of_volume(volume));
+        here.iter().any(|it| is_it(&it.object)) || of_it.iter().any(|it| has_name(&it.object))
+    }
+}

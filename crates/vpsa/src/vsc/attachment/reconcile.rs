@@ -1,0 +1,175 @@
+//! Does the steps.
+
+mod array;
+
+use std::sync::Arc;
+
+use kube::ResourceExt as _;
+use stowage_api::vpsa::{
+    AttachType, AttachmentState, BlockAttachment, IscsiStatus, Unknown, VolumeAttachment,
+    VolumeAttachmentStatus,
+};
+use stowage_kubernetes::queue::Verdict;
+
+use super::server::Host;
+use super::step::{Observed, Seen, Step, next_step};
+use crate::rest::wire::AttachedServer;
+use crate::vsc::cluster::on_node;
+use crate::vsc::condition::Reason;
+use crate::vsc::context::{Context, LATER, SOON};
+use crate::vsc::error::StepError;
+use crate::vsc::write::is_held;
+
+/// Keeps VolumeAttachments.
+pub struct Attachments {
+    /// What all kinds have.
+    pub context: Arc<Context>,
+}
+
+/// What is known of an attachment in the course of one look at it.
+#[derive(Default)]
+struct Look {
+    seen: Option<Seen>,
+    asked: bool,
+    detached: bool,
+    in_use: bool,
+}
+
+impl Attachments {
+    /// Does what is to be done for one attachment.
+    pub async fn reconcile(&self, name: &str) -> Verdict {
+        let Some(kept) = self.context.cluster.attachments.store().get(name) else {
+            return Verdict::Done;
+        };
+        let done = self.work(name).await;
+        self.context.verdict(&kept.object, done).await
+    }
+
+    async fn work(&self, name: &str) -> Result<Verdict, StepError> {
+        // What is known may be older than what we wrote ourselves.
+        let Some(mut attachment) = self.context.writer.read::<VolumeAttachment>(name).await? else {
+            return Ok(Verdict::Done);
+        };
+        let mut look = Look::default();
+        let mut last = None;
+        loop {
+            let step = self.next(&attachment, &look);
+            match &step {
+                Step::Rest => return Ok(Verdict::Done),
+                Step::LetGo => {
+                    self.context.writer.let_go(&attachment).await?;
+                    return Ok(Verdict::Done);
+                }
+                Step::Ask => {
+                    look.seen = Some(self.ask(&attachment).await?);
+                    continue;
+                }
+                Step::Record(state, _) if last.as_ref() == Some(&step) => {
+                    return Ok(match state {
+                        AttachmentState::Attaching => Verdict::After(SOON, None),
+                        AttachmentState::Failed => Verdict::After(LATER, None),
+                        _ => Verdict::Done,
+                    });
+                }
+                // The array is at it.
+                Step::Detach if look.detached => return Ok(Verdict::After(SOON, None)),
+                Step::Record(state, reason) => {
+                    self.record(&attachment, state, reason, &look).await?;
+                }
+                Step::Hold => self.context.writer.hold(&attachment).await?,
+                change => {
+                    self.change(&attachment, change, &mut look).await?;
+                    look.seen = None;
+                }
+            }
+            last = Some(step);
+            match self.context.writer.read(name).await? {
+                Some(now) => attachment = now,
+                None => return Ok(Verdict::Done),
+            }
+        }
+    }
+
+    fn next(&self, attachment: &VolumeAttachment, look: &Look) -> Step {
+        let (cluster, spec) = (&self.context.cluster, &attachment.spec);
+        let status = attachment.status.as_ref();
+        let node = cluster.nodes.store().get(&spec.vsc_node_name);
+        let block = status.and_then(|status| status.block.as_ref());
+        let observed = Observed {
+            held: is_held(attachment),
+            deleting: attachment.metadata.deletion_timestamp.is_some(),
+            recorded: status.map(|status| &status.state),
+            volume: cluster.place(&spec.volume_name).is_some(),
+            host: node.as_ref().map(|node| Host::of(&node.object.spec)),
+            shared: self.others(attachment).next().is_some(),
+            session: block.is_some_and(|it| it.iscsi_status == Some(IscsiStatus::Active)),
+            seen: look.seen.as_ref(),
+            asked: look.asked,
+            in_use: look.in_use,
+        };
+        next_step(spec, &observed)
+    }
+
+    /// The other attachments of the node on the same array, which are to stay.
+    fn others(
+        &self,
+        attachment: &VolumeAttachment,
+    ) -> impl Iterator<Item = VolumeAttachmentStatus> {
+        let cluster = Arc::clone(&self.context.cluster);
+        let array = cluster
+            .place(&attachment.spec.volume_name)
+            .map(|it| it.vpsa_id);
+        let name = attachment.name_any();
+        let group = on_node(&attachment.spec.vsc_node_name);
+        let all = cluster.attachments.store().in_group(&group).into_iter();
+        all.filter(move |it| {
+            let other = &it.object;
+            let place = cluster.place(&other.spec.volume_name);
+            other.name_any() != name
+                && other.metadata.deletion_timestamp.is_none()
+                && place.map(|it| it.vpsa_id) == array
+        })
+        .map(|it| it.object.status.clone().unwrap_or_default())
+    }
+
+    /// Says how an attachment is, if that is news. Called twice: it is said.
+    async fn record(
+        &self,
+        attachment: &VolumeAttachment,
+        state: &AttachmentState,
+        reason: &Reason,
+        look: &Look,
+    ) -> Result<(), StepError> {
+        let mut now = attachment.status.clone().unwrap_or_default();
+        now.state = state.clone();
+        if let Some(attached) = look.seen.as_ref().and_then(|seen| seen.attached.as_ref()) {
+            describe(&mut now, &attachment.spec.attach_type, attached);
+        }
+        if self.context.record(attachment, now, reason).await? {
+            let is_trouble = *state == AttachmentState::Failed;
+            self.context.tell(attachment, reason, is_trouble);
+        }
+        Ok(())
+    }
+}
+
+/// What the array says about an attachment. What the node says stays.
+fn describe(
+    status: &mut VolumeAttachmentStatus,
+    attach_type: &AttachType,
+    attached: &AttachedServer,
+) {
+    status.vpsa_server_id = Some(attached.server.id.to_string());
+    if *attach_type != AttachType::Iscsi {
+        status.nas = Some(Unknown::new());
+        return;
+    }
+    let known = status.block.take().unwrap_or_default();
+    let session = known.iscsi_status.clone();
+    status.block = Some(BlockAttachment {
+        lun: i64::try_from(attached.lun).unwrap_or(i64::MAX),
+        target: attached.target.clone(),
+        iscsi_status: Some(session.unwrap_or_default()),
+        ..known
+    });
+}

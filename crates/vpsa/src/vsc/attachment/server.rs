@@ -1,0 +1,110 @@
+//! Which Server record is a node's.
+
+use stowage_api::vpsa::{AttachType, VscNodeSpec};
+
+use crate::rest::wire::Server;
+
+/// How arrays know a node. What it does not have is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host<'a> {
+    /// The name of its Server records.
+    pub name: &'a str,
+    /// Its address in the storage network.
+    pub ip: &'a str,
+    /// Its name among iSCSI initiators.
+    pub iqn: &'a str,
+}
+
+impl<'a> Host<'a> {
+    /// As a VSCNode says.
+    pub fn of(node: &'a VscNodeSpec) -> Self {
+        Self {
+            name: &node.display_name,
+            ip: node.nas.as_ref().map_or("", |it| it.ip.as_str()),
+            iqn: node.block.as_ref().map_or("", |it| it.iqn.as_str()),
+        }
+    }
+
+    /// Whether a Server record that nobody has recorded is this node's: people, or somebody who died before recording it,
+    /// may have made it. The name alone proves nothing, because other clusters have nodes of the same name.
+    pub fn is(self, server: &Server) -> bool {
+        (!self.iqn.is_empty() && self.iqn == server.iqn)
+            || (!self.ip.is_empty() && server.iqn.is_empty() && self.ip == address(server))
+    }
+
+    /// Whether what is attached to a Server record can be reached from this node.
+    pub fn is_reached_by(self, server: &Server, attach_type: &AttachType) -> bool {
+        match attach_type {
+            AttachType::Iscsi => self.iqn == server.iqn,
+            AttachType::Nfs | AttachType::Other(_) => self.ip == address(server),
+        }
+    }
+
+    /// Why a volume cannot be reached from this node at all.
+    pub fn lack(self, attach_type: &AttachType) -> Option<&'static str> {
+        match attach_type {
+            AttachType::Iscsi if self.iqn.is_empty() => Some(
+                "the node has no IQN: install open-iscsi there, and restart the driver's pod on it",
+            ),
+            AttachType::Nfs if self.ip.is_empty() => {
+                Some("the node has no address in the storage network: correct --storage-network")
+            }
+            AttachType::Other(_) => Some("`attachType` must be NFS or ISCSI"),
+            AttachType::Iscsi | AttachType::Nfs => None,
+        }
+    }
+}
+
+/// The address of a Server record that is for one host.
+fn address(server: &Server) -> &str {
+    let ip = server.iscsi_ip.as_str();
+    let single = ip.strip_suffix("/32").or_else(|| ip.strip_suffix("/128"));
+    single.unwrap_or(ip)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const HOST: Host<'_> = Host {
+        name: "n",
+        ip: "10.0.0.1",
+        iqn: "iqn.n",
+    };
+
+    fn server(ip: &str, iqn: &str) -> Server {
+        let server = json!({"name": "srv-1", "display_name": "n", "iscsi_ip": ip, "iqn": iqn});
+        serde_json::from_value(server).unwrap()
+    }
+
+    #[test]
+    fn a_record_is_a_nodes_by_its_initiator_or_its_address_and_never_by_its_name() {
+        for (ip, iqn, expected) in [
+            ("10.0.0.1", "iqn.n", true),
+            ("10.0.0.9", "iqn.n", true),
+            ("10.0.0.1/32", "", true),
+            ("10.0.0.1", "iqn.other", false),
+            ("10.0.0.0/24", "", false),
+            ("10.0.0.9", "", false),
+        ] {
+            assert_eq!(HOST.is(&server(ip, iqn)), expected, "{ip} {iqn}");
+        }
+        let bare = Host {
+            ip: "",
+            iqn: "",
+            ..HOST
+        };
+        assert!(!bare.is(&server("", "")));
+        assert!(bare.lack(&AttachType::Iscsi).is_some() && bare.lack(&AttachType::Nfs).is_some());
+    }
+
+    #[test]
+    fn a_record_is_good_if_it_has_what_the_volume_needs() {
+        let record = server("10.0.0.9", "iqn.n");
+        assert!(HOST.is_reached_by(&record, &AttachType::Iscsi));
+        assert!(!HOST.is_reached_by(&record, &AttachType::Nfs));
+        assert!(HOST.is_reached_by(&server("10.0.0.1/32", ""), &AttachType::Nfs));
+    }
+}

@@ -1,0 +1,173 @@
+//! What is to be done next for a VolumeAttachment. Nothing here does anything.
+
+use stowage_api::vpsa::{AttachType, AttachmentState, VolumeAttachmentSpec};
+
+use super::server::Host;
+use crate::rest::wire::{AttachedServer, Server};
+use crate::vsc::condition::Reason;
+
+/// What is so.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
+pub struct Observed<'a> {
+    /// The object is held until we have let go.
+    pub held: bool,
+    /// The object is to go.
+    pub deleting: bool,
+    /// What was last said of it.
+    pub recorded: Option<&'a AttachmentState>,
+    /// Whether its volume is on an array.
+    pub volume: bool,
+    /// How arrays know its node, if that is known.
+    pub host: Option<Host<'a>>,
+    /// Another attachment of the node needs the Server record.
+    pub shared: bool,
+    /// The node says that it has a session with the array.
+    pub session: bool,
+    /// What the array has, if it was asked.
+    pub seen: Option<&'a Seen>,
+    /// The array was asked to attach it in this look already.
+    pub asked: bool,
+    /// The array does not remove the Server record, because others use it.
+    pub in_use: bool,
+}
+
+/// What the array has.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The Server record of the node.
+    pub server: Option<Server>,
+    /// How the volume is attached to it, if it is.
+    pub attached: Option<AttachedServer>,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Hold the object until we have let go.
+    Hold,
+    /// Ask the array.
+    Ask,
+    /// Make a Server record for the node.
+    CreateServer,
+    /// Let the Server record say what the VSCNode says.
+    RepairServer,
+    /// Attach the volume.
+    Attach,
+    /// Detach the volume.
+    Detach,
+    /// Remove the Server record.
+    DeleteServer,
+    /// Say how it is.
+    Record(AttachmentState, Reason),
+    /// Let the object go.
+    LetGo,
+    /// Nothing.
+    Rest,
+}
+
+/// What is to be done next. Whoever has recorded the same twice rests.
+pub fn next_step(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>) -> Step {
+    if observed.deleting {
+        return leave(wanted, observed);
+    }
+    if !observed.held {
+        return Step::Hold;
+    }
+    if !observed.volume {
+        let message = format!("Volume `{}` is not on a VPSA yet", wanted.volume_name);
+        return not_ready(AttachmentState::Creating, "NoVolume", message);
+    }
+    let Some(host) = observed.host else {
+        let message = format!(
+            "VSCNode `{}` does not exist: the driver's pod on that node makes it",
+            wanted.vsc_node_name
+        );
+        return not_ready(AttachmentState::Creating, "NoNode", message);
+    };
+    if let Some(lack) = host.lack(&wanted.attach_type) {
+        return not_ready(AttachmentState::Failed, "NodeNotFit", lack.to_owned());
+    }
+    let Some(seen) = observed.seen else {
+        return Step::Ask;
+    };
+    let Some(server) = &seen.server else {
+        return Step::CreateServer;
+    };
+    match &seen.attached {
+        // Nobody could use it.
+        Some(_) if !host.is_reached_by(server, &wanted.attach_type) => Step::Detach,
+        Some(attached) => keep(wanted, observed, attached),
+        None if !host.is_reached_by(server, &wanted.attach_type) => Step::RepairServer,
+        None if observed.asked => {
+            let message = "the array is attaching it".to_owned();
+            not_ready(AttachmentState::Attaching, "Attaching", message)
+        }
+        None => Step::Attach,
+    }
+}
+
+/// The array has it.
+fn keep(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>, attached: &AttachedServer) -> Step {
+    if attached.read_only != wanted.read_only {
+        let is = if attached.read_only {
+            "read-only"
+        } else {
+            "writable"
+        };
+        let message = format!("the volume is attached to the node, but {is}: detach it first");
+        return not_ready(AttachmentState::Failed, "OtherMode", message);
+    }
+    if wanted.attach_type == AttachType::Iscsi && !observed.session {
+        let message = "it is attached; the node has not logged in yet".to_owned();
+        return not_ready(
+            AttachmentState::IscsiLoginPending,
+            "ISCSILoginPending",
+            message,
+        );
+    }
+    let reason = Reason::ready("Ready", "the node can mount it");
+    Step::Record(AttachmentState::Ready, reason)
+}
+
+fn leave(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>) -> Step {
+    if !observed.held {
+        return Step::Rest;
+    }
+    if !observed.volume {
+        return Step::LetGo;
+    }
+    let Some(seen) = observed.seen else {
+        return Step::Ask;
+    };
+    if seen.attached.is_some() {
+        let message = "the array is detaching it".to_owned();
+        return match observed.recorded {
+            Some(AttachmentState::Detaching) => Step::Detach,
+            _ => not_ready(AttachmentState::Detaching, "Detaching", message),
+        };
+    }
+    // A record of another name was made by somebody else.
+    let is_ours = |server: &Server| {
+        let node = wanted.vsc_node_name.as_str();
+        server.display_name == observed.host.map_or(node, |host| host.name)
+    };
+    if observed.shared || observed.in_use || !seen.server.as_ref().is_some_and(is_ours) {
+        return Step::LetGo;
+    }
+    let message = "the Server record of the node goes with it".to_owned();
+    match observed.recorded {
+        Some(AttachmentState::Deleting) => Step::DeleteServer,
+        _ => not_ready(AttachmentState::Deleting, "Deleting", message),
+    }
+}
+
+fn not_ready(state: AttachmentState, word: &'static str, message: String) -> Step {
+    Step::Record(state, Reason::not_ready(word, message))
+}
+
+#[cfg(test)]
+mod tests;

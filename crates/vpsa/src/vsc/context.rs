@@ -1,0 +1,155 @@
+//! What the kinds have in common: where they look, how they write, and what they say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::core::object::HasStatus;
+use serde::Serialize;
+use stowage_api::causes::chain;
+use stowage_api::vpsa::{
+    Observed, SnapshotStatus, VolumeAttachmentStatus, VolumeStatus, VpsaStatus,
+    VscStorageClassStatus,
+};
+use stowage_kubernetes::events::Events;
+use stowage_kubernetes::object_error::ObjectError;
+use stowage_kubernetes::queue::Verdict;
+
+use super::clients::Clients;
+use super::cluster::Cluster;
+use super::condition::{self, Reason};
+use super::error::StepError;
+use super::write::{Own, Writer};
+use crate::rest::Api;
+
+/// How soon it is looked again at what the array is busy with.
+pub const SOON: Duration = Duration::from_millis(500);
+
+/// How soon it is looked again at what is not as it should be, and what only people or the array can mend.
+pub const LATER: Duration = Duration::from_secs(60);
+
+/// A status with a generation and conditions.
+pub trait Conditioned: Clone + Default + PartialEq + Serialize + Send + Sync {
+    /// Generation and conditions.
+    fn observed(&mut self) -> &mut Observed;
+}
+
+macro_rules! conditioned {
+    ($($status:ty),+) => {
+        $(impl Conditioned for $status {
+            fn observed(&mut self) -> &mut Observed {
+                &mut self.observed
+            }
+        })+
+    };
+}
+
+conditioned!(
+    SnapshotStatus,
+    VolumeAttachmentStatus,
+    VolumeStatus,
+    VpsaStatus,
+    VscStorageClassStatus
+);
+
+/// What the kinds have in common.
+pub struct Context {
+    /// What is known.
+    pub cluster: Arc<Cluster>,
+    /// Clients of arrays.
+    pub clients: Clients,
+    /// Writes objects.
+    pub writer: Writer,
+    /// Tells people.
+    pub events: Events,
+    /// How long an array may take for one look.
+    pub patience: Duration,
+}
+
+impl Context {
+    /// An array, for as long as one look may take.
+    pub async fn api(&self, array: &str) -> Result<Api, StepError> {
+        let kept = self.cluster.arrays.store().get(array);
+        let kept =
+            kept.ok_or_else(|| StepError::Missing(format!("VPSA `{array}` does not exist")))?;
+        let client = self.clients.client(&kept.object).await?;
+        Ok(client.within(self.patience))
+    }
+
+    /// Says how an object is. Returns whether that is news. Called twice: it is said.
+    pub async fn record<K>(
+        &self,
+        object: &K,
+        mut now: K::Status,
+        reason: &Reason,
+    ) -> Result<bool, ObjectError>
+    where
+        K: Own + HasStatus,
+        K::Status: Conditioned,
+    {
+        let mut before = object.status().cloned().unwrap_or_default();
+        let before = before.observed();
+        *now.observed() =
+            condition::observed(before, object.meta().generation, reason, Timestamp::now());
+        if object.status() == Some(&now) {
+            return Ok(false);
+        }
+        self.writer.set_status(object, &now).await?;
+        let word = condition::ready(before).map(|it| it.reason.as_str());
+        let is_news = word != Some(reason.word);
+        if is_news {
+            let (kind, name) = (K::kind(&()), object.meta().name.as_deref());
+            tracing::info!(%kind, name, reason = reason.word, message = reason.message, "An object changed.");
+        }
+        Ok(is_news)
+    }
+
+    /// An Event of what was recorded.
+    pub fn tell<K: Own>(&self, object: &K, reason: &Reason, is_trouble: bool) {
+        let (object, message) = (object.object_ref(&()), reason.message.as_str());
+        if is_trouble {
+            self.events.warning(object, reason.word, message);
+        } else {
+            self.events.normal(object, reason.word, message);
+        }
+    }
+
+    /// What follows from one look at an object that is on an array.
+    pub async fn verdict<K>(&self, object: &K, done: Result<Verdict, StepError>) -> Verdict
+    where
+        K: Own + HasStatus,
+        K::Status: Conditioned,
+    {
+        let error = match done {
+            Ok(verdict) => return verdict,
+            Err(error) => error,
+        };
+        match &error {
+            // Somebody else was faster: what they wrote comes with the watch.
+            StepError::Object(error) if error.is_stale() => return Verdict::After(SOON, None),
+            StepError::Object(_) => {}
+            StepError::Array(_) | StepError::Allocation(_) | StepError::Missing(_) => {
+                self.report(object, &error).await;
+            }
+        }
+        let (kind, text) = (K::kind(&()), chain(&error));
+        tracing::warn!(%kind, name = object.meta().name, error = text, "Trying again.");
+        Verdict::Retry(text)
+    }
+
+    /// Tells people why it does not go on; the state stays as it is.
+    async fn report<K>(&self, object: &K, error: &StepError)
+    where
+        K: Own + HasStatus,
+        K::Status: Conditioned,
+    {
+        let reason = Reason::not_ready(error.word(), chain(error));
+        self.tell(object, &reason, true);
+        let name = object.meta().name.as_deref().unwrap_or_default();
+        if let Ok(Some(now)) = self.writer.read::<K>(name).await {
+            let status = now.status().cloned().unwrap_or_default();
+            // The next attempt says it again.
+            let _ = self.record(&now, status, &reason).await;
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Why a step was not done.
+
+use stowage_kubernetes::object_error::ObjectError;
+
+use super::allocator::NoArray;
+use super::array::step::Trouble;
+use crate::rest::ApiError;
+
+/// Why a step was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// The API server.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// The array, or its description.
+    #[error(transparent)]
+    Array(#[from] Trouble),
+    /// No array takes it.
+    #[error(transparent)]
+    Allocation(#[from] NoArray),
+    /// Something that it names is not there.
+    #[error("{0}")]
+    Missing(String),
+}
+
+impl From<ApiError> for StepError {
+    fn from(error: ApiError) -> Self {
+        Self::Array(error.into())
+    }
+}
+
+impl StepError {
+    /// One word, for programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Object(_) => "ApiServer",
+            Self::Array(_) => "ArrayFailed",
+            Self::Allocation(_) => "NoArray",
+            Self::Missing(_) => "SourceMissing",
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The life of volumes on a node: written, published, grown, copied, deleted; and what becomes of it in trouble.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use devcluster::isolated;
+use serde_json::json;
+use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
+use stowage_csi::proto::csi::volume_capability::{
+    AccessMode, AccessType, BlockVolume, MountVolume,
+};
+use stowage_csi::proto::csi::volume_content_source::{SnapshotSource, Type};
+use stowage_csi::proto::csi::{
+    CapacityRange, ControllerExpandVolumeRequest, ControllerPublishVolumeRequest,
+    ControllerUnpublishVolumeRequest, CreateSnapshotRequest, CreateVolumeRequest,
+    DeleteSnapshotRequest, DeleteVolumeRequest, NodeExpandVolumeRequest, NodePublishVolumeRequest,
+    NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
+    VolumeContentSource,
+};
+use stowage_sim::vpsa::control::trouble::Own;
+use stowage_sim::vpsa::control::{Fault, Trouble};
+use tonic::{Code, Status};
+
+use crate::rig::{NODE, Rig};
+
+const GIB: i64 = 1 << 30;
+
+fn capability(raw: bool) -> VolumeCapability {
+    let access_type = if raw {
+        AccessType::Block(BlockVolume {})
+    } else {
+        AccessType::Mount(MountVolume::default())
+    };
+    VolumeCapability {
+        access_type: Some(access_type),
+        access_mode: Some(AccessMode {
+            mode: Mode::SingleNodeWriter.into(),
+        }),
+    }
+}
+
+/// A volume, and how it is used.
+struct Used {
+    id: String,
+    raw: bool,
+    context: BTreeMap<String, String>,
+}
+
+impl Rig {
+    async fn create(
+        &mut self,
+        name: &str,
+        gib: i64,
+        raw: bool,
+        snapshot: Option<&str>,
+    ) -> Result<Used, Status> {
+        let source = snapshot.map(|id| VolumeContentSource {
+            r#type: Some(Type::Snapshot(SnapshotSource {
+                snapshot_id: id.to_owned(),
+            })),
+        });
+        let request = CreateVolumeRequest {
+            name: name.to_owned(),
+            capacity_range: Some(CapacityRange {
+                required_bytes: gib * GIB,
+                limit_bytes: 0,
+            }),
+            volume_capabilities: vec![capability(raw)],
+            volume_content_source: source,
+            ..CreateVolumeRequest::default()
+        };
+        let made = self.controller.create_volume(request).await?.into_inner();
+        let volume = made.volume.unwrap();
+        assert_eq!(volume.capacity_bytes, gib * GIB);
+        Ok(Used {
+            id: volume.volume_id,
+            raw,
+            context: BTreeMap::new(),
+        })
+    }
+
+    fn staging(&self, used: &Used) -> String {
+        let staging = self.path(&format!("stage-{}", used.id));
+        fs::create_dir_all(&staging).unwrap();
+        staging.display().to_string()
+    }
+
+    fn target(&self, used: &Used) -> PathBuf {
+        self.path(&format!("target-{}", used.id))
+    }
+
+    async fn attach(&mut self, used: &mut Used) -> Result<(), Status> {
+        let request = ControllerPublishVolumeRequest {
+            volume_id: used.id.clone(),
+            node_id: NODE.to_owned(),
+            volume_capability: Some(capability(used.raw)),
+            ..ControllerPublishVolumeRequest::default()
+        };
+        let answer = self.controller.controller_publish_volume(request).await?;
+        used.context = answer.into_inner().publish_context;
+        Ok(())
+    }
+
+    async fn stage(&mut self, used: &Used) -> Result<(), Status> {
+        let request = NodeStageVolumeRequest {
+            volume_id: used.id.clone(),
+            publish_context: used.context.clone(),
+            staging_target_path: self.staging(used),
+            volume_capability: Some(capability(used.raw)),
+            ..NodeStageVolumeRequest::default()
+        };
+        self.node.node_stage_volume(request).await.map(drop)
+    }
+
+    /// Attaches, stages and publishes; where a pod finds it.
+    async fn publish(&mut self, used: &mut Used) -> Result<PathBuf, Status> {
+        self.attach(used).await?;
+        self.stage(used).await?;
+        let target = self.target(used);
+        let request = NodePublishVolumeRequest {
+            volume_id: used.id.clone(),
+            publish_context: used.context.clone(),
+            staging_target_path: self.staging(used),
+            target_path: target.display().to_string(),
+            volume_capability: Some(capability(used.raw)),
+            ..NodePublishVolumeRequest::default()
+        };
+        self.node.node_publish_volume(request).await?;
+        Ok(target)
+    }
+
+    async fn unpublish(&mut self, used: &Used) -> Result<(), Status> {
+        let request = NodeUnpublishVolumeRequest {
+            volume_id: used.id.clone(),
+            target_path: self.target(used).display().to_string(),
+        };
+        self.node.node_unpublish_volume(request).await?;
+        let request = NodeUnstageVolumeRequest {
+            volume_id: used.id.clone(),
+            staging_target_path: self.staging(used),
+        };
+        self.node.node_unstage_volume(request).await?;
+        let request = ControllerUnpublishVolumeRequest {
+            volume_id: used.id.clone(),
+            node_id: NODE.to_owned(),
+            ..ControllerUnpublishVolumeRequest::default()
+        };
+        self.controller
+            .controller_unpublish_volume(request)
+            .await
+            .map(drop)
+    }
+
+    async fn grow(&mut self, used: &Used, gib: i64) {
+        let range = Some(CapacityRange {
+            required_bytes: gib * GIB,
+            limit_bytes: 0,
+        });
+        let request = ControllerExpandVolumeRequest {
+            volume_id: used.id.clone(),
+            capacity_range: range,
+            ..ControllerExpandVolumeRequest::default()
+        };
+        let grown = self
+            .controller
+            .controller_expand_volume(request)
+            .await
+            .unwrap();
+        let grown = grown.into_inner();
+        assert_eq!(grown.capacity_bytes, gib * GIB);
+        if grown.node_expansion_required {
+            let request = NodeExpandVolumeRequest {
+                volume_id: used.id.clone(),
+                volume_path: self.target(used).display().to_string(),
+                capacity_range: range,
+                ..NodeExpandVolumeRequest::default()
+            };
+            self.node.node_expand_volume(request).await.unwrap();
+        }
+    }
+
+    async fn snapshot(&mut self, name: &str, used: &Used) -> String {
+        let request = CreateSnapshotRequest {
+            name: name.to_owned(),
+            source_volume_id: used.id.clone(),
+            ..CreateSnapshotRequest::default()
+        };
+        let taken = self.controller.create_snapshot(request).await.unwrap();
+        let snapshot = taken.into_inner().snapshot.unwrap();
+        assert!(snapshot.ready_to_use);
+        snapshot.snapshot_id
+    }
+
+    async fn delete(&mut self, used: Used) {
+        let request = DeleteVolumeRequest {
+            volume_id: used.id,
+            ..DeleteVolumeRequest::default()
+        };
+        self.controller.delete_volume(request).await.unwrap();
+    }
+
+    async fn fault(&self, method: &str, path: &str, message: &str) {
+        let fault = Fault {
+            method: Some(method.to_owned()),
+            path: Some(path.to_owned()),
+            times: Some(1),
+            trouble: Trouble::from(Own::Say {
+                status: 7,
+                message: message.to_owned(),
+            }),
+            ..Fault::default()
+        };
+        self.array.control().add_fault(fault).await.unwrap();
+    }
+}
+
+/// Writes a file as it must be for a snapshot of its disk: what is in memory only is not on the array.
+fn write(file: &Path, text: &str) {
+    fs::write(file, text).unwrap();
+    fs::File::open(file).unwrap().sync_all().unwrap();
+}
+
+/// Bytes that the filesystem at a path has.
+fn size(path: &Path) -> u64 {
+    let found = rustix::fs::statvfs(path).unwrap();
+    found.f_blocks * found.f_frsize
+}
+
+/// Writes, grows in use, copies into more room, and finds everything where it was.
+async fn live(directory: &Path, class: serde_json::Value, disks: bool) {
+    let mut rig = Rig::start(directory, class).await;
+    let mut used = rig.create("pvc-1", 2, false, None).await.unwrap();
+    let place = rig.publish(&mut used).await.unwrap();
+    write(&place.join("file"), "before");
+    assert_eq!(rig.sessions().await, usize::from(disks));
+    let snapshot = rig.snapshot("snapshot-1", &used).await;
+    write(&place.join("file"), "after");
+    rig.grow(&used, 3).await;
+    if disks {
+        assert!(
+            size(&place) > 2 * GIB as u64 + GIB as u64 / 2,
+            "{}",
+            size(&place)
+        );
+    }
+
+    // The driver goes and comes back, and nobody who writes notices.
+    rig.stop_driver().await;
+    write(&place.join("file"), "meanwhile");
+    rig.start_driver();
+    let mut copy = rig
+        .create("pvc-2", 4, false, Some(&snapshot))
+        .await
+        .unwrap();
+    let copied = rig.publish(&mut copy).await.unwrap();
+    assert_eq!(fs::read_to_string(copied.join("file")).unwrap(), "before");
+    assert_eq!(fs::read_to_string(place.join("file")).unwrap(), "meanwhile");
+    assert_eq!(rig.on_array().await, (2, 1, 1));
+
+    rig.unpublish(&used).await.unwrap();
+    assert_eq!(
+        rig.sessions().await,
+        usize::from(disks),
+        "the copy is in use"
+    );
+    rig.unpublish(&used).await.unwrap();
+    let place = rig.publish(&mut used).await.unwrap();
+    assert_eq!(fs::read_to_string(place.join("file")).unwrap(), "meanwhile");
+    for used in [&used, &copy] {
+        rig.unpublish(used).await.unwrap();
+    }
+    assert_eq!(rig.sessions().await, 0);
+    let request = DeleteSnapshotRequest {
+        snapshot_id: snapshot,
+        ..DeleteSnapshotRequest::default()
+    };
+    rig.controller.delete_snapshot(request).await.unwrap();
+    rig.delete(used).await;
+    rig.delete(copy).await;
+    assert_eq!(rig.on_array().await, (0, 0, 0));
+    rig.stop_driver().await;
+}
+
+isolated! {
+    async fn a_share_is_written_grown_copied_and_deleted_without_a_trace(directory: &Path) {
+        live(directory, json!({}), false).await;
+    }
+
+    async fn a_filesystem_on_a_disk_is_written_grown_copied_and_deleted_without_a_trace(directory: &Path) {
+        live(directory, json!({"volumeType": "Block"}), true).await;
+    }
+
+    async fn a_raw_disk_is_a_device_and_nobody_reads_its_secret(directory: &Path) {
+        use std::os::unix::fs::FileTypeExt as _;
+
+        let mut rig = Rig::start(directory, json!({})).await;
+        let mut used = rig.create("pvc-1", 1, true, None).await.unwrap();
+        let place = rig.publish(&mut used).await.unwrap();
+        assert!(fs::metadata(&place).unwrap().file_type().is_block_device());
+        let attachment = rig.until("volumeattachment", &format!("pvc-1.{NODE}"), |it| it["status"]["state"] == "Ready").await;
+        assert_eq!(attachment["status"]["Block"]["ISCSIStatus"], "Active");
+        let objects = rig.array.control().objects().await.unwrap();
+        let secret = objects.servers.values().next().unwrap().chap_secret.clone();
+        assert!(secret.len() >= 12);
+        assert!(!format!("{:?}", used.context).contains(&secret));
+        assert!(used.context["chapSecret"].starts_with("AES2:"));
+        rig.unpublish(&used).await.unwrap();
+        rig.delete(used).await;
+        rig.stop_driver().await;
+    }
+
+    async fn every_step_that_fails_is_named_with_the_arrays_reason_and_goes_on_afterwards(directory: &Path) {
+        let mut rig = Rig::start(directory, json!({})).await;
+        let full = rig.create("pvc-1", 5000, true, None).await.err().unwrap();
+        assert_eq!(full.code(), Code::ResourceExhausted);
+        assert!(full.message().contains("one: it has 1000 GB available and 5000 GB are needed"), "{full}");
+        rig.until("volume", "pvc-1", serde_json::Value::is_null).await;
+
+        rig.fault("POST", "volumes", "the heavens have fallen").await;
+        let refused = rig.create("pvc-1", 1, true, None).await.err().unwrap();
+        assert_eq!(refused.code(), Code::Unavailable);
+        assert!(refused.message().contains("create a volume (status 7): the heavens have fallen"), "{refused}");
+        // As a sidecar does.
+        let mut made = rig.create("pvc-1", 1, true, None).await;
+        while made.is_err() {
+            made = rig.create("pvc-1", 1, true, None).await;
+        }
+        let mut used = made.unwrap();
+
+        for (path, step) in [("servers", "create a server"), ("servers/*/volumes", "attach a volume")] {
+            rig.fault("POST", path, "not today").await;
+            let mut refused = rig.attach(&mut used).await.unwrap_err();
+            while !refused.message().contains(step) {
+                refused = rig.attach(&mut used).await.unwrap_err();
+            }
+            assert_eq!(refused.code(), Code::Unavailable);
+            assert!(refused.message().contains("not today"), "{refused}");
+        }
+        let mut attached = rig.attach(&mut used).await;
+        while attached.is_err() {
+            attached = rig.attach(&mut used).await;
+        }
+
+        rig.array.control().set_data(false).await.unwrap();
+        let unreached = rig.stage(&used).await.unwrap_err();
+        assert!(unreached.message().contains("cannot log in"), "{unreached}");
+        rig.array.control().set_data(true).await.unwrap();
+        rig.publish(&mut used).await.unwrap();
+        let busy = rig.controller.delete_volume(DeleteVolumeRequest { volume_id: used.id.clone(), ..DeleteVolumeRequest::default() }).await;
+        assert_eq!(busy.unwrap_err().code(), Code::FailedPrecondition);
+        rig.unpublish(&used).await.unwrap();
+        rig.delete(used).await;
+        assert_eq!(rig.on_array().await, (0, 0, 0));
+        rig.stop_driver().await;
+    }
+}

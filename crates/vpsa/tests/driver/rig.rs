@@ -1,0 +1,222 @@
+//! A driver under test with its API server, its array and its node.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use devcluster::testing::ApiServer;
+use rustix::mount::{UnmountFlags, unmount};
+use serde_json::{Value, json};
+use stowage_csi::client::{ClientOptions, Connection};
+use stowage_csi::endpoint::Endpoint;
+use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
+use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::node_client::NodeClient;
+use stowage_service::{Health, Metrics, Process, Tasks};
+use stowage_sim::vpsa::{Array, Host, HostOptions, Options};
+use stowage_vpsa::{Args, StartError, run};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::tools;
+
+/// How long anything may take, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub const NODE: &str = "node-1";
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    args: Args,
+}
+
+pub struct Rig {
+    pub server: ApiServer,
+    pub array: Array,
+    _host: Host,
+    directory: PathBuf,
+    pub controller: ControllerClient<Connection>,
+    pub node: NodeClient<Connection>,
+    driver: Option<(CancellationToken, JoinHandle<Result<(), StartError>>)>,
+}
+
+/// An address of this machine that no other test uses: all of 127/8 is ours, and portals have a fixed port.
+fn own_address(number: u8) -> IpAddr {
+    let [high, low] = u16::try_from(std::process::id() % 60_000)
+        .unwrap()
+        .to_be_bytes();
+    Ipv4Addr::new(127, 1 + high, low, number).into()
+}
+
+impl Rig {
+    /// With one class, which is the default, and one array in it.
+    pub async fn start(directory: &Path, class: Value) -> Self {
+        stowage_service::client::install_crypto_provider();
+        tools::install(directory);
+        let path = |name: &str| directory.join(name);
+        std::fs::write(
+            path("initiatorname.iscsi"),
+            "InitiatorName=iqn.2026-01.test:node-1\n",
+        )
+        .unwrap();
+        std::fs::create_dir_all(path("keys")).unwrap();
+        for (name, letter) in [("GLOBAL_ENCRYPTION_KEY", "k"), ("CHAP_ENCRYPTION_KEY", "c")] {
+            std::fs::write(path("keys").join(name), letter.repeat(32)).unwrap();
+        }
+        let mut options = Options::new(path("array"));
+        options.no_data = false;
+        options.address = vec![own_address(1)];
+        let array = Array::start(options).await.unwrap();
+        let host = Host::start(HostOptions {
+            socket: path("host.sock"),
+            ip: Some(own_address(2)),
+            initiator_name: path("initiatorname.iscsi"),
+            records: path("nodes"),
+            by_path: path("by-path"),
+            nfs_port: 2049,
+        });
+        let server = api_server(&array, &class);
+        let endpoint = Endpoint::try_from(path("csi.sock").as_path()).unwrap();
+        let options = ClientOptions {
+            timeout: Duration::from_secs(60),
+            patience: Duration::from_secs(30),
+            metrics: ClientMetrics::default(),
+        };
+        let connection = Connection::new(&endpoint, options);
+        let mut rig = Self {
+            server,
+            array,
+            _host: host.unwrap(),
+            directory: directory.to_owned(),
+            controller: ControllerClient::new(connection.clone()),
+            node: NodeClient::new(connection),
+            driver: None,
+        };
+        rig.start_driver();
+        rig.until("vscnode", NODE, |it| it["spec"]["block"]["IQN"].is_string())
+            .await;
+        rig.until("vpsa", "one", |it| it["status"]["state"] == "Ready")
+            .await;
+        rig
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub fn start_driver(&mut self) {
+        let flag = |flag: &str, name: &str| format!("--{flag}={}", self.path(name).display());
+        let flags = [
+            "vpsa".to_owned(),
+            format!("--nodeid={NODE}"),
+            format!("--node-ip={}", own_address(2)),
+            flag("endpoint", "csi.sock"),
+            flag("initiator-name", "initiatorname.iscsi"),
+            flag("iscsi-records", "nodes"),
+            flag("by-path", "by-path"),
+            flag("keys", "keys"),
+            // The kernel may refuse to grow an ext4 in use.
+            "--default-fstype=xfs".to_owned(),
+            "--monitor-interval=500ms".to_owned(),
+            "--refresh-period=2s".to_owned(),
+            format!("--kubeconfig={}", self.server.kubeconfig().display()),
+        ];
+        let shutdown = CancellationToken::new();
+        let process = Process {
+            health: Health::default(),
+            metrics: Metrics::new(),
+            tasks: Tasks::new(shutdown.clone()),
+            shutdown: shutdown.clone(),
+        };
+        let args = Command::parse_from(flags).args;
+        let work = run(
+            args,
+            process,
+            ServerMetrics::default(),
+            Duration::from_secs(5),
+        );
+        self.driver = Some((shutdown, tokio::spawn(work)));
+    }
+
+    /// Stops the driver as SIGTERM does.
+    pub async fn stop_driver(&mut self) {
+        let (shutdown, served) = self.driver.take().unwrap();
+        shutdown.cancel();
+        served.await.unwrap().unwrap();
+    }
+
+    /// An object, once it is so.
+    pub async fn until(&self, kind: &str, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let kind = format!("{kind}.storage.zadara.com");
+            let words = ["get", &kind, name, "-o", "json", "--ignore-not-found"];
+            let text = self.server.kubectl(&words).unwrap();
+            let object = serde_json::from_str(&text).unwrap_or(Value::Null);
+            if holds(&object) {
+                return object;
+            }
+            assert!(Instant::now() < deadline, "{object:#}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Volumes, snapshots and Server records that the array has.
+    pub async fn on_array(&self) -> (usize, usize, usize) {
+        let objects = self.array.control().objects().await.unwrap();
+        (
+            objects.volumes.len(),
+            objects.snapshots.len(),
+            objects.servers.len(),
+        )
+    }
+
+    /// How many iSCSI sessions the array has.
+    pub async fn sessions(&self) -> usize {
+        let sessions = self.array.control().sessions().await.unwrap();
+        sessions.iter().filter(|it| it.protocol == "iscsi").count()
+    }
+}
+
+impl Drop for Rig {
+    /// A test that failed must not end with mounts that wait for its own process.
+    fn drop(&mut self) {
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let points = table.lines().filter_map(|line| line.split(' ').nth(4));
+        let points: Vec<&str> = points.collect();
+        for point in points.into_iter().rev() {
+            let point = Path::new(point);
+            if point.starts_with(&self.directory) {
+                let _ = unmount(point, UnmountFlags::empty());
+            }
+        }
+    }
+}
+
+fn api_server(array: &Array, class: &Value) -> ApiServer {
+    let server = ApiServer::start().unwrap();
+    let crds = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../deploy/crds/storage.zadara.com.yaml"
+    );
+    server.kubectl(&["apply", "-f", crds]).unwrap();
+    server.wait_for_definitions().unwrap();
+    let mut spec = json!({"displayName": "gold", "isDefault": true});
+    spec.as_object_mut()
+        .unwrap()
+        .extend(class.as_object().unwrap().clone());
+    let class = json!({"apiVersion": "storage.zadara.com/v1", "kind": "VSCStorageClass",
+        "metadata": {"name": "gold"}, "spec": spec});
+    let vpsa = json!({"apiVersion": "storage.zadara.com/v1", "kind": "VPSA", "metadata": {"name": "one"},
+        "spec": {"VSCStorageClassName": "gold", "displayName": "one", "hostname": array.hostname(),
+            "token": array.access_key(), "tls": {"enabled": false}}});
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [class, vpsa]});
+    std::fs::write(file.path(), list.to_string()).unwrap();
+    server
+        .kubectl(&["apply", "-f", file.path().to_str().unwrap()])
+        .unwrap();
+    server
+}
