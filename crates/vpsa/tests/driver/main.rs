@@ -8,5 +8,6 @@
 mod conformance;
 mod life;
 
+mod host;
 mod rig;
 mod tools;

@@ -14,11 +14,12 @@ use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_csi::proto::csi::node_client::NodeClient;
 use stowage_service::{Health, Metrics, Process, Tasks};
-use stowage_sim::vpsa::{Array, Host, HostOptions, Options};
+use stowage_sim::vpsa::{Array, Options};
 use stowage_vpsa::{Args, StartError, run};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::host::HostProcess;
 use crate::tools;
 
 /// How long anything may take, on a machine that does much else.
@@ -33,9 +34,10 @@ struct Command {
 }
 
 pub struct Rig {
+    // First, so that it ends before its array does.
+    _host: HostProcess,
     pub server: ApiServer,
     pub array: Array,
-    _host: Host,
     directory: PathBuf,
     pub controller: ControllerClient<Connection>,
     pub node: NodeClient<Connection>,
@@ -69,14 +71,7 @@ impl Rig {
         options.no_data = false;
         options.address = vec![own_address(1)];
         let array = Array::start(options).await.unwrap();
-        let host = Host::start(HostOptions {
-            socket: path("host.sock"),
-            ip: Some(own_address(2)),
-            initiator_name: path("initiatorname.iscsi"),
-            records: path("nodes"),
-            by_path: path("by-path"),
-            nfs_port: 2049,
-        });
+        let host = HostProcess::start(directory, own_address(2)).await;
         let server = api_server(&array, &class);
         let endpoint = Endpoint::try_from(path("csi.sock").as_path()).unwrap();
         let options = ClientOptions {
@@ -86,9 +81,9 @@ impl Rig {
         };
         let connection = Connection::new(&endpoint, options);
         let mut rig = Self {
+            _host: host,
             server,
             array,
-            _host: host.unwrap(),
             directory: directory.to_owned(),
             controller: ControllerClient::new(connection.clone()),
             node: NodeClient::new(connection),
@@ -181,7 +176,7 @@ impl Rig {
 }
 
 impl Drop for Rig {
-    /// A test that failed must not end with mounts that wait for its own process.
+    /// A test that failed must not end with mounts that nobody serves.
     fn drop(&mut self) {
         let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let points = table.lines().filter_map(|line| line.split(' ').nth(4));

@@ -6,9 +6,20 @@ use stowage_sim::mounting;
 use stowage_sim::vpsa::host::SOCKET_VARIABLE;
 use stowage_sim::vpsa::host::tools::{iscsiadm, mount_nfs};
 
+use crate::host;
+
 /// Which tool this program is, and its arguments, a line each.
-const TOOL: &str = "STOWAGE_TEST_TOOL";
-const ARGUMENTS: &str = "STOWAGE_TEST_ARGUMENTS";
+pub const TOOL: &str = "STOWAGE_TEST_TOOL";
+pub const ARGUMENTS: &str = "STOWAGE_TEST_ARGUMENTS";
+
+/// The tool that is no tool, but what they ask.
+pub const HOST: &str = "host";
+
+/// Where they ask, in the directory of the test.
+pub const SOCKET: &str = "host.sock";
+
+/// What makes this program [`stand_in`].
+pub const STAND_IN: [&str; 3] = ["--exact", "tools::stand_in", "--nocapture"];
 
 /// Not a test: the tools themselves, when the driver or `mount` starts this program again.
 #[test]
@@ -19,6 +30,9 @@ fn stand_in() {
     let arguments = std::env::var(ARGUMENTS).unwrap_or_default();
     let arguments = arguments.lines().filter(|line| !line.is_empty());
     let arguments: Vec<String> = arguments.map(str::to_owned).collect();
+    if tool == HOST {
+        host::serve(arguments);
+    }
     if tool == "iscsiadm" {
         let printed = iscsiadm(arguments, Path::new(&socket));
         println!("\n{}", printed.out);
@@ -36,9 +50,10 @@ fn stand_in() {
 pub fn install(directory: &Path) {
     let script = |tool: &str| {
         format!(
-            "#!/bin/sh\n{SOCKET_VARIABLE}={} {TOOL}={tool} {ARGUMENTS}=$(printf '%s\\n' \"$@\") exec {} --exact tools::stand_in --nocapture\n",
-            directory.join("host.sock").display(),
+            "#!/bin/sh\n{SOCKET_VARIABLE}={} {TOOL}={tool} {ARGUMENTS}=$(printf '%s\\n' \"$@\") exec {} {}\n",
+            directory.join(SOCKET).display(),
             std::env::current_exe().unwrap().display(),
+            STAND_IN.join(" "),
         )
     };
     let scripts = ["mount.nfs", "iscsiadm"].map(|tool| (tool, script(tool)));
