@@ -23,6 +23,7 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use stowage_kubernetes::store::Cached;
 use stowage_kubernetes::watch::{Watched, Watcher};
+use stowage_service::Health;
 use tokio_util::sync::CancellationToken;
 
 use self::attachment::Attachment;
@@ -99,6 +100,18 @@ pub(crate) struct DriverWatcher {
 }
 
 impl DriverWatcher {
+    /// For what only saves time to know: a role that may not see it works all the same, and says so in its log.
+    fn without_health(&self) -> Self {
+        let watcher = Watcher {
+            health: Health::default(),
+            ..self.watcher.clone()
+        };
+        Self {
+            watcher,
+            driver: Arc::clone(&self.driver),
+        }
+    }
+
     fn follow<W, T: Cached>(
         &self,
         watched: &Arc<Watched<T>>,
@@ -196,6 +209,7 @@ impl Cluster {
         if kinds.attributes_classes {
             let at = versions.attributes_classes;
             let read = AttributesClassName::read;
+            let watcher = watcher.without_health();
             watcher.follow_at(at, &self.attributes_classes, read, stop);
         }
     }

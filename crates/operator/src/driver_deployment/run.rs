@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::DynamicObject;
 use kube::runtime::controller::{self, Config};
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, ResourceExt};
 use stowage_api::driver_deployment::{
@@ -46,14 +46,15 @@ pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), 
     let work = async {
         let controller = controller(&client, budget, &cluster, &operator.config)
             .reconcile_all_on(rights.changes());
-        let context = Context::new(operator, writer, controller.store());
+        let instances = controller.store();
+        let context = Context::new(operator, writer, instances.clone());
         let context = Arc::new(context);
         tokio::select! {
             () = cluster.until_read() => {}
             () = show_missing_rights(&context) => {}
             () = shutdown.cancelled() => return,
         }
-        controller
+        let working = controller
             .graceful_shutdown_on(shutdown.clone().cancelled_owned())
             .run(reconcile, |_, error, _| match *error {}, context)
             .for_each(|outcome| async {
@@ -66,8 +67,11 @@ pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), 
                 if let controller::Error::QueueError(error) = &error {
                     rights.recheck_if_forbidden(error);
                 }
-            })
-            .await;
+            });
+        tokio::select! {
+            () = working => {}
+            () = nothing_to_finish(&instances, &shutdown) => {}
+        }
     };
     // Events outlive the work, which publishes them to the last.
     let the_end = CancellationToken::new();
@@ -80,6 +84,15 @@ pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), 
     };
     tokio::join!(until_the_end, events.run(the_end.clone()));
     Ok(())
+}
+
+/// Returns at shutdown if no instance was ever read, such as where their definition is missing: the controller begins, and
+/// ends, only after its first list.
+async fn nothing_to_finish(instances: &Store<Guarded>, shutdown: &CancellationToken) {
+    shutdown.cancelled().await;
+    if instances.wait_until_ready().now_or_never().is_some() {
+        std::future::pending().await
+    }
 }
 
 fn controller(

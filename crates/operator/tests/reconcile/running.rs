@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use devcluster::testing::ApiServer;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use stowage_operator::driver::Kind;
 use stowage_operator::driver_deployment::{EVENT_COMPONENT, Operator, run};
 use stowage_operator::metrics::OperatorMetrics;
 use stowage_operator::writer::Writer;
+use stowage_service::Metrics;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -157,22 +159,46 @@ async fn a_registered_driver_is_available(client: &Client) {
     .await;
 }
 
+fn operator(
+    client: &Client,
+    config: watch::Receiver<OperatorConfig>,
+    metrics: &Metrics,
+) -> Operator {
+    Operator {
+        client: client.clone(),
+        config,
+        metrics: OperatorMetrics::register(metrics),
+        events: Events::new(client.clone(), EVENT_COMPONENT, metrics),
+        rights: stowage_operator::rights::Rights::default(),
+        cluster: Cluster::default(),
+    }
+}
+
+/// Its definitions may come later, and whoever does not want to wait for them stops it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_without_definitions_ends_when_it_is_asked_to() {
+    let server = ApiServer::start().unwrap();
+    let client = client_of(&server, &Faults::default()).await;
+    let (_config, configured) = watch::channel(OperatorConfig::default());
+    let shutdown = CancellationToken::new();
+    let operator = operator(&client, configured, &Metrics::new());
+    let operator = tokio::spawn(run(operator, shutdown.clone()));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!operator.is_finished());
+    shutdown.cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(10), operator).await;
+    ended.expect("it ends").unwrap().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_operator_keeps_a_driver_as_described() {
     let server = start_server();
     let faults = Faults::default();
     let client = client_of(&server, &faults).await;
     let (config, configured) = watch::channel(OperatorConfig::default());
-    let metrics = stowage_service::Metrics::new();
+    let metrics = Metrics::new();
     let shutdown = CancellationToken::new();
-    let operator = Operator {
-        client: client.clone(),
-        config: configured,
-        metrics: OperatorMetrics::register(&metrics),
-        events: Events::new(client.clone(), EVENT_COMPONENT, &metrics),
-        rights: stowage_operator::rights::Rights::default(),
-        cluster: Cluster::default(),
-    };
+    let operator = operator(&client, configured, &metrics);
     let operator = tokio::spawn(run(operator, shutdown.clone()));
 
     let mut instance = example("default");
