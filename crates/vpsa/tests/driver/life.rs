@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use devcluster::isolated;
+use rustix::mount::{UnmountFlags, unmount};
 use serde_json::json;
 use stowage_csi::proto::csi::{DeleteSnapshotRequest, DeleteVolumeRequest};
 use tonic::Code;
@@ -85,6 +86,27 @@ isolated! {
 
     async fn a_filesystem_on_a_disk_is_written_grown_copied_and_deleted_without_a_trace(directory: &Path) {
         live(directory, json!({"volumeType": "Block"}), true).await;
+    }
+
+    async fn a_node_that_died_between_unmount_and_logout_leaves_no_session(directory: &Path) {
+        let mut rig = Rig::start(directory, json!({"volumeType": "Block"})).await;
+        let mut volumes = Vec::new();
+        for name in ["pvc-1", "pvc-2"] {
+            let mut used = rig.create(name, 1, false, None).await.unwrap();
+            rig.publish(&mut used).await.unwrap();
+            volumes.push(used);
+        }
+        for (used, left) in volumes.iter().zip([1, 0]) {
+            for place in [rig.target(used), rig.staging(used).into()] {
+                unmount(&place, UnmountFlags::empty()).unwrap();
+            }
+            rig.unpublish(used).await.unwrap();
+            assert_eq!(rig.sessions().await, left, "{} was unstaged", used.id);
+        }
+        for used in volumes {
+            rig.delete(used).await;
+        }
+        rig.stop_driver().await;
     }
 
     async fn a_raw_disk_is_a_device_and_nobody_reads_its_secret(directory: &Path) {

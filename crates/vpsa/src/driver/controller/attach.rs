@@ -15,6 +15,7 @@ use stowage_rest::Deadline;
 use super::Services;
 use super::create::{is_ready, missing};
 use crate::driver::error::Error;
+use crate::driver::names::attachment_name;
 use crate::driver::objects::trouble;
 use crate::driver::publication::{Iscsi, Publication};
 use crate::driver::usage;
@@ -244,8 +245,4 @@ pub(super) async fn unpublish(
             .await?;
     }
     Ok(ControllerUnpublishVolumeResponse {})
-}
-
-fn attachment_name(volume: &str, node: &str) -> String {
-    format!("{volume}.{node}")
 }
