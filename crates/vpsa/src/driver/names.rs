@@ -28,6 +28,11 @@ pub fn object_name(prefix: &str, name: &str) -> String {
     text
 }
 
+/// The name of the VolumeAttachment for a volume on a node.
+pub fn attachment_name(volume: &str, node: &str) -> String {
+    format!("{volume}.{node}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,9 +5,11 @@
     reason = "clippy exempts tests, but not the functions they share"
 )]
 
+mod adoption;
 mod conformance;
 mod life;
 
+mod calls;
 mod host;
 mod rig;
 mod tools;

@@ -15,6 +15,7 @@ use stowage_rest::Deadline;
 use super::Services;
 use super::create::{is_ready, missing};
 use crate::driver::error::Error;
+use crate::driver::names::attachment_name;
 use crate::driver::objects::trouble;
 use crate::driver::publication::{Iscsi, Publication};
 use crate::driver::usage;
@@ -30,8 +31,8 @@ pub(super) async fn publish(
     let name = attachment_name(volume, node);
     let _guard = services.locks.lock(&name)?;
     let volume = match services.objects.writer.read::<Volume>(volume).await? {
-        Some(volume) => volume,
-        None => adopt(services, volume, deadline).await?,
+        Some(volume) if !volume.annotations().contains_key(ADOPTED) => volume,
+        there => adopt(services, volume, there, deadline).await?,
     };
     if services
         .objects
@@ -170,25 +171,28 @@ fn publication(
     }))
 }
 
-/// A volume of others becomes ours: from now on it is deleted with its claim.
+/// A volume of others becomes ours: from now on it is deleted with its claim. Its record goes last, so that it tells who
+/// was interrupted.
 ///
 /// Called twice: it is ours.
-async fn adopt(services: &Services, name: &str, deadline: Deadline) -> Result<Volume, Error> {
+async fn adopt(
+    services: &Services,
+    name: &str,
+    there: Option<Volume>,
+    deadline: Deadline,
+) -> Result<Volume, Error> {
     let objects = &services.objects;
     let record: Option<ExternalVolume> = objects.writer.read(name).await?;
-    let record = record.ok_or_else(|| missing(name))?;
-    let status = record.status.clone().unwrap_or_default();
-    let place = format!("{}/{}", status.vpsa_id, status.id);
-    let volume = Volume {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            annotations: Some([(ADOPTED.to_owned(), place)].into()),
-            ..ObjectMeta::default()
-        },
-        spec: record.spec.volume,
-        status: None,
-    };
-    objects.writer.create(&volume).await?;
+    match (there, record) {
+        (None, None) => return Err(missing(name)),
+        (Some(volume), None) => return Ok(volume),
+        (Some(_), Some(_)) => {}
+        (None, Some(record)) => objects
+            .writer
+            .create(&ours(name, record)?)
+            .await
+            .map(drop)?,
+    }
     let judge = |volume: Option<&Volume>| match volume {
         Some(volume) if is_ready(volume) => Some(Ok(volume.clone())),
         Some(volume) => trouble(volume, name, "ready").map(Err),
@@ -197,6 +201,26 @@ async fn adopt(services: &Services, name: &str, deadline: Deadline) -> Result<Vo
     let volume = objects.until(name, "ready", deadline, judge).await?;
     objects.begin_to_delete::<ExternalVolume>(name).await?;
     Ok(volume)
+}
+
+/// What a volume of others is as one of ours.
+fn ours(name: &str, record: ExternalVolume) -> Result<Volume, Error> {
+    let status = record.status.unwrap_or_default();
+    if status.vpsa_id.is_empty() || status.id.is_empty() {
+        return Err(Error::Precondition(format!(
+            "ExternalVolume `{name}` does not say yet which volume of which VPSA it is"
+        )));
+    }
+    let place = format!("{}/{}", status.vpsa_id, status.id);
+    Ok(Volume {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            annotations: Some([(ADOPTED.to_owned(), place)].into()),
+            ..ObjectMeta::default()
+        },
+        spec: record.spec.volume,
+        status: None,
+    })
 }
 
 /// Has the object deleted, or those for all nodes, and waits until the control plane has detached the volume.
@@ -221,8 +245,4 @@ pub(super) async fn unpublish(
             .await?;
     }
     Ok(ControllerUnpublishVolumeResponse {})
-}
-
-fn attachment_name(volume: &str, node: &str) -> String {
-    format!("{volume}.{node}")
 }

@@ -16,6 +16,7 @@ use stowage_kubernetes::object_error::ObjectError;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::driver::names::attachment_name;
 use crate::vsc::write::Writer;
 
 /// How soon it is tried again, and how often it is looked whether the node is still the same.
@@ -134,9 +135,26 @@ impl Registration {
         }
     }
 
+    /// The target at which the disk of a volume is attached to this node. Not known without an API server: nothing waits for
+    /// one, since a session too many does no harm.
+    pub async fn target(&self, volume: &str) -> Option<String> {
+        let writer = Writer {
+            client: self.client.clone(),
+        };
+        let name = attachment_name(volume, &self.node);
+        let read = writer.read::<VolumeAttachment>(&name).await;
+        let attachment = read.unwrap_or_else(|error| {
+            let error = chain(&error);
+            tracing::warn!(volume, error, "A session with its VPSA may be left.");
+            None
+        });
+        let target = attachment?.status?.block?.target;
+        Some(target).filter(|target| !target.is_empty())
+    }
+
     /// Says whether there is a session for a volume. Only people look at it, so nothing fails for it.
     pub async fn say(&self, volume: &str, status: IscsiStatus) {
-        let name = format!("{volume}.{}", self.node);
+        let name = attachment_name(volume, &self.node);
         let patch = Patch::Merge(json!({"status": {"Block": {"ISCSIStatus": status}}}));
         let attachments: Api<VolumeAttachment> = Api::all(self.client.clone());
         let params = PatchParams::default();

@@ -91,12 +91,17 @@ pub(super) async fn unstage(
         ensure_unmounted(mounter, &place, Unmount::Normal).await?;
     }
     remove_mount_point(&device_at(staging)).await?;
-    if let Some(device) = device {
-        services.let_go(&device).await?;
-        services
-            .say(&request.volume_id, IscsiStatus::Disconnected)
-            .await;
+    match device {
+        Some(device) => services.let_go(&device).await?,
+        // A share, or a disk that was unmounted by a call that did not come to its end.
+        None => match services.registration.target(&request.volume_id).await {
+            Some(target) => services.end_session(&target, None).await?,
+            None => return Ok(NodeUnstageVolumeResponse {}),
+        },
     }
+    services
+        .say(&request.volume_id, IscsiStatus::Disconnected)
+        .await;
     Ok(NodeUnstageVolumeResponse {})
 }
 
@@ -232,17 +237,25 @@ impl NodeServices {
 
     /// Takes a disk away from the kernel, and ends the session that it was the last of.
     async fn let_go(&self, device: &Path) -> Result<(), Error> {
-        let disks = self.initiator.disks(None).await;
-        let Some(target) = disks.iter().find(|disk| disk.device == device) else {
-            return Ok(());
-        };
-        let target = &target.target;
+        let mut disks = self.initiator.disks(None).await.into_iter();
+        match disks.find(|disk| disk.device == device) {
+            Some(disk) => self.end_session(&disk.target, Some(device)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a session unless a disk of it is in use, apart from one that is to go. Called twice: there is none.
+    async fn end_session(&self, target: &str, going: Option<&Path>) -> Result<(), Error> {
         let _session = self.initiator.lock(target).await;
-        forget(device).await;
+        if let Some(device) = going {
+            forget(device).await;
+        }
+        // Looked at only now: another call may have mounted a disk while this one waited.
+        let disks = self.initiator.disks(Some(target)).await;
         let table = self.mounter.table().await?;
         let mut others = disks
             .iter()
-            .filter(|disk| disk.target == *target && disk.device != device);
+            .filter(|disk| going != Some(disk.device.as_path()));
         if !others.any(|disk| is_used(&table, &disk.device)) {
             self.initiator.log_out(target).await?;
         }
