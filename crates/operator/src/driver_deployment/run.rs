@@ -91,7 +91,7 @@ pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), 
 async fn nothing_to_finish(instances: &Store<Guarded>, shutdown: &CancellationToken) {
     shutdown.cancelled().await;
     if instances.wait_until_ready().now_or_never().is_some() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
