@@ -46,6 +46,19 @@ pub(crate) async fn until(rig: &Rig, expected: &[String]) {
     rig.until_objects(&expected).await;
 }
 
+/// A client `c` on its one node `a`, with its driver, and the node labelled because the client serves there.
+pub(crate) async fn client_that_serves() -> Rig {
+    let rig = Rig::started(&["a"], ON).await;
+    rig.create_client("c", json!({})).await;
+    until(&rig, &with_driver(&[("c", "a")])).await;
+    rig.report(CLIENTS, "c-a", true).await;
+    eventually("labelled", async || {
+        (rig.node_labels("a").await.len() == 3).then_some(())
+    })
+    .await;
+    rig
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_brings_its_driver_along_and_takes_it_away() {
     let rig = Rig::started(&["a", "b"], ON).await;
@@ -174,14 +187,7 @@ async fn containers_follow_labels_and_taints_of_nodes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_drains_before_its_pods_go_in_order() {
-    let rig = Rig::started(&["a"], ON).await;
-    rig.create_client("c", json!({})).await;
-    until(&rig, &with_driver(&[("c", "a")])).await;
-    rig.report(CLIENTS, "c-a", true).await;
-    eventually("labelled", async || {
-        (rig.node_labels("a").await.len() == 3).then_some(())
-    })
-    .await;
+    let rig = client_that_serves().await;
     rig.attach("volume", "csi.weka.io", "a").await;
 
     rig.delete("wekaclients", CLIENTS, "c").await;

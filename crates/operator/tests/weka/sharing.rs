@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::life::{on_node, until, with_driver};
+use crate::life::{client_that_serves, on_node, until, with_driver};
 use crate::rig::{CLIENTS, CSI, ON, Rig, eventually};
 
 /// Pins a client to a node.
@@ -47,14 +47,7 @@ async fn two_clients_share_a_driver_and_the_last_one_removes_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_name_removes_what_carried_the_old_one() {
-    let rig = Rig::started(&["a"], ON).await;
-    rig.create_client("c", json!({})).await;
-    until(&rig, &with_driver(&[("c", "a")])).await;
-    rig.report(CLIENTS, "c-a", true).await;
-    eventually("labelled", async || {
-        (rig.node_labels("a").await.len() == 3).then_some(())
-    })
-    .await;
+    let rig = client_that_serves().await;
     let pod = rig.get("pods", CLIENTS, "c-a").await;
 
     rig.patch(

@@ -4,21 +4,14 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::life::{until, with_driver};
+use crate::life::{client_that_serves, until, with_driver};
 use crate::rig::{CLIENTS, CSI, ON, Rig, condition, eventually};
 
 const OFF: &str = "csi: {installationEnabled: false}";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn off_removes_everything_and_on_brings_it_back() {
-    let rig = Rig::started(&["a"], ON).await;
-    rig.create_client("c", json!({})).await;
-    until(&rig, &with_driver(&[("c", "a")])).await;
-    rig.report(CLIENTS, "c-a", true).await;
-    eventually("labelled", async || {
-        (rig.node_labels("a").await.len() == 3).then_some(())
-    })
-    .await;
+    let rig = client_that_serves().await;
     rig.attach("volume", "csi.weka.io", "a").await;
 
     rig.configure(OFF);
@@ -166,14 +159,7 @@ async fn the_secret_is_missed_by_name_and_noticed_when_it_appears() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_follow_the_clients_health_with_patience() {
-    let rig = Rig::started(&["a"], ON).await;
-    rig.create_client("c", json!({})).await;
-    until(&rig, &with_driver(&[("c", "a")])).await;
-    rig.report(CLIENTS, "c-a", true).await;
-    eventually("labelled", async || {
-        (rig.node_labels("a").await.len() == 3).then_some(())
-    })
-    .await;
+    let rig = client_that_serves().await;
     // It has not served for longer than anybody waits.
     rig.report(CLIENTS, "c-a", false).await;
     eventually("no labels", async || {
