@@ -14,7 +14,7 @@ use super::weka_volumes::{class, directory};
 const CHANGES: &str = r#"
   {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/containers/0/args/-", "value": "--http-endpoint=:9810"},
   {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/containers/0/readinessProbe", "value":
-    {"httpGet": {"path": "/readyz", "port": 9810}, "periodSeconds": 1, "failureThreshold": 1}},
+    {"httpGet": {"path": "/readyz", "port": 9810}, "periodSeconds": 1, "timeoutSeconds": 10}},
   {"op": "add", "path": "/spec/driverControllerTemplate/spec/nodeSelector", "value": {"kubernetes.io/hostname": "node-a"}}
 "#;
 
