@@ -1,6 +1,6 @@
 //! Objects as they are wanted, apart from what the cluster adds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Map, Value, json};
@@ -116,6 +116,11 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
+    /// Whether objects of this kind grant rights to accounts.
+    pub const fn is_binding(self) -> bool {
+        matches!(self, Self::ClusterRoleBinding | Self::RoleBinding)
+    }
+
     /// Whether objects of this kind live in a namespace.
     pub const fn is_namespaced(self) -> bool {
         !matches!(
@@ -172,5 +177,14 @@ impl Object {
             document[key] = value.clone();
         }
         document
+    }
+
+    /// The accounts that it grants rights to, or that its pods run as.
+    pub fn accounts(&self) -> BTreeSet<&str> {
+        let subjects = self.body.get("subjects").and_then(Value::as_array);
+        let named = subjects.into_iter().flatten().map(|it| &it["name"]);
+        let pods = self.body.get("spec").map(|spec| &spec["template"]["spec"]);
+        let of_pods = pods.map(|pods| &pods["serviceAccountName"]);
+        named.chain(of_pods).filter_map(Value::as_str).collect()
     }
 }

@@ -1,10 +1,13 @@
 //! Makes the objects of an instance, and takes away what is no longer wanted.
 
+use std::collections::BTreeSet;
+
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use stowage_api::driver_deployment::{CSIDriverDeployment, Child};
 use stowage_kubernetes::answer;
 
+use super::condition::Reason;
 use super::context::Context;
 use super::fetch::children;
 use super::problem::{Problem, title};
@@ -113,8 +116,13 @@ async fn write_all(
     }
     applied.is_complete = true;
     let recorded = Recorded::of(children(instance));
+    let mut foreign = BTreeSet::new();
     for object in wanted {
         let key = Key::of_wanted(object);
+        // Somebody else's account gets no rights through us, and runs no pods of ours.
+        if !foreign.is_disjoint(&object.accounts()) {
+            continue;
+        }
         let live = applied.objects.get(&key);
         let written = write_or_recreate(instance, driver, object, live, &recorded, context);
         match written.await {
@@ -125,10 +133,25 @@ async fn write_all(
                 }
                 applied.objects.insert(key, stored);
             }
-            Err(problem) => applied.problems.push(problem),
+            Err(problem) => {
+                if object.kind == Kind::ServiceAccount && problem.reason == Reason::Collision {
+                    foreign.insert(object.name.as_str());
+                }
+                applied.problems.push(problem);
+            }
         }
     }
-    prune(instance, wanted, applied, context).await;
+    let kept = wanted.iter().filter(|it| {
+        // Pods that run go on, with what an account that was ours once has left them.
+        !it.kind.is_binding() || foreign.is_disjoint(&it.accounts())
+    });
+    prune(
+        instance,
+        kept.map(Key::of_wanted).collect(),
+        applied,
+        context,
+    )
+    .await;
 }
 
 /// Kinds whose content people write, and whose refusal must be known before anything else is made.
@@ -193,11 +216,10 @@ async fn may_recreate(
 /// Deletes what carries our labels and is no longer wanted.
 async fn prune(
     instance: &CSIDriverDeployment,
-    wanted: &[Object],
+    wanted: BTreeSet<Key>,
     applied: &mut Applied,
     context: &Context,
 ) {
-    let wanted: Vec<_> = wanted.iter().map(Key::of_wanted).collect();
     let orphans: Vec<_> = applied
         .objects
         .keys()

@@ -7,8 +7,8 @@ use stowage_kubernetes::answer::{self, Answer};
 use super::condition::{Finding, Reason, SYNC_SUCCESSFUL};
 use super::fetch::{Fetched, own_references};
 use super::validate::FieldError;
-use crate::driver::ValidDriver;
 use crate::driver::valid::{CsiDriver, SecretAccess};
+use crate::driver::{Kind, ValidDriver};
 use crate::rights::Rights;
 use crate::writer::WriteError;
 
@@ -87,6 +87,9 @@ impl Problem {
                 title(instance),
                 answer::chain(source.as_ref())
             ),
+            WriteError::Collision(key) if key.kind == Kind::ServiceAccount => {
+                format!("{error}; until then nothing is granted to it and no pods run as it")
+            }
             WriteError::Collision(_) | WriteError::Immutable { .. } => error.to_string(),
         };
         Self {

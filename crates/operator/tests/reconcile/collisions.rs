@@ -117,3 +117,65 @@ async fn drivers_on_the_network_of_the_node_get_ports_of_their_own() {
     restarted.sync_named("second").await;
     assert_eq!(restarted.faults.writes(), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn an_account_of_somebody_else_gets_no_rights_and_no_pods() {
+    let mut rig = Rig::new().await;
+    let account = serde_json::from_value(json!({"metadata": {"name": "hostpath"}})).unwrap();
+    rig.api(Kind::ServiceAccount)
+        .create(&PostParams::default(), &account)
+        .await
+        .unwrap();
+    rig.create(example(&rig.namespace)).await;
+    rig.reconcile("hostpath").await;
+    let granted = async |rig: &Rig| -> Vec<String> {
+        let titles = rig.titles().await.into_iter();
+        titles
+            .filter(|it| it.contains("Binding ") || it.starts_with("Deployment "))
+            .collect()
+    };
+    assert_eq!(granted(&rig).await, Vec::<String>::new());
+    assert!(!rig.get(Kind::DaemonSet, "hostpath-node").await.is_null());
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(condition["reason"], "Collision");
+    let message = condition["message"].as_str().unwrap();
+    assert!(
+        message.contains("nothing is granted to it and no pods run as it"),
+        "{message}"
+    );
+
+    // The account goes: everything is made. Somebody makes it again: what was granted is taken away, pods go on.
+    let account = rig.api(Kind::ServiceAccount);
+    let gone = DeleteParams::default();
+    account.delete("hostpath", &gone).await.unwrap();
+    rig.sync().await;
+    let everything = granted(&rig).await;
+    assert!(everything.len() > 2, "{everything:?}");
+    account.delete("hostpath", &gone).await.unwrap();
+    let theirs = serde_json::from_value(json!({"metadata": {"name": "hostpath"}})).unwrap();
+    account
+        .create(&PostParams::default(), &theirs)
+        .await
+        .unwrap();
+    rig.reconcile("hostpath").await;
+    assert_eq!(granted(&rig).await, ["Deployment hostpath-controller"]);
+}
+
+#[tokio::test]
+async fn the_node_account_of_one_instance_is_not_the_controllers_of_another() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let mut second = example(&rig.namespace);
+    second["metadata"]["name"] = json!("hostpath-node");
+    second["spec"]["driverName"] = json!(format!("{}.second", rig.namespace));
+    second["spec"]["storageClassTemplates"] = json!([]);
+    rig.create(second).await;
+    rig.reconcile("hostpath-node").await;
+    let condition = condition_of(&rig.instance_named("hostpath-node").await, "SyncSuccessful");
+    assert_eq!(condition["reason"], "Collision");
+    let owned = rig.owned().await;
+    let bindings = owned.iter().filter(|(title, _)| title.contains("Binding "));
+    for (title, binding) in bindings {
+        assert_eq!(binding["subjects"][0]["name"], "hostpath", "{title}");
+    }
+}
