@@ -157,6 +157,7 @@ impl<'a> Deployed<'a> {
     /// Deletes the instance; what it had must be gone, cluster-scoped objects included.
     pub fn remove(&self) {
         let delete = ["delete", "csidriverdeployment", self.name()];
+        let delete = [&delete[..], &["--ignore-not-found"]].concat();
         self.namespace.kubectl(&delete).unwrap();
         let label = format!(
             "csidriver.storage.openshift.io/owner-namespace={}",

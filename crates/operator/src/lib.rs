@@ -16,6 +16,7 @@ pub mod cluster;
 pub mod config;
 pub mod driver;
 pub mod driver_deployment;
+mod gather;
 pub mod metrics;
 pub mod rights;
 pub mod weka;

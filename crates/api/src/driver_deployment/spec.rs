@@ -69,6 +69,10 @@ pub struct CSIDriverDeploymentSpec {
     #[serde(deserialize_with = "read_text")]
     #[schemars(schema_with = "text")]
     pub node_update_strategy: String,
+    /// What deleting this resource does: `WhenUnused` (default) waits until no volume of the driver is left, `Force`
+    /// removes the driver at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uninstall_policy: Option<String>,
     /// Images of the Kubernetes project's sidecars. Setting one selects them (`sidecars.mode: Upstream`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_images: Option<ContainerImages>,

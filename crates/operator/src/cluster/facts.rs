@@ -1,4 +1,4 @@
-//! From objects to the few facts that matter.
+//! From objects to the few facts that matter, and whom a change of them concerns.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,6 +8,7 @@ use kube::runtime::watcher::Event;
 use serde_json::Value;
 
 use super::Source;
+use super::wanted_secrets::WantedSecrets;
 use crate::driver::secret::{self, References};
 
 /// What one object says.
@@ -24,85 +25,112 @@ enum Fact {
     Present,
 }
 
+/// The drivers that a change concerns.
+pub(super) type Concerned = BTreeSet<String>;
+
 #[derive(Default)]
 pub(super) struct State {
     facts: HashMap<Source, BTreeMap<String, Fact>>,
     /// What a list that is under way has brought so far.
     incoming: HashMap<Source, BTreeMap<String, Fact>>,
+    secrets: WantedSecrets,
+    /// Drivers whose volumes are being waited for to go.
+    pub(super) awaited: BTreeSet<String>,
 }
 
 impl State {
-    /// Takes in one event: whether a fact changed, and whether the source is complete now.
-    pub(super) fn take_in(&mut self, source: Source, event: Event<DynamicObject>) -> (bool, bool) {
+    /// Takes in one event: whom it concerns, and whether the source is complete now.
+    pub(super) fn take_in(
+        &mut self,
+        source: Source,
+        event: Event<DynamicObject>,
+    ) -> (Concerned, bool) {
         match event {
             Event::Init => {
                 self.incoming.insert(source, BTreeMap::new());
-                (false, false)
+                (Concerned::new(), false)
             }
             Event::InitApply(object) => {
                 if let Some(fact) = fact_of(source, &object) {
                     let incoming = self.incoming.entry(source).or_default();
                     incoming.insert(object.name_any(), fact);
                 }
-                (false, false)
+                (Concerned::new(), false)
             }
-            Event::InitDone => {
-                let incoming = self.incoming.remove(&source).unwrap_or_default();
-                let before = self.facts.insert(source, incoming);
-                let changed = before.as_ref() != self.facts.get(&source);
-                (changed, true)
-            }
+            Event::InitDone => (self.take_in_list(source), true),
             Event::Apply(object) => {
-                let (name, fact) = (object.name_any(), fact_of(source, &object));
-                let facts = self.facts.entry(source).or_default();
-                let before = match fact.clone() {
-                    Some(fact) => facts.insert(name.clone(), fact),
-                    None => facts.remove(&name),
-                };
-                (before != fact && self.matters(source, &name), false)
+                let fact = fact_of(source, &object);
+                (self.take_in_one(source, &object.name_any(), fact), false)
             }
             Event::Delete(object) => {
-                let name = object.name_any();
-                let known = self.facts.entry(source).or_default().remove(&name);
-                (known.is_some() && self.matters(source, &name), false)
+                let mut concerned = self.take_in_one(source, &object.name_any(), None);
+                concerned.extend(
+                    driver_of_volume(source, &object).filter(|it| self.awaited.contains(it)),
+                );
+                (concerned, false)
             }
         }
     }
 
-    /// Whether a change can make a difference to a driver: namespaces come and go all day, and only those where a
-    /// secret is expected count.
-    fn matters(&self, source: Source, name: &str) -> bool {
-        let expects = |fact: &Fact| match fact {
-            Fact::Secrets { references, .. } => references
-                .named
-                .iter()
-                .any(|(namespace, _)| namespace == name),
-            Fact::Drivers(_) | Fact::Present => false,
+    fn take_in_list(&mut self, source: Source) -> Concerned {
+        let incoming = self.incoming.remove(&source).unwrap_or_default();
+        let known = self.facts.entry(source).or_default();
+        let gone = known.keys().filter(|name| !incoming.contains_key(*name));
+        let gone: Vec<_> = gone.cloned().collect();
+        let mut concerned = Concerned::new();
+        // New ones before old ones go: what both name was there all the time.
+        for (name, fact) in incoming {
+            concerned.append(&mut self.take_in_one(source, &name, Some(fact)));
+        }
+        for name in gone {
+            concerned.append(&mut self.take_in_one(source, &name, None));
+        }
+        if source == Source::Volumes {
+            concerned.extend(self.awaited.iter().cloned());
+        }
+        concerned
+    }
+
+    /// What an object says now, or that it says nothing any more. Whom that concerns.
+    fn take_in_one(&mut self, source: Source, name: &str, fact: Option<Fact>) -> Concerned {
+        let facts = self.facts.entry(source).or_default();
+        let before = match fact.clone() {
+            Some(fact) => facts.insert(name.to_owned(), fact),
+            None => facts.remove(name),
         };
-        source != Source::Namespaces || self.facts.values().flat_map(BTreeMap::values).any(expects)
+        if before == fact {
+            return Concerned::new();
+        }
+        match source {
+            Source::Namespaces => self.secrets.expecting(name),
+            Source::CsiNodes => {
+                let (before, after) = (drivers(before), drivers(fact));
+                before.symmetric_difference(&after).cloned().collect()
+            }
+            Source::StorageClasses | Source::SnapshotClasses | Source::Volumes => {
+                self.count_secrets(before, fact)
+            }
+        }
+    }
+
+    fn count_secrets(&mut self, before: Option<Fact>, after: Option<Fact>) -> Concerned {
+        let mut concerned = Concerned::new();
+        if let Some(Fact::Secrets { driver, references }) = after
+            && self.secrets.add(&driver, &references)
+        {
+            concerned.insert(driver);
+        }
+        if let Some(Fact::Secrets { driver, references }) = before
+            && self.secrets.remove(&driver, &references)
+        {
+            concerned.insert(driver);
+        }
+        concerned
     }
 
     pub(super) fn secrets_of(&self, driver: &str) -> References {
-        let mut found = References::default();
-        for fact in self.facts.values().flat_map(BTreeMap::values) {
-            let Fact::Secrets {
-                driver: of,
-                references,
-            } = fact
-            else {
-                continue;
-            };
-            if of != driver {
-                continue;
-            }
-            for (namespace, names) in references.named.iter() {
-                for name in names.iter().filter(|_| self.has_namespace(namespace)) {
-                    found.named.insert(namespace, name);
-                }
-            }
-            found.templated.extend(references.templated.iter().cloned());
-        }
-        found
+        self.secrets
+            .of(driver, |namespace| self.has_namespace(namespace))
     }
 
     pub(super) fn has_namespace(&self, name: &str) -> bool {
@@ -116,6 +144,19 @@ impl State {
             .filter(|(_, fact)| matches!(fact, Fact::Drivers(drivers) if drivers.contains(driver)))
             .count()
     }
+}
+
+fn drivers(fact: Option<Fact>) -> BTreeSet<String> {
+    match fact {
+        Some(Fact::Drivers(drivers)) => drivers,
+        Some(Fact::Secrets { .. } | Fact::Present) | None => BTreeSet::new(),
+    }
+}
+
+fn driver_of_volume(source: Source, object: &DynamicObject) -> Option<String> {
+    let driver = &object.data["spec"]["csi"]["driver"];
+    let driver = driver.as_str().filter(|_| source == Source::Volumes);
+    driver.map(str::to_owned)
 }
 
 fn fact_of(source: Source, object: &DynamicObject) -> Option<Fact> {
@@ -141,7 +182,11 @@ fn fact_of(source: Source, object: &DynamicObject) -> Option<Fact> {
                 drivers.filter_map(|it| text(&it["name"])).collect(),
             ))
         }
-        Source::Namespaces => Some(Fact::Present),
+        // One that is being deleted takes nothing in any more.
+        Source::Namespaces => {
+            let is_going = object.metadata.deletion_timestamp.is_some();
+            (!is_going).then_some(Fact::Present)
+        }
     }
 }
 
@@ -153,89 +198,4 @@ fn of_parameters(class: &Value) -> References {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn object(value: Value) -> DynamicObject {
-        serde_json::from_value(value).unwrap()
-    }
-
-    fn class(name: &str, secret: &str) -> DynamicObject {
-        object(json!({
-            "metadata": {"name": name},
-            "provisioner": "d",
-            "parameters": {
-                "csi.storage.k8s.io/provisioner-secret-name": secret,
-                "csi.storage.k8s.io/provisioner-secret-namespace": "n",
-            },
-        }))
-    }
-
-    fn namespace(name: &str) -> DynamicObject {
-        object(json!({"metadata": {"name": name}}))
-    }
-
-    #[test]
-    fn secrets_follow_classes_and_namespaces() {
-        let mut state = State::default();
-        let source = Source::StorageClasses;
-        assert_eq!(
-            state.take_in(source, Event::Apply(class("a", "one"))),
-            (true, false)
-        );
-        assert_eq!(
-            state.take_in(source, Event::Apply(class("a", "one"))),
-            (false, false)
-        );
-        assert_eq!(
-            state.secrets_of("d").named,
-            crate::driver::SecretNames::default()
-        );
-        let other = Event::Apply(namespace("other"));
-        assert_eq!(state.take_in(Source::Namespaces, other), (false, false));
-        let expected = Event::Apply(namespace("n"));
-        assert_eq!(state.take_in(Source::Namespaces, expected), (true, false));
-        assert_eq!(
-            state.secrets_of("d").named,
-            [("n", "one")].into_iter().collect()
-        );
-        assert_eq!(state.secrets_of("other"), References::default());
-        assert_eq!(
-            state.take_in(source, Event::Delete(class("a", "one"))),
-            (true, false)
-        );
-        assert_eq!(state.secrets_of("d"), References::default());
-    }
-
-    #[test]
-    fn a_new_list_replaces_what_was_known() {
-        let mut state = State::default();
-        state.take_in(Source::Namespaces, Event::Apply(namespace("old")));
-        state.take_in(Source::Namespaces, Event::Init);
-        state.take_in(Source::Namespaces, Event::InitApply(namespace("new")));
-        assert!(state.has_namespace("old"), "until the list is complete");
-        assert_eq!(
-            state.take_in(Source::Namespaces, Event::InitDone),
-            (true, true)
-        );
-        assert!(!state.has_namespace("old") && state.has_namespace("new"));
-    }
-
-    #[test]
-    fn nodes_are_counted_by_driver() {
-        let mut state = State::default();
-        for (node, driver) in [("a", "d"), ("b", "d"), ("c", "e")] {
-            let node = json!({"metadata": {"name": node}, "spec": {"drivers": [{"name": driver}]}});
-            state.take_in(Source::CsiNodes, Event::Apply(object(node)));
-        }
-        assert_eq!(state.registrations_of("d"), 2);
-        let node = object(json!({"metadata": {"name": "a"}, "spec": {"drivers": []}}));
-        assert_eq!(
-            state.take_in(Source::CsiNodes, Event::Apply(node)),
-            (true, false)
-        );
-        assert_eq!(state.registrations_of("d"), 1);
-    }
-}
+mod tests;

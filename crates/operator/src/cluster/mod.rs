@@ -8,20 +8,20 @@
 
 mod facts;
 pub mod usage;
+mod wanted_secrets;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::{Stream, StreamExt, future};
+use futures::{Stream, StreamExt, future, stream};
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use stowage_kubernetes::answer::{self, Answer};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
-use crate::changes::changes;
 use crate::driver::secret::References;
 use crate::rights::Rights;
 use facts::State;
@@ -61,12 +61,24 @@ impl Source {
     }
 }
 
+/// Changes that a listener may be behind: with more it looks at every driver.
+const PENDING: usize = 256;
+
+/// Whom a change of the cluster concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Concern {
+    /// The driver of this name.
+    Driver(String),
+    /// Every driver.
+    Everybody,
+}
+
 /// The facts. Clones share them.
 #[derive(Clone)]
 pub struct Cluster {
     state: Arc<Mutex<State>>,
-    /// Counts changes that may matter to a driver.
-    changes: watch::Sender<u64>,
+    /// Whom changes concern.
+    changes: broadcast::Sender<Concern>,
     /// How many sources have been read once.
     read: watch::Sender<usize>,
     /// Whether the cluster knows snapshot classes.
@@ -77,7 +89,7 @@ impl Default for Cluster {
     fn default() -> Self {
         Self {
             state: Arc::default(),
-            changes: watch::Sender::new(0),
+            changes: broadcast::Sender::new(PENDING),
             read: watch::Sender::new(0),
             snapshots: Arc::default(),
         }
@@ -100,8 +112,24 @@ impl Cluster {
     }
 
     /// One item for each change that may matter to a driver.
-    pub fn changes(&self) -> impl Stream<Item = ()> + Send + 'static {
-        changes(self.changes.subscribe())
+    pub fn changes(&self) -> impl Stream<Item = Concern> + Send + 'static {
+        stream::unfold(self.changes.subscribe(), |mut changes| async move {
+            match changes.recv().await {
+                Ok(concern) => Some((concern, changes)),
+                Err(broadcast::error::RecvError::Lagged(_)) => Some((Concern::Everybody, changes)),
+                Err(broadcast::error::RecvError::Closed) => None,
+            }
+        })
+    }
+
+    /// From now on volumes of this driver that go are changes too.
+    pub fn await_unused(&self, driver: &str) {
+        self.state.lock().awaited.insert(driver.to_owned());
+    }
+
+    /// Nobody waits for this driver's volumes any more.
+    pub fn forget(&self, driver: &str) {
+        self.state.lock().awaited.remove(driver);
     }
 
     /// The secrets that sidecars of a driver read, in namespaces that exist.
@@ -131,18 +159,21 @@ impl Cluster {
             .boxed();
         let mut is_read = false;
         while let Some(event) = events.next().await {
-            let (changed, complete) = match event {
+            let (concerned, complete) = match event {
                 Ok(event) => {
-                    let news = self.is_news_of_snapshots(source, &event);
-                    let (changed, complete) = self.state.lock().take_in(source, event);
-                    (changed || news, complete)
+                    let news = self.news_of_snapshots(source, &event);
+                    let (concerned, complete) = self.state.lock().take_in(source, event);
+                    let concerned = concerned.into_iter().map(Concern::Driver);
+                    (concerned.chain(news).collect(), complete)
                 }
                 // Snapshots are an addition that clusters may lack; the watch goes on trying.
                 Err(error)
                     if source == Source::SnapshotClasses
                         && Answer::of_watch(&error) == Answer::NotServed =>
                 {
-                    (self.snapshots.swap(false, Ordering::Relaxed), true)
+                    let had_them = self.snapshots.swap(false, Ordering::Relaxed);
+                    let news = had_them.then_some(Concern::Everybody);
+                    (news.into_iter().collect::<Vec<_>>(), true)
                 }
                 Err(error) => {
                     rights.recheck_if_forbidden(&error);
@@ -152,27 +183,40 @@ impl Cluster {
                         error,
                         "A watch was interrupted and is started again."
                     );
-                    (false, false)
+                    (Vec::new(), false)
                 }
             };
             if complete && !is_read {
                 is_read = true;
                 self.read.send_modify(|count| *count += 1);
             }
-            if changed && is_read {
-                self.changes.send_modify(|count| *count += 1);
+            for concern in concerned.into_iter().filter(|_| is_read) {
+                // Nobody listens yet, or any more.
+                let _ = self.changes.send(concern);
             }
         }
     }
 
     /// Snapshot classes are children of instances too, and where the cluster may lack a kind, this is its only watch.
-    fn is_news_of_snapshots(&self, source: Source, event: &watcher::Event<DynamicObject>) -> bool {
+    fn news_of_snapshots(
+        &self,
+        source: Source,
+        event: &watcher::Event<DynamicObject>,
+    ) -> Option<Concern> {
         // A watch that begins has not been answered yet.
         if source != Source::SnapshotClasses || matches!(event, watcher::Event::Init) {
-            return false;
+            return None;
         }
-        let appeared = !self.snapshots.swap(true, Ordering::Relaxed);
-        appeared || matches!(event, watcher::Event::Apply(_) | watcher::Event::Delete(_))
+        if !self.snapshots.swap(true, Ordering::Relaxed) {
+            return Some(Concern::Everybody);
+        }
+        match event {
+            watcher::Event::Apply(class) | watcher::Event::Delete(class) => {
+                let driver = class.data["driver"].as_str()?;
+                Some(Concern::Driver(driver.to_owned()))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -183,11 +227,11 @@ mod tests {
     #[test]
     fn a_watch_that_only_begins_is_no_news() {
         let cluster = Cluster::default();
-        let is_news = |event| cluster.is_news_of_snapshots(Source::SnapshotClasses, &event);
-        assert!(!is_news(watcher::Event::Init));
+        let news = |event| cluster.news_of_snapshots(Source::SnapshotClasses, &event);
+        assert_eq!(news(watcher::Event::Init), None);
         assert!(!cluster.has_snapshots());
-        assert!(is_news(watcher::Event::InitDone));
+        assert_eq!(news(watcher::Event::InitDone), Some(Concern::Everybody));
         assert!(cluster.has_snapshots());
-        assert!(!is_news(watcher::Event::InitDone));
+        assert_eq!(news(watcher::Event::InitDone), None);
     }
 }

@@ -1,54 +1,91 @@
 //! Who uses a driver right now.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-/// What holds on to a driver: volumes that are attached and pods that use volumes of it, or nothing.
-///
-/// Lists everything there is, so it is asked only when something depends on the answer.
-pub async fn holders(client: &Client, driver: &str) -> Result<Vec<String>, kube::Error> {
-    let everything = ListParams::default();
-    let attachments = Api::<VolumeAttachment>::all(client.clone())
-        .list(&everything)
-        .await?;
-    let attached = attachments.iter().filter(|it| it.spec.attacher == driver);
-    let mut holders: Vec<_> = attached
-        .map(|it| {
-            format!(
-                "VolumeAttachment {} on node {}",
-                it.name_any(),
-                it.spec.node_name
-            )
-        })
-        .collect();
+/// How many of a kind are named.
+const NAMED: usize = 3;
 
-    let volumes = Api::<PersistentVolume>::all(client.clone())
-        .list(&everything)
-        .await?;
-    let claims: BTreeSet<(String, String)> = volumes
-        .iter()
-        .filter_map(|it| claim_of(it, driver))
-        .collect();
-    let pods = Api::<Pod>::all(client.clone()).list(&everything).await?;
-    let users = pods.iter().filter(|pod| uses(pod, driver, &claims));
-    holders.extend(users.map(|pod| {
-        let namespace = pod.namespace().unwrap_or_default();
-        format!("Pod {namespace}/{}", pod.name_any())
-    }));
-    Ok(holders)
+/// What holds on to a driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Volumes of the driver, used or not.
+    volumes: Vec<String>,
+    /// Where they are attached.
+    attachments: Vec<String>,
+    /// Pods with volumes of it.
+    pods: Vec<String>,
 }
 
-/// The claim of a driver's volume.
-fn claim_of(volume: &PersistentVolume, driver: &str) -> Option<(String, String)> {
-    let spec = volume.spec.as_ref()?;
-    if spec.csi.as_ref()?.driver != driver {
-        return None;
+impl Usage {
+    /// Whether the driver has nothing to look after.
+    pub fn is_none(&self) -> bool {
+        self.volumes.is_empty() && !self.is_at_work()
     }
-    let claim = spec.claim_ref.as_ref()?;
+
+    /// Whether volumes of the driver are attached or in pods.
+    pub fn is_at_work(&self) -> bool {
+        !self.attachments.is_empty() || !self.pods.is_empty()
+    }
+}
+
+impl fmt::Display for Usage {
+    /// How many of each kind there are, and the first few by name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = [
+            ("PersistentVolume", &self.volumes),
+            ("VolumeAttachment", &self.attachments),
+            ("Pod", &self.pods),
+        ];
+        let told = kinds.iter().filter(|(_, names)| !names.is_empty());
+        let told = told.map(|(kind, names)| {
+            let mut first = names.iter().take(NAMED).cloned().collect::<Vec<_>>();
+            if names.len() > NAMED {
+                first.push("...".to_owned());
+            }
+            let plural = if names.len() == 1 { "" } else { "s" };
+            format!("{} {kind}{plural} ({})", names.len(), first.join(", "))
+        });
+        f.write_str(&told.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// What holds on to a driver. Lists everything there is, so it is asked only when something depends on the answer.
+pub async fn of(client: &Client, driver: &str) -> Result<Usage, kube::Error> {
+    let everything = ListParams::default();
+    let attachments = Api::<VolumeAttachment>::all(client.clone());
+    let attachments = attachments.list(&everything).await?;
+    let attached = attachments.iter().filter(|it| it.spec.attacher == driver);
+    let volumes = Api::<PersistentVolume>::all(client.clone());
+    let volumes = volumes.list(&everything).await?;
+    let volumes: Vec<_> = volumes.iter().filter(|it| is_of(it, driver)).collect();
+    let claims: BTreeSet<_> = volumes.iter().filter_map(|it| claim_of(it)).collect();
+    let pods = Api::<Pod>::all(client.clone()).list(&everything).await?;
+    let users = pods.iter().filter(|pod| uses(pod, driver, &claims));
+    Ok(Usage {
+        volumes: volumes.iter().map(|it| it.name_any()).collect(),
+        attachments: attached
+            .map(|it| format!("{} on node {}", it.name_any(), it.spec.node_name))
+            .collect(),
+        pods: users
+            .map(|pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()))
+            .collect(),
+    })
+}
+
+fn is_of(volume: &PersistentVolume, driver: &str) -> bool {
+    let source = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+    source.is_some_and(|source| source.driver == driver)
+}
+
+/// The claim of a volume.
+fn claim_of(volume: &PersistentVolume) -> Option<(String, String)> {
+    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
     Some((claim.namespace.clone()?, claim.name.clone()?))
 }
 
@@ -79,4 +116,28 @@ fn uses(pod: &Pod, driver: &str, claims: &BTreeSet<(String, String)>) -> bool {
             ));
         inline || claimed || ephemeral
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_few_are_named_and_all_are_counted() {
+        let names = |count: usize| (0..count).map(|it| format!("v{it}")).collect();
+        let usage = Usage {
+            volumes: names(5),
+            attachments: Vec::new(),
+            pods: vec!["default/db-0".to_owned()],
+        };
+        let told = "5 PersistentVolumes (v0, v1, v2, ...), 1 Pod (default/db-0)";
+        assert_eq!(usage.to_string(), told);
+        assert!(!usage.is_none() && usage.is_at_work());
+        let retained = Usage {
+            volumes: names(1),
+            ..Usage::default()
+        };
+        assert!(!retained.is_none() && !retained.is_at_work());
+        assert!(Usage::default().is_none());
+    }
 }

@@ -172,11 +172,19 @@ async fn write_or_recreate(
     let (Err(error @ WriteError::Immutable { .. }), Some(live)) = (&written, live) else {
         return written.map_err(failed);
     };
-    if let Err(remedy) = may_recreate(driver, wanted, context).await {
-        return Err(Problem::immutable(error, &remedy));
+    if let Err(blocked) = may_recreate(driver, wanted, context).await {
+        return Err(Problem::immutable(error, &blocked));
     }
     let recreated = context.writer.recreate(wanted, live).await;
     recreated.map_err(failed)
+}
+
+/// Why an object may not be deleted and created again.
+pub(super) struct Blocked {
+    /// What has to happen first.
+    pub(super) remedy: String,
+    /// Whether that may happen without a change of the instance.
+    pub(super) may_pass: bool,
 }
 
 /// Whether an object may be deleted and created again, or what has to happen first.
@@ -184,7 +192,8 @@ async fn may_recreate(
     driver: &ValidDriver,
     wanted: &Object,
     context: &Context,
-) -> Result<(), String> {
+) -> Result<(), Blocked> {
+    let blocked = |remedy: String, may_pass| Err(Blocked { remedy, may_pass });
     let policy = match wanted.kind {
         Kind::StorageClass | Kind::VolumeSnapshotClass | Kind::CsiDriver => {
             driver.update_policy(wanted.kind, &wanted.name)
@@ -193,23 +202,23 @@ async fn may_recreate(
         _ => UpdatePolicy::Recreate,
     };
     if policy != UpdatePolicy::Recreate {
-        return Err(
-            "Set its `updatePolicy: Recreate` to have it deleted and created again, or revert the change".to_owned(),
-        );
+        let remedy = "Set its `updatePolicy: Recreate` to have it deleted and created again, or revert the change";
+        return blocked(remedy.to_owned(), false);
     }
     if wanted.kind != Kind::CsiDriver {
         return Ok(());
     }
-    match usage::holders(&context.client, &driver.driver_name).await {
-        Ok(holders) if holders.is_empty() => Ok(()),
-        Ok(holders) => Err(format!(
-            "It is deleted and created again as soon as nothing uses the driver; in use by {}",
-            holders.join(", ")
-        )),
-        Err(error) => Err(format!(
-            "It cannot be determined whether the driver is in use: {}",
-            answer::chain(&error)
-        )),
+    match usage::of(&context.client, &driver.driver_name).await {
+        Ok(usage) if !usage.is_at_work() => Ok(()),
+        Ok(usage) => {
+            let when = "It is deleted and created again as soon as nothing uses the driver";
+            blocked(format!("{when}; in use by {usage}"), true)
+        }
+        Err(error) => {
+            let told = answer::chain(&error);
+            let unknown = "It cannot be determined whether the driver is in use";
+            blocked(format!("{unknown}: {told}"), true)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The finalizer: what was made for an instance goes with it.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER};
 use stowage_kubernetes::finalizer::{self, Seen};
@@ -7,8 +8,13 @@ use stowage_kubernetes::finalizer::{self, Seen};
 use super::context::Context;
 use super::fetch::children;
 use super::outcome::Outcome;
+use super::pods;
 use super::problem::{self, Problem, title};
-use super::validate::{ManagementState, management_state, owner};
+use super::validate::{
+    ManagementState, UninstallPolicy, management_state, owner, uninstall_policy,
+};
+use crate::cluster::usage;
+use crate::driver::Kind;
 use crate::writer::{Key, Objects, Recorded};
 
 /// Adds the finalizer. Before anything is made: cluster-scoped objects would otherwise stay. Nothing may be made for an
@@ -43,8 +49,7 @@ pub(super) async fn cleanup(instance: &CSIDriverDeployment, context: &Context) -
             context.events.normal(object, "ObjectsKept", message);
         }
         ManagementState::Managed => {
-            let problems = remove_all(instance, context).await;
-            if !problems.is_empty() {
+            if let Err(problems) = remove(instance, context).await {
                 return Outcome::Held(problems);
             }
         }
@@ -58,32 +63,131 @@ pub(super) async fn cleanup(instance: &CSIDriverDeployment, context: &Context) -
     Outcome::Released
 }
 
-/// Deletes everything; what is left, and why.
-async fn remove_all(instance: &CSIDriverDeployment, context: &Context) -> Vec<Problem> {
-    let mut objects = match everything(instance, context).await {
-        Ok(objects) => objects,
-        Err(problem) => return vec![problem],
-    };
+/// When an object goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// What invites people to use the driver.
+    Classes,
+    /// What makes it run.
+    Workloads,
+    /// What its pods need to the last: a `CreateVolume` that is under way is finished, or recorded.
+    Rights,
+}
+
+fn stage(kind: Kind) -> Stage {
+    match kind {
+        Kind::StorageClass | Kind::VolumeSnapshotClass => Stage::Classes,
+        Kind::PodDisruptionBudget
+        | Kind::DaemonSet
+        | Kind::Deployment
+        | Kind::Pod
+        | Kind::WekaContainer => Stage::Workloads,
+        Kind::ServiceAccount
+        | Kind::ClusterRole
+        | Kind::ClusterRoleBinding
+        | Kind::Role
+        | Kind::RoleBinding
+        | Kind::CsiDriver => Stage::Rights,
+    }
+}
+
+/// Takes everything away in an order in which nobody loses what they still need, or says what it waits for.
+async fn remove(instance: &CSIDriverDeployment, context: &Context) -> Result<(), Vec<Problem>> {
+    let objects = everything(instance, context).await?;
+    delete(Stage::Classes, &objects, instance, context).await?;
+    until_unused(instance, context).await?;
+    delete(Stage::Workloads, &objects, instance, context).await?;
+    until_no_pods(instance, context).await?;
+    delete(Stage::Rights, &objects, instance, context).await?;
+    let left = everything(instance, context).await?;
+    nothing_or(left.keys().map(problem::lingering).collect())
+}
+
+fn nothing_or(problems: Vec<Problem>) -> Result<(), Vec<Problem>> {
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
+}
+
+async fn delete(
+    at: Stage,
+    objects: &Objects,
+    instance: &CSIDriverDeployment,
+    context: &Context,
+) -> Result<(), Vec<Problem>> {
     let mut problems = Vec::new();
-    // Pods first: they should not lose their rights while they still work.
     for (key, object) in objects.iter().rev() {
-        if let Err(error) = context.writer.delete(key, object).await {
+        if stage(key.kind) == at
+            && let Err(error) = context.writer.delete(key, object).await
+        {
             problems.push(Problem::of_write(&error, instance));
         }
     }
-    if !problems.is_empty() {
-        return problems;
-    }
-    objects = match everything(instance, context).await {
-        Ok(objects) => objects,
-        Err(problem) => return vec![problem],
+    nothing_or(problems)
+}
+
+/// Volumes must be unmounted, detached and deleted by the driver: it stays while there are any.
+async fn until_unused(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+) -> Result<(), Vec<Problem>> {
+    let status = instance.status.as_ref();
+    let Some(driver) = status.and_then(|it| it.driver_name.as_deref()) else {
+        return Ok(());
     };
-    objects.keys().map(problem::lingering).collect()
+    if uninstall_policy(&instance.spec) == UninstallPolicy::Force {
+        return Ok(());
+    }
+    let usage = usage::of(&context.client, driver).await;
+    let usage = usage.map_err(|error| vec![Problem::unknown_use(driver, &error)])?;
+    if usage.is_none() {
+        context.cluster.forget(driver);
+        return Ok(());
+    }
+    let namespace = instance.namespace().unwrap_or_default();
+    if context.cluster.has_namespace(&namespace) {
+        context.cluster.await_unused(driver);
+        return Err(vec![Problem::in_use(driver, &usage)]);
+    }
+    // Its pods go with the namespace whatever we do, and the namespace would wait for us for ever.
+    let message = format!(
+        "CSI driver {driver} goes with its namespace although it is in use: {usage}; deploy it again to use them"
+    );
+    tracing::warn!(instance = title(instance), "{message}");
+    context.events.warning(
+        ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Namespace".to_owned()),
+            name: Some(namespace),
+            ..ObjectReference::default()
+        },
+        "DriverInUse",
+        &message,
+    );
+    Ok(())
+}
+
+async fn until_no_pods(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+) -> Result<(), Vec<Problem>> {
+    let (namespace, name) = (
+        instance.namespace().unwrap_or_default(),
+        instance.name_any(),
+    );
+    let pods = pods::of_instance(&context.client, &namespace, &name).await;
+    let pods = pods.map_err(|error| vec![Problem::unseen(&error)])?;
+    nothing_or(pods.iter().map(problem::pod_left).collect())
 }
 
 /// What carries the instance's uid, and what its status lists and somebody took our labels from.
-async fn everything(instance: &CSIDriverDeployment, context: &Context) -> Result<Objects, Problem> {
-    let failed = |error| Problem::of_write(&error, instance);
+async fn everything(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+) -> Result<Objects, Vec<Problem>> {
+    let failed = |error| vec![Problem::of_write(&error, instance)];
     let owned = context.writer.owned(&owner(instance)).await;
     let mut objects = owned.map_err(failed)?;
     let children = children(instance);

@@ -46,6 +46,10 @@ pub(super) enum Reason {
     Collision,
     /// Fields changed that cannot change.
     ImmutableFields,
+    /// Volumes of the driver are in the way.
+    InUse,
+    /// Pods of a driver that is being removed are in the way.
+    PodsRemain,
     /// The operator lacks a right.
     Forbidden,
     /// The server refused an object.
@@ -80,6 +84,8 @@ impl Reason {
             Self::Unreadable => "Unreadable",
             Self::Collision => "Collision",
             Self::ImmutableFields => "ImmutableFields",
+            Self::InUse => "InUse",
+            Self::PodsRemain => "PodsRemain",
             Self::Forbidden => "Forbidden",
             Self::Rejected => "Rejected",
             Self::ApiError => "ApiError",

@@ -7,6 +7,7 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, Child, FINALIZER};
 use super::context::Context;
 use super::problem::{Problem, title};
 use super::validate::{needs_own_ports, owner};
+use crate::cluster::usage::{self, Usage};
 use crate::config::OperatorConfig;
 use crate::driver::secret::{self, References};
 use crate::driver::valid::Ports;
@@ -21,6 +22,8 @@ pub(super) struct Fetched {
     pub(super) first_port: Option<u16>,
     /// The instance that runs the driver already.
     pub(super) rival: Option<String>,
+    /// The name that the driver had until now, if it is another and still in use.
+    pub(super) left_behind: Option<(String, Usage)>,
     /// The objects of the instance.
     pub(super) objects: Objects,
     /// Whether the cluster knows VolumeSnapshotClasses.
@@ -71,16 +74,40 @@ pub(super) async fn fetch(
     context: &Context,
 ) -> Result<Fetched, Problem> {
     let objects = objects(instance, context).await?;
+    let left_behind = left_behind(instance, context).await?;
     let first_port = needs_own_ports(&instance.spec).then(|| first_port(instance, context));
     Ok(Fetched {
         config: context.config.borrow().clone(),
         ports: Ports::starting_at(first_port.unwrap_or(Ports::FIRST)),
         first_port,
         rival: rival(instance, context),
+        left_behind,
         objects,
         has_snapshots: context.cluster.has_snapshots(),
         secrets: context.cluster.secrets_of(&instance.spec.driver_name),
     })
+}
+
+/// What uses the driver by a name that it is about to lose.
+async fn left_behind(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+) -> Result<Option<(String, Usage)>, Problem> {
+    let status = instance.status.as_ref();
+    let Some(old) = status
+        .and_then(|it| it.driver_name.as_ref())
+        .filter(|old| **old != instance.spec.driver_name)
+    else {
+        return Ok(None);
+    };
+    let usage = usage::of(&context.client, old).await;
+    let usage = usage.map_err(|error| Problem::unknown_use(old, &error))?;
+    if usage.is_none() {
+        context.cluster.forget(old);
+        return Ok(None);
+    }
+    context.cluster.await_unused(old);
+    Ok(Some((old.clone(), usage)))
 }
 
 /// The objects of the instance: read one by one where it is known which there are, looked for where it is not.

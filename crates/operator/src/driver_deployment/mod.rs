@@ -15,9 +15,11 @@ pub mod image;
 mod missing_rights;
 mod observe;
 mod outcome;
+mod pods;
 mod problem;
 mod run;
 mod status;
+mod triggers;
 pub mod validate;
 
 use std::convert::Infallible;
@@ -104,8 +106,12 @@ fn valid_driver(
 ) -> Result<ValidDriver, Vec<Problem>> {
     let driver = validate(instance, &fetched.config, fetched.ports)
         .map_err(|errors| errors.iter().map(Problem::invalid).collect::<Vec<_>>())?;
-    match &fetched.rival {
-        Some(rival) => Err(vec![Problem::claimed(&driver.driver_name, rival)]),
+    let name = &driver.driver_name;
+    if let Some(rival) = &fetched.rival {
+        return Err(vec![Problem::claimed(name, rival)]);
+    }
+    match &fetched.left_behind {
+        Some((old, usage)) => Err(vec![Problem::renamed(name, old, usage)]),
         None => Ok(driver),
     }
 }
@@ -124,6 +130,10 @@ async fn outcome_of_unreadable(
         Ok(Some(stored)) => {
             instance.metadata = stored.metadata;
             instance.status = serde_json::from_value(stored.data["status"].clone()).ok();
+            // What a deletion does is decided by these, whatever else cannot be read.
+            let word = |field: &str| stored.data["spec"][field].as_str().map(str::to_owned);
+            instance.spec.management_state = word("managementState");
+            instance.spec.uninstall_policy = word("uninstallPolicy");
             match instance.meta().deletion_timestamp {
                 Some(_) => cleanup::cleanup(&instance, context).await,
                 None => Problem::unreadable(&invalid.error).into(),

@@ -47,7 +47,7 @@ impl Outcome {
             Self::Unmanaged | Self::Released => true,
             Self::Held(_) | Self::Failed(_) => false,
             Self::Unseen(_) | Self::Synced(_) => {
-                self.problems().iter().all(|it| !it.is_worth_a_retry())
+                self.problems().iter().all(|it| !it.is_worth_a_retry)
             }
         }
     }

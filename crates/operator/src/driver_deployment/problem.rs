@@ -1,12 +1,15 @@
 //! What keeps an instance from being as described, in words and reasons.
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use stowage_api::driver_deployment::{CSIDriverDeployment, ConditionStatus};
 use stowage_kubernetes::answer::{self, Answer};
 
+use super::apply::Blocked;
 use super::condition::{Finding, Reason, SYNC_SUCCESSFUL};
 use super::fetch::{Fetched, own_references};
 use super::validate::FieldError;
+use crate::cluster::usage::Usage;
 use crate::driver::valid::{CsiDriver, SecretAccess};
 use crate::driver::{Kind, ValidDriver};
 use crate::rights::Rights;
@@ -19,6 +22,8 @@ pub(super) struct Problem {
     pub(super) message: String,
     /// Whether somebody else just wrote at the same time.
     pub(super) is_conflict: bool,
+    /// Whether time may heal it. The others wait for somebody to change the instance or the object.
+    pub(super) is_worth_a_retry: bool,
 }
 
 impl Problem {
@@ -27,6 +32,10 @@ impl Problem {
             reason,
             message: message.into(),
             is_conflict: false,
+            is_worth_a_retry: !matches!(
+                reason,
+                Reason::Invalid | Reason::Unreadable | Reason::ImmutableFields
+            ),
         }
     }
 
@@ -64,9 +73,40 @@ impl Problem {
         Self::new(Reason::Forbidden, message)
     }
 
+    /// The driver has volumes to look after.
+    pub(super) fn in_use(driver: &str, usage: &Usage) -> Self {
+        let message = format!(
+            "CSI driver {driver} is removed as soon as nothing uses it: {usage}; \
+             `uninstallPolicy: Force` removes it at once, and then these can be neither unmounted nor deleted"
+        );
+        Self::new(Reason::InUse, message)
+    }
+
+    /// Nobody knows whether the driver has volumes to look after.
+    pub(super) fn unknown_use(driver: &str, error: &kube::Error) -> Self {
+        let message = format!(
+            "cannot determine whether CSI driver {driver} is in use: {}",
+            answer::chain(error)
+        );
+        Self::new(Reason::ApiError, message)
+    }
+
+    /// The driver would get another name while it has volumes of the old one.
+    pub(super) fn renamed(new: &str, old: &str, usage: &Usage) -> Self {
+        let message = format!(
+            "spec.driverName: Invalid value: \"{new}\": the driver runs as {old}, and volumes of that name could no \
+             longer be used: {usage}; change it back to \"{old}\", or delete them first"
+        );
+        Self::new(Reason::InUse, message)
+    }
+
     /// A field that cannot change in place, and what to do.
-    pub(super) fn immutable(error: &WriteError, remedy: &str) -> Self {
-        Self::new(Reason::ImmutableFields, format!("{error}. {remedy}"))
+    pub(super) fn immutable(error: &WriteError, blocked: &Blocked) -> Self {
+        let message = format!("{error}. {}", blocked.remedy);
+        Self {
+            is_worth_a_retry: blocked.may_pass,
+            ..Self::new(Reason::ImmutableFields, message)
+        }
     }
 
     pub(super) fn of_write(error: &WriteError, instance: &CSIDriverDeployment) -> Self {
@@ -96,14 +136,6 @@ impl Problem {
             is_conflict: error.is_conflict(),
             ..Self::new(reason, message)
         }
-    }
-
-    /// Whether time may heal it. The others wait for somebody to change the instance or the object.
-    pub(super) fn is_worth_a_retry(&self) -> bool {
-        !matches!(
-            self.reason,
-            Reason::Invalid | Reason::Unreadable | Reason::ImmutableFields
-        )
     }
 }
 
@@ -170,6 +202,18 @@ pub(super) fn sync_finding(problems: &[Problem], warnings: &[Problem]) -> Findin
         reason: reasons.first().map_or(Reason::Synced, |it| it.reason),
         message: lines.join("\n"),
     }
+}
+
+/// A pod of a driver that is being removed.
+pub(super) fn pod_left(pod: &Pod) -> Problem {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    let message = format!(
+        "Pod {} on node {} is still there: its rights stay until it is gone; if its node is lost, delete the Node, or \
+         the pod with `--force`",
+        pod.name_any(),
+        node.unwrap_or("(none)")
+    );
+    Problem::new(Reason::PodsRemain, message)
 }
 
 /// An object that was deleted and is still there.

@@ -1,34 +1,21 @@
 //! Watches everything that matters to an instance, and reconciles it when something changes.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
+use futures::stream::select_all;
 use futures::{FutureExt, StreamExt};
-use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::DynamicObject;
-use kube::runtime::controller::{self, Config};
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::{Controller, watcher};
-use kube::{Api, Client, ResourceExt};
-use stowage_api::driver_deployment::{
-    DAEMON_SET_LABEL, DEPLOYMENT_LABEL, OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, OWNER_UID_LABEL,
-};
-use stowage_kubernetes::answer;
+use kube::runtime::controller::{Config, applier};
+use kube::runtime::reflector::{self, Store};
 use stowage_kubernetes::discovery::ServerError;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::context::{Context, Guarded, Operator};
 use super::missing_rights::show_missing_rights;
-use super::reconcile;
+use super::{reconcile, triggers};
 use crate::changes::changes;
-use crate::cluster::Cluster;
-use crate::config::OperatorConfig;
-use crate::driver::{BudgetVersion, Kind};
 use crate::writer::Writer;
 
-/// Changes that come together are handled together.
-const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Instances that are handled at the same time.
 const CONCURRENCY: u16 = 8;
 
@@ -44,30 +31,31 @@ pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), 
     let cluster = operator.cluster.clone();
     let watching = cluster.watch(client.clone(), &rights);
     let work = async {
-        let controller = controller(&client, budget, &cluster, &operator.config)
-            .reconcile_all_on(rights.changes());
-        let instances = controller.store();
-        let context = Context::new(operator, writer, instances.clone());
-        let context = Arc::new(context);
+        let (instances, store) = reflector::store();
+        let queue = select_all([
+            triggers::own(store, &client, &rights),
+            triggers::around(&instances, &client, budget, &cluster, &rights),
+            triggers::everybody(rights.changes(), &instances),
+            triggers::everybody(changes(operator.config.clone()), &instances),
+        ]);
+        let context = Arc::new(Context::new(operator, writer, instances.clone()));
         tokio::select! {
             () = cluster.until_read() => {}
             () = show_missing_rights(&context) => {}
             () = shutdown.cancelled() => return,
         }
-        let working = controller
-            .graceful_shutdown_on(shutdown.clone().cancelled_owned())
-            .run(reconcile, |_, error, _| match *error {}, context)
-            .for_each(|outcome| async {
-                let Err(error) = outcome else { return };
-                let told = answer::chain(&error);
-                tracing::debug!(
-                    error = told,
-                    "A watch or queue was interrupted and is started again."
-                );
-                if let controller::Error::QueueError(error) = &error {
-                    rights.recheck_if_forbidden(error);
-                }
-            });
+        let working = applier(
+            |instance, context| reconcile(instance, context).boxed(),
+            |_, error: &Infallible, _| match *error {},
+            context,
+            instances.clone(),
+            queue
+                .map(Ok::<_, Infallible>)
+                .take_until(shutdown.clone().cancelled_owned()),
+            Config::default().concurrency(CONCURRENCY),
+        );
+        // Instances that went while they waited for their turn are no news.
+        let working = working.for_each(|_| std::future::ready(()));
         tokio::select! {
             () = working => {}
             () = nothing_to_finish(&instances, &shutdown) => {}
@@ -93,67 +81,4 @@ async fn nothing_to_finish(instances: &Store<Guarded>, shutdown: &CancellationTo
     if instances.wait_until_ready().now_or_never().is_some() {
         std::future::pending::<()>().await;
     }
-}
-
-fn controller(
-    client: &Client,
-    budget: BudgetVersion,
-    cluster: &Cluster,
-    config: &watch::Receiver<OperatorConfig>,
-) -> Controller<Guarded> {
-    let mut controller = Controller::new(
-        Api::<Guarded>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .with_config(
-        Config::default()
-            .debounce(DEBOUNCE)
-            .concurrency(CONCURRENCY),
-    )
-    .reconcile_all_on(cluster.changes())
-    .reconcile_all_on(changes(config.clone()));
-    let owned = watcher::Config::default().labels(OWNER_UID_LABEL);
-    for kind in Kind::ALL {
-        // Where the cluster lacks them a watch would only fail; the facts about the cluster watch them too.
-        if kind == Kind::VolumeSnapshotClass {
-            continue;
-        }
-        let resource = kind.resource(budget);
-        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
-        controller =
-            controller.watches_with(api, resource, owned.clone(), |child| owner_of(&child));
-    }
-    for (label, suffix) in [
-        (DAEMON_SET_LABEL, "-node"),
-        (DEPLOYMENT_LABEL, "-controller"),
-    ] {
-        let pods = watcher::Config::default().labels(label);
-        let api = Api::<Pod>::all(client.clone());
-        controller = controller.watches(api, pods, move |pod| owner_of_pod(&pod, label, suffix));
-    }
-    // A DaemonSet says only there why it has no pods, such as a quota or a policy that refuses them.
-    let refused = "reason=FailedCreate,involvedObject.kind=DaemonSet";
-    let refused = watcher::Config::default().fields(refused);
-    controller.watches(Api::<Event>::all(client.clone()), refused, |event| {
-        let set = event.involved_object;
-        let name = set.name?.strip_suffix("-node")?.to_owned();
-        Some(ObjectRef::new(&name).within(&set.namespace?))
-    })
-}
-
-/// The instance that a child belongs to, by its labels.
-fn owner_of(child: &DynamicObject) -> Option<ObjectRef<Guarded>> {
-    let labels = child.labels();
-    let (namespace, name) = (
-        labels.get(OWNER_NAMESPACE_LABEL)?,
-        labels.get(OWNER_NAME_LABEL)?,
-    );
-    Some(ObjectRef::new(name).within(namespace))
-}
-
-/// The instance that a pod belongs to: its label is the name of the workload.
-fn owner_of_pod(pod: &Pod, label: &str, suffix: &str) -> Option<ObjectRef<Guarded>> {
-    let workload = pod.labels().get(label)?;
-    let name = workload.strip_suffix(suffix)?;
-    Some(ObjectRef::new(name).within(&pod.namespace()?))
 }

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kube::api::PatchParams;
 use kube::runtime::controller::Action;
@@ -23,6 +23,9 @@ use super::observe::Observation;
 use super::outcome::{Outcome, Synced};
 use super::problem::{Problem, sync_finding, title};
 use crate::writer::FIELD_MANAGER;
+
+/// How long an instance that is being deleted waits at most before it is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// Makes an outcome known, and says when to look again.
 pub(super) async fn conclude(
@@ -46,7 +49,11 @@ pub(super) async fn conclude(
         context.forget_failures(&uid);
         return Action::await_change();
     }
-    let pause = context.count_failure(&uid);
+    let pause = match outcome {
+        // Somebody waits for it, and pods and attachments that hold it are not watched.
+        Outcome::Held(_) => context.count_failure(&uid).min(LOOK_AGAIN),
+        _ => context.count_failure(&uid),
+    };
     // A conflict is no news: somebody else wrote at the same time, or our own write is still on its way to us.
     if let Outcome::Failed(error) = &outcome
         && Answer::of(error) != Answer::Conflict

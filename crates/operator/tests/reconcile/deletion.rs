@@ -4,6 +4,7 @@ use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::json;
 use stowage_operator::driver::Kind;
 
+use crate::pods;
 use crate::rig::{Rig, example};
 
 async fn delete(rig: &Rig) {
@@ -168,4 +169,36 @@ async fn nothing_is_made_for_an_instance_that_went_before_it_got_its_finalizer()
     rig.edit(json!({"metadata": {"finalizers": []}})).await;
     rig.sync().await;
     assert!(rig.instance().await.is_null());
+}
+
+#[tokio::test]
+async fn rights_stay_until_the_last_pod_is_gone() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let with_rights = async |rig: &Rig| {
+        let titles = rig.titles().await;
+        let has = |kind: &str| titles.iter().any(|it| it.starts_with(kind));
+        [
+            has("ServiceAccount "),
+            has("ClusterRoleBinding "),
+            has("RoleBinding "),
+        ]
+    };
+    let pods = pods::create(&rig).await;
+    delete(&rig).await;
+    rig.reconcile("hostpath").await;
+    assert!(rig.get(Kind::DaemonSet, "hostpath-node").await.is_null());
+    assert_eq!(with_rights(&rig).await, [true; 3]);
+    let message = rig.instance().await["status"]["message"].clone();
+    let expected = "Pod hostpath-node-x on node n is still there: its rights stay until it is gone";
+    assert!(
+        message.as_str().unwrap_or_default().starts_with(expected),
+        "{message}"
+    );
+
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete(pods::NAME, &at_once).await.unwrap();
+    rig.sync().await;
+    assert!(rig.instance().await.is_null());
+    assert_eq!(rig.titles().await, Vec::<String>::new());
 }

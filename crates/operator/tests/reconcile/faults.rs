@@ -57,6 +57,13 @@ impl Faults {
         state.sent.iter().filter(is_write).cloned().collect()
     }
 
+    /// Requests since the start whose path has this in it.
+    pub(crate) fn sent(&self, about: &str) -> Vec<String> {
+        let state = self.0.lock();
+        let sent = state.sent.iter().filter(|it| it.contains(about));
+        sent.cloned().collect()
+    }
+
     /// What happens to this request.
     fn judge(&self, request: &Request<Body>) -> Mode {
         let title = format!("{} {}", request.method(), request.uri());

@@ -1,6 +1,7 @@
 //! Bad input: every mistake is told, and nothing is done.
 
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::controller::Action;
 use serde_json::json;
 use stowage_operator::driver::Kind;
 
@@ -118,6 +119,7 @@ async fn a_namespace_that_is_being_deleted_takes_no_driver() {
 #[tokio::test]
 async fn an_instance_that_cannot_be_read_says_so_and_does_not_stop_others() {
     let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
     // As if it had been stored with another definition: the schema looks away for a moment.
     let crd = "csidriverdeployments.csidriver.storage.openshift.io";
     let resource = crate::rig::resource(
@@ -134,24 +136,22 @@ async fn an_instance_that_cannot_be_read_says_so_and_does_not_stop_others() {
     api.patch(crd, &PatchParams::default(), &patch)
         .await
         .unwrap();
-    let mut instance = crate::rig::example(&rig.namespace);
-    instance["spec"]["probePeriodSeconds"] = json!("often");
-    let document = serde_json::from_value(instance).unwrap();
-    let mut created = rig
-        .instances()
-        .create(&PostParams::default(), &document)
-        .await;
+    let other = json!({"spec": {"probePeriodSeconds": "often", "managementState": "Unmanaged"}});
+    let edit = async || {
+        let patch = Patch::Merge(&other);
+        rig.instances()
+            .patch("hostpath", &PatchParams::default(), &patch)
+            .await
+    };
+    let mut edited = edit().await;
     for _ in 0..50 {
-        if created.is_ok() {
+        if edited.is_ok() {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        created = rig
-            .instances()
-            .create(&PostParams::default(), &document)
-            .await;
+        edited = edit().await;
     }
-    created.unwrap();
+    edited.unwrap();
     let back = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec", "value":
         strict.data["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]}]);
     let back: Patch<()> = Patch::Json(serde_json::from_value(back).unwrap());
@@ -166,6 +166,16 @@ async fn an_instance_that_cannot_be_read_says_so_and_does_not_stop_others() {
     let before = rig.versions().await;
     rig.sync().await;
     assert_eq!(rig.versions().await, before);
+
+    // It was unmanaged, although nothing else of it can be read: its objects stay when it goes.
+    let objects = rig.owned().await.len();
+    rig.instances()
+        .delete("hostpath", &DeleteParams::default())
+        .await
+        .unwrap();
+    rig.sync().await;
+    assert!(rig.instance().await.is_null());
+    assert_eq!(rig.owned().await.len(), objects);
     api.patch(crd, &PatchParams::default(), &back)
         .await
         .unwrap();
@@ -247,7 +257,8 @@ async fn a_csidriver_in_use_is_not_recreated() {
         .unwrap();
     let template = json!({"spec": {"attachRequired": false}, "updatePolicy": "Recreate"});
     rig.edit(json!({"spec": {"csiDriver": template}})).await;
-    rig.sync().await;
+    let next = rig.reconcile("hostpath").await;
+    assert_ne!(next, Action::await_change(), "it goes on by itself");
     let message = rig.condition("SyncSuccessful").await["message"]
         .as_str()
         .unwrap()
@@ -257,11 +268,11 @@ async fn a_csidriver_in_use_is_not_recreated() {
         "{message}"
     );
     assert!(
-        message.ends_with(&format!("VolumeAttachment {} on node n", rig.namespace)),
+        message.ends_with(&format!("VolumeAttachment ({} on node n)", rig.namespace)),
         "{message}"
     );
 
-    api.delete(&rig.namespace, &kube::api::DeleteParams::default())
+    api.delete(&rig.namespace, &DeleteParams::default())
         .await
         .unwrap();
     rig.sync().await;

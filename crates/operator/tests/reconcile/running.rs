@@ -37,7 +37,7 @@ pub(crate) fn instances(client: &Client) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), "default", &resource)
 }
 
-async fn children(client: &Client, kind: Kind) -> Api<DynamicObject> {
+pub(crate) async fn children(client: &Client, kind: Kind) -> Api<DynamicObject> {
     let writer = Writer::connect(client.clone()).await.unwrap();
     let resource = kind.resource(writer.budget_version());
     if kind.is_namespaced() {
@@ -47,9 +47,9 @@ async fn children(client: &Client, kind: Kind) -> Api<DynamicObject> {
     }
 }
 
-async fn synced(client: &Client) -> Value {
+pub(crate) async fn synced(client: &Client, name: &str) -> Value {
     eventually("synced", async || {
-        let instance = instances(client).get_opt("hostpath").await.unwrap()?;
+        let instance = instances(client).get_opt(name).await.unwrap()?;
         let instance = serde_json::to_value(instance).unwrap();
         let is_current =
             instance["status"]["observedGeneration"] == instance["metadata"]["generation"];
@@ -159,7 +159,7 @@ async fn a_registered_driver_is_available(client: &Client) {
     .await;
 }
 
-fn operator(
+pub(crate) fn operator(
     client: &Client,
     config: watch::Receiver<OperatorConfig>,
     metrics: &Metrics,
@@ -208,7 +208,7 @@ async fn a_running_operator_keeps_a_driver_as_described() {
         .create(&PostParams::default(), &instance)
         .await
         .unwrap();
-    synced(&client).await;
+    synced(&client, "hostpath").await;
 
     deleted_and_changed_objects_come_back(&client).await;
     a_registered_driver_is_available(&client).await;

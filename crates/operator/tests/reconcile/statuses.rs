@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use stowage_api::termination::{Cause, Termination};
 use stowage_operator::driver::Kind;
 
+use crate::pods;
 use crate::rig::{Rig, condition_of};
 
 fn is(about: &'static str, status: &'static str, reason: &'static str) -> impl Fn(&Value) -> bool {
@@ -120,35 +121,11 @@ async fn short_of_its_only_node() -> Rig {
 }
 
 async fn pod(rig: &Rig, status: Value) {
-    let pod = json!({
-        "metadata": {
-            "name": "hostpath-node-x",
-            "labels": {"csidriver.storage.openshift.io/daemonset": "hostpath-node"},
-        },
-        "spec": {"nodeName": "n", "automountServiceAccountToken": false, "containers": [{"name": "csi-sidecar", "image": "x"}]},
-    });
-    let resource = crate::rig::resource("", "v1", "Pod", "pods");
-    let api = kube::Api::<kube::api::DynamicObject>::namespaced_with(
-        rig.client.clone(),
-        &rig.namespace,
-        &resource,
-    );
-    let pod = serde_json::from_value(pod).unwrap();
-    // The account of the namespace is made by a controller that does not run here.
-    let account = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
-    let _ = rig
-        .api(Kind::ServiceAccount)
-        .create(&PostParams::default(), &account)
-        .await;
-    api.create(&PostParams::default(), &pod).await.unwrap();
     let patch = kube::api::Patch::Merge(json!({"status": status}));
-    api.patch_status(
-        "hostpath-node-x",
-        &kube::api::PatchParams::default(),
-        &patch,
-    )
-    .await
-    .unwrap();
+    let api = pods::create(rig).await;
+    api.patch_status(pods::NAME, &kube::api::PatchParams::default(), &patch)
+        .await
+        .unwrap();
 }
 
 fn container(state: &Value, last: &Value) -> Value {

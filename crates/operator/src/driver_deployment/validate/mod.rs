@@ -54,6 +54,23 @@ pub fn management_state(spec: &CSIDriverDeploymentSpec) -> ManagementState {
     }
 }
 
+/// What a deletion does while the driver is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UninstallPolicy {
+    /// It waits.
+    WhenUnused,
+    /// It removes the driver all the same.
+    Force,
+}
+
+/// What a deletion does; a word that is not understood does no harm.
+pub fn uninstall_policy(spec: &CSIDriverDeploymentSpec) -> UninstallPolicy {
+    match spec.uninstall_policy.as_deref() {
+        Some("Force") => UninstallPolicy::Force,
+        _ => UninstallPolicy::WhenUnused,
+    }
+}
+
 /// Whether pods of this driver use the network of their node, so that it needs ports that no other driver has.
 pub fn needs_own_ports(spec: &CSIDriverDeploymentSpec) -> bool {
     let node = Some(&spec.driver_per_node_template);
@@ -109,6 +126,7 @@ fn described(
     let csi_driver = csi_driver(errors, spec);
     let replicas = replicas(errors, spec, config);
     management_word(errors, spec);
+    uninstall_word(errors, spec);
     errors.unknown("spec", &spec.unknown);
 
     let name = instance.name_any();
@@ -237,6 +255,15 @@ fn management_word(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) {
         "spec.managementState",
         word,
         &[("Managed", ()), ("Unmanaged", ())],
+        (),
+    );
+}
+
+fn uninstall_word(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) {
+    errors.word(
+        "spec.uninstallPolicy",
+        spec.uninstall_policy.as_deref(),
+        &[("WhenUnused", ()), ("Force", ())],
         (),
     );
 }

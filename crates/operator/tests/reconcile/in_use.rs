@@ -1,0 +1,169 @@
+//! A driver whose volumes exist stays, unless somebody insists.
+
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use stowage_operator::driver::Kind;
+
+use crate::pods;
+use crate::rig::{Rig, resource};
+
+/// A volume of the driver, kept by its reclaim policy.
+async fn volume(rig: &Rig, name: &str) -> Api<DynamicObject> {
+    let volumes = resource("", "v1", "PersistentVolume", "persistentvolumes");
+    let volumes = Api::all_with(rig.client.clone(), &volumes);
+    let volume = json!({
+        "metadata": {"name": format!("{}-{name}", rig.namespace)},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "csi": {"driver": format!("{}.example", rig.namespace), "volumeHandle": name},
+        },
+    });
+    let volume = serde_json::from_value(volume).unwrap();
+    volumes
+        .create(&PostParams::default(), &volume)
+        .await
+        .unwrap();
+    volumes
+}
+
+async fn take_away(volumes: &Api<DynamicObject>, rig: &Rig, name: &str) {
+    let name = format!("{}-{name}", rig.namespace);
+    // Its protection is lifted by a controller that does not run here.
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let _ = volumes.patch(&name, &PatchParams::default(), &free).await;
+    let _ = volumes.delete(&name, &DeleteParams::default()).await;
+}
+
+async fn delete(rig: &Rig) {
+    let deletion = DeleteParams::default();
+    let deleted = rig.instances().delete("hostpath", &deletion).await;
+    deleted.unwrap();
+}
+
+#[tokio::test]
+async fn a_driver_with_volumes_is_not_removed_and_says_what_holds_it() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let volumes = volume(&rig, "kept").await;
+    let inline = json!({
+        "metadata": {"name": "inline"},
+        "spec": {
+            "automountServiceAccountToken": false, "containers": [{"name": "main", "image": "x"}],
+            "volumes": [{"name": "v", "csi": {"driver": format!("{}.example", rig.namespace)}}],
+        },
+    });
+    let pods = pods::create_as(&rig, inline).await;
+    delete(&rig).await;
+    rig.reconcile("hostpath").await;
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(condition["reason"], "InUse");
+    let expected = format!(
+        "CSI driver {0}.example is removed as soon as nothing uses it: 1 PersistentVolume ({0}-kept), 1 Pod \
+         ({0}/inline); `uninstallPolicy: Force` removes it at once, and then these can be neither unmounted nor deleted",
+        rig.namespace
+    );
+    assert_eq!(condition["message"], expected);
+    // Nothing invites people to use it any more, and what is there can be unmounted and deleted.
+    let titles = rig.titles().await;
+    let has = |kind: &str| titles.iter().any(|it| it.starts_with(kind));
+    let there = ["StorageClass ", "DaemonSet ", "Deployment ", "CSIDriver "].map(has);
+    assert_eq!(there, [false, true, true, true], "{titles:?}");
+
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete("inline", &at_once).await.unwrap();
+    rig.reconcile("hostpath").await;
+    assert!(
+        !rig.instance().await.is_null(),
+        "a volume that is kept counts"
+    );
+    take_away(&volumes, &rig, "kept").await;
+    rig.sync().await;
+    assert!(rig.instance().await.is_null());
+    assert_eq!(rig.titles().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn force_removes_a_driver_at_once() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|instance| instance["spec"]["uninstallPolicy"] = json!("Force"))
+        .await;
+    let volumes = volume(&rig, "kept").await;
+    delete(&rig).await;
+    rig.sync().await;
+    assert!(rig.instance().await.is_null());
+    assert_eq!(rig.titles().await, Vec::<String>::new());
+    take_away(&volumes, &rig, "kept").await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_being_deleted_is_not_held_and_the_loss_is_told() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let volumes = volume(&rig, "kept").await;
+    delete(&rig).await;
+    rig.reconcile("hostpath").await;
+    assert_eq!(rig.condition("SyncSuccessful").await["reason"], "InUse");
+    let namespaces = resource("", "v1", "Namespace", "namespaces");
+    let namespaces = Api::<DynamicObject>::all_with(rig.client.clone(), &namespaces);
+    let deletion = DeleteParams::default();
+    namespaces.delete(&rig.namespace, &deletion).await.unwrap();
+    for _ in 0..100 {
+        rig.reconcile("hostpath").await;
+        if rig.instance().await.is_null() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(rig.instance().await.is_null());
+    assert_eq!(rig.titles().await, Vec::<String>::new());
+    rig.events().await;
+    let events = resource("", "v1", "Event", "events");
+    let events = Api::<DynamicObject>::namespaced_with(rig.client.clone(), "default", &events);
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let told = events.iter().find(|it| {
+        it.data["reason"] == "DriverInUse"
+            && it.data["involvedObject"]["name"] == json!(rig.namespace)
+    });
+    let told = told.expect("an event about the namespace");
+    let message = told.data["message"].as_str().unwrap();
+    assert!(
+        message.contains(&format!("{}-kept", rig.namespace)),
+        "{message}"
+    );
+    take_away(&volumes, &rig, "kept").await;
+}
+
+#[tokio::test]
+async fn a_driver_keeps_its_name_while_volumes_have_it() {
+    let mut rig = Rig::new().await;
+    // Classes name the driver, and cannot be changed in place.
+    rig.deploy(|instance| instance["spec"]["storageClassTemplates"] = json!([]))
+        .await;
+    let volumes = volume(&rig, "kept").await;
+    let (old, new) = (
+        format!("{}.example", rig.namespace),
+        format!("{}.renamed", rig.namespace),
+    );
+    let before = rig.versions().await;
+    rig.edit(json!({"spec": {"driverName": new}})).await;
+    rig.reconcile("hostpath").await;
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(condition["reason"], "InUse");
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.contains(&format!("change it back to \"{old}\"")));
+    assert!(
+        message.contains(&format!("{}-kept", rig.namespace)),
+        "{message}"
+    );
+    let mut after = rig.versions().await;
+    after.insert("instance".to_owned(), before["instance"].clone());
+    assert_eq!(after, before, "nothing was touched");
+
+    take_away(&volumes, &rig, "kept").await;
+    rig.sync().await;
+    assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
+    assert!(rig.get(Kind::CsiDriver, &old).await.is_null());
+    assert!(!rig.get(Kind::CsiDriver, &new).await.is_null());
+}
