@@ -32,6 +32,8 @@ pub struct OperatorConfig {
     pub image_pull_secrets: Vec<String>,
     /// Labels of the nodes where controllers run.
     pub infrastructure_node_selector: Option<BTreeMap<String, String>>,
+    /// Taints of those nodes that keep no controller away.
+    pub infrastructure_tolerations: Vec<serde_json::Value>,
     /// How many pods a controller has; 0 is the default, 1.
     pub deployment_replicas: u16,
     /// Where the kubelet keeps its files; empty is the default, `/var/lib/kubelet`.

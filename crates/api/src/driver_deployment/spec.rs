@@ -24,6 +24,7 @@ pub type Unknown = BTreeMap<String, Value>;
     version = "v1alpha1",
     kind = "CSIDriverDeployment",
     plural = "csidriverdeployments",
+    shortname = "cdd",
     doc = "The deployment of one CSI driver.",
     namespaced,
     derive = "PartialEq",

@@ -147,11 +147,11 @@ fn service_account(driver: &ValidDriver, name: &str) -> Object {
     }
 }
 
-/// Accounts of pods that are privileged: those on nodes always are.
+/// Accounts of pods that need more than any pod may have: those on nodes always do.
 fn privileged_accounts(driver: &ValidDriver) -> Vec<String> {
     let mut accounts = vec![driver.node_account().to_owned()];
-    let controller = driver.controller.as_ref().map(|it| it.template.driver());
-    if controller.is_some_and(|it| it["securityContext"]["privileged"] == true) {
+    let controller = driver.controller.as_ref();
+    if controller.is_some_and(|it| it.template.needs_privileges()) {
         accounts.push(driver.controller_account().to_owned());
     }
     accounts

@@ -1,8 +1,8 @@
 //! Pod templates: JSON that is edited and otherwise left alone.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
+
+use super::valid::Placement;
 
 /// A pod template with at least one container, in which every part that we edit has the right shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,8 @@ impl PodTemplate {
             "/spec",
             "/spec/nodeSelector",
         ];
-        const LISTS: [&str; 4] = [
+        const LISTS: [&str; 5] = [
+            "/spec/tolerations",
             "/spec/volumes",
             "/spec/imagePullSecrets",
             "/spec/containers/0/volumeMounts",
@@ -86,6 +87,17 @@ impl PodTemplate {
     /// Whether pods use the network of their node.
     pub fn uses_host_network(&self) -> bool {
         self.spec().get("hostNetwork") == Some(&Value::Bool(true))
+    }
+
+    /// Whether pods need more than any pod may have: a privileged container, or a part of their node.
+    pub(super) fn needs_privileges(&self) -> bool {
+        let spec = self.spec();
+        let list = |key: &str| spec[key].as_array().into_iter().flatten();
+        let shares = ["hostNetwork", "hostPID", "hostIPC"];
+        let mut containers = list("containers").chain(list("initContainers"));
+        shares.iter().any(|share| spec[share] == true)
+            || list("volumes").any(|volume| !volume["hostPath"].is_null())
+            || containers.any(|it| it["securityContext"]["privileged"] == true)
     }
 
     /// The pod's spec.
@@ -172,13 +184,19 @@ impl Editor {
         }
     }
 
-    pub(super) fn add_node_selector(&mut self, selector: &BTreeMap<String, String>) {
-        if selector.is_empty() {
-            return;
+    /// Says where the pod may run, beside what the template says.
+    pub(super) fn place(&mut self, placement: &Placement) {
+        if !placement.node_selector.is_empty() {
+            let known = object_in(self.spec(), "nodeSelector");
+            for (key, value) in &placement.node_selector {
+                known.entry(key).or_insert_with(|| json!(value));
+            }
         }
-        let known = object_in(self.spec(), "nodeSelector");
-        for (key, value) in selector {
-            known.insert(key.clone(), json!(value));
+        if !placement.tolerations.is_empty() {
+            let known = list_in(self.spec(), "tolerations");
+            let own = known.clone();
+            let added = placement.tolerations.iter();
+            known.extend(added.filter(|it| !own.contains(it)).cloned());
         }
     }
 

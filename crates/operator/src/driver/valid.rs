@@ -127,6 +127,17 @@ pub struct NodeWorkload {
     pub template: PodTemplate,
     /// What makes the pods.
     pub shape: NodeShape,
+    /// Where they may run.
+    pub placement: Placement,
+}
+
+/// Where pods may run, beside what their template says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placement {
+    /// Labels of nodes. A label that the template names, too, is the template's.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints of nodes that keep no pod away.
+    pub tolerations: Vec<Value>,
 }
 
 /// What makes pods on nodes.
@@ -156,8 +167,8 @@ pub struct Controller {
     pub template: PodTemplate,
     /// How many pods.
     pub replicas: u16,
-    /// Labels of the nodes where they may run, beside those the template asks for.
-    pub node_selector: BTreeMap<String, String>,
+    /// Where they may run.
+    pub placement: Placement,
 }
 
 /// Whether there is a CSIDriver object.

@@ -73,6 +73,7 @@ pub fn pod_on_node(
 fn node_pod(driver: &ValidDriver, workload: &NodeWorkload) -> Editor {
     let root = &driver.paths.kubelet_root;
     let mut pod = workload.template.edit();
+    pod.place(&workload.placement);
     pod.add_volume(host_path(
         REGISTRATION_VOLUME,
         &format!("{root}/plugins_registry"),
@@ -120,7 +121,9 @@ fn completed(
     if template.service_account().is_none() {
         pod.default_field("serviceAccountName", json!(beside.account));
     }
-    if template.spec()["priority"].is_null() {
+    // An empty one is a choice: some clusters admit critical pods in kube-system only.
+    let is_open = |field: &str| template.spec()[field].is_null();
+    if is_open("priority") && is_open("priorityClassName") {
         pod.default_field("priorityClassName", json!(beside.priority_class));
     }
     pod.add_pull_secrets(&driver.pull_secrets);
@@ -160,7 +163,7 @@ fn controller_pod(driver: &ValidDriver, controller: &Controller) -> Value {
     if controller.replicas > 1 {
         pod.default_anti_affinity(spread(controller));
     }
-    pod.add_node_selector(&controller.node_selector);
+    pod.place(&controller.placement);
     let beside = Beside {
         containers: sidecar::of_controller(driver, &controller.template),
         health_port: driver.ports.controller_health,

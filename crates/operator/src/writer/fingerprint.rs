@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
-use super::ownership::{has_pull_secrets, owned_keys, owned_pull_secrets, refers_to};
+use super::ownership::{RESTARTED_AT, has_pull_secrets, owned_keys, owned_pull_secrets, refers_to};
 use crate::driver::{Kind, Object, Owner};
 
 /// An object after a write of ours.
@@ -38,11 +38,29 @@ impl Fingerprint {
 pub(super) fn body(kind: Kind, object: &DynamicObject) -> Map<String, Value> {
     let mut body = object.data.as_object().cloned().unwrap_or_default();
     body.remove("status");
-    if kind == Kind::ServiceAccount {
+    match kind {
         // The cluster writes tokens and pull secrets of its own into accounts.
-        body.clear();
+        Kind::ServiceAccount => body.clear(),
+        Kind::DaemonSet | Kind::Deployment => forget_restart(&mut body),
+        _ => {}
     }
     body
+}
+
+/// `kubectl rollout restart` is no drift.
+fn forget_restart(body: &mut Map<String, Value>) {
+    let metadata = body.get_mut("spec");
+    let metadata = metadata.and_then(|spec| spec.pointer_mut("/template/metadata"));
+    let Some(metadata) = metadata.and_then(Value::as_object_mut) else {
+        return;
+    };
+    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else {
+        return;
+    };
+    annotations.remove(RESTARTED_AT);
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
 }
 
 fn hash_of_wanted(wanted: &Object) -> u64 {

@@ -19,6 +19,9 @@ const OWNED_KEYS: &str = "stowage.dev/owned-keys";
 /// Annotation with the pull secrets that we wrote into an account, for the same reason.
 const OWNED_PULL_SECRETS: &str = "stowage.dev/owned-pull-secrets";
 
+/// Annotation by which `kubectl rollout restart` has pods replaced.
+pub(super) const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
@@ -169,8 +172,10 @@ pub(super) fn merged(
                 object.annotations_mut().remove(&key);
             }
         }
-        if wanted.kind == Kind::ServiceAccount {
-            object.data = account(wanted, live);
+        match wanted.kind {
+            Kind::ServiceAccount => object.data = account(wanted, live),
+            Kind::DaemonSet | Kind::Deployment => keep_restart(&mut object.data, live),
+            _ => {}
         }
     }
     let extra = extra_keys(wanted);
@@ -190,6 +195,15 @@ pub(super) fn merged(
             .insert(OWNED_PULL_SECRETS.to_owned(), secrets.join(","));
     }
     object
+}
+
+/// Pods that somebody had replaced are not replaced again by the next change of something else.
+fn keep_restart(data: &mut Value, live: &DynamicObject) {
+    let there = &live.data["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT];
+    let template = &mut data["spec"]["template"]["metadata"];
+    if !there.is_null() && template["annotations"][RESTARTED_AT].is_null() {
+        template["annotations"][RESTARTED_AT] = there.clone();
+    }
 }
 
 /// Keys that come from a template and may be gone from it tomorrow.

@@ -281,3 +281,43 @@ async fn a_pull_secret_that_is_no_longer_configured_leaves_the_account() {
     restarted.sync().await;
     assert_eq!(names(&restarted).await, ["foreign"]);
 }
+
+#[tokio::test]
+async fn a_restart_that_somebody_asked_for_is_no_drift() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let at = json!({"kubectl.kubernetes.io/restartedAt": "2026-11-16T12:00:00Z"});
+    let restart = json!({"spec": {"template": {"metadata": {"annotations": at}}}});
+    for (kind, name) in [
+        (Kind::DaemonSet, "hostpath-node"),
+        (Kind::Deployment, "hostpath-controller"),
+    ] {
+        rig.patch(kind, name, restart.clone()).await;
+    }
+    // The instance follows the generations of its objects.
+    let versions = async |rig: &Rig| {
+        let mut versions = rig.versions().await;
+        versions.remove("instance");
+        versions
+    };
+    let before = versions(&rig).await;
+    rig.sync().await;
+    assert_eq!(versions(&rig).await, before, "nothing is taken back");
+    let events = rig.events().await;
+    assert!(
+        !events.iter().any(|it| it.starts_with("DriftReverted")),
+        "{events:?}"
+    );
+    let mut restarted = rig.restarted().await;
+    restarted.sync().await;
+    assert_eq!(versions(&rig).await, before, "nor after a restart of ours");
+
+    // Another change does not have the pods replaced twice.
+    rig.edit(json!({"spec": {"probePeriodSeconds": 77}})).await;
+    rig.sync().await;
+    let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+    let template = &set["spec"]["template"];
+    assert_eq!(template["metadata"]["annotations"], at);
+    let probe = &template["spec"]["containers"][0]["livenessProbe"];
+    assert_eq!(probe["periodSeconds"], 77);
+}

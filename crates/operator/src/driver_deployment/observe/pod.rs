@@ -59,7 +59,17 @@ pub(super) async fn refused_pods(
         .items
         .into_iter()
         .max_by_key(|event| event.last_timestamp.clone());
-    Ok(last.and_then(|event| event.message))
+    Ok(last.and_then(|event| event.message).map(with_remedy))
+}
+
+/// Some clusters admit critical pods in kube-system only, and say so in words that few understand.
+fn with_remedy(mut refusal: String) -> String {
+    if refusal.contains("insufficient quota to match these scopes") {
+        refusal.push_str(
+            "; set `priorityClassName: \"\"` in the template, or admit the class by a ResourceQuota",
+        );
+    }
+    refusal
 }
 
 /// What keeps this pod from running, if anything does.

@@ -12,14 +12,17 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use kube::ResourceExt;
+use serde_json::json;
 use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpec};
 
 use crate::config::OperatorConfig;
 use crate::driver::PodTemplate;
 use crate::driver::valid::{
-    Controller, CsiDriver, Names, NodeShape, NodeWorkload, Owner, Ports, Probe, Sidecars,
-    UpdateStrategy, ValidDriver,
+    Controller, CsiDriver, Names, NodeShape, NodeWorkload, Owner, Placement, Ports, Probe,
+    Sidecars, UpdateStrategy, ValidDriver,
 };
 use field::Errors;
 pub use field::{FieldError, Mistake};
@@ -135,11 +138,7 @@ fn described(
         driver_name: spec.driver_name.clone(),
         names,
         paths: paths?,
-        node_workloads: vec![NodeWorkload {
-            name: format!("{name}-node"),
-            template: node_template?,
-            shape: NodeShape::DaemonSet(update),
-        }],
+        node_workloads: vec![node_workload(&name, node_template?, update)],
         controller: controller_template
             .map(|template| controller(&name, template, replicas, config)),
         sidecars: sidecars.sidecars,
@@ -159,13 +158,42 @@ fn controller(
     replicas: u16,
     config: &OperatorConfig,
 ) -> Controller {
-    let node_selector = config.infrastructure_node_selector.clone();
+    let mut node_selector = linux();
+    node_selector.extend(
+        config
+            .infrastructure_node_selector
+            .clone()
+            .unwrap_or_default(),
+    );
     Controller {
         name: format!("{instance}-controller"),
         template,
         replicas,
-        node_selector: node_selector.unwrap_or_default(),
+        placement: Placement {
+            node_selector,
+            tolerations: config.infrastructure_tolerations.clone(),
+        },
     }
+}
+
+/// Volumes must be unmounted wherever there are any: no taint keeps the driver away, unless its template says which may.
+fn node_workload(instance: &str, template: PodTemplate, update: UpdateStrategy) -> NodeWorkload {
+    let is_open = template.spec()["tolerations"].is_null();
+    let everything = json!({"operator": "Exists"});
+    NodeWorkload {
+        name: format!("{instance}-node"),
+        template,
+        shape: NodeShape::DaemonSet(update),
+        placement: Placement {
+            node_selector: linux(),
+            tolerations: is_open.then_some(everything).into_iter().collect(),
+        },
+    }
+}
+
+/// Nodes of another system have no use for our sidecars.
+fn linux() -> BTreeMap<String, String> {
+    [("kubernetes.io/os".to_owned(), "linux".to_owned())].into()
 }
 
 fn update_strategy(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) -> UpdateStrategy {

@@ -80,6 +80,7 @@ pub fn node_pod(
         template: plugin::node_template(&driver, client, container, config),
         name: plan.names.node_account.clone(),
         shape: NodeShape::PodPerNode,
+        placement: valid::Placement::default(),
     };
     let metadata = &container.metadata;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -177,6 +178,7 @@ fn driver(plan: &DriverPlan, config: &OperatorConfig) -> ValidDriver {
         name: names.node_account.clone(),
         template: plugin::bare_template(),
         shape: NodeShape::PodPerNode,
+        placement: valid::Placement::default(),
     });
     let own = plan.owner().spec.csi_config.clone().unwrap_or_default();
     if own.disable_controller_creation != Some(true) {
@@ -184,7 +186,10 @@ fn driver(plan: &DriverPlan, config: &OperatorConfig) -> ValidDriver {
             name: names.controller.clone(),
             template: plugin::controller_template(&driver, plan.owner(), config),
             replicas: csi.controller_replicas.max(1),
-            node_selector: plan.owner().spec.node_selector.clone().unwrap_or_default(),
+            placement: valid::Placement {
+                node_selector: plan.owner().spec.node_selector.clone().unwrap_or_default(),
+                tolerations: Vec::new(),
+            },
         });
     }
     driver

@@ -134,7 +134,8 @@ fn infrastructure_nodes_are_merged_and_a_clash_is_an_error() {
         &config,
     )
     .unwrap();
-    assert_eq!(driver.controller.unwrap().node_selector["role"], "infra");
+    let placement = driver.controller.unwrap().placement;
+    assert_eq!(placement.node_selector["role"], "infra");
     let errors = check_with(&with(path, json!({"role": "storage"})), &config).unwrap_err();
     assert_eq!(
         errors,
@@ -160,4 +161,24 @@ fn drivers_on_the_network_of_the_node_need_ports_of_their_own() {
         "/spec/driverControllerTemplate/spec/hostNetwork",
         json!(true)
     )));
+}
+
+#[test]
+fn pods_run_on_linux_node_pods_everywhere_and_controllers_where_the_site_has_them() {
+    let text = "{infrastructureNodeSelector: {role: infra}, infrastructureTolerations: [{key: infra, operator: Exists}]}";
+    let config = OperatorConfig::parse(text).unwrap();
+    let driver = check_with(&good(), &config).unwrap();
+    let controller = driver.controller.unwrap().placement;
+    assert_eq!(controller.node_selector.len(), 2);
+    assert_eq!(
+        controller.tolerations,
+        [json!({"key": "infra", "operator": "Exists"})]
+    );
+    let nodes = &driver.node_workloads[0].placement;
+    assert_eq!(nodes.node_selector["kubernetes.io/os"], "linux");
+    assert_eq!(nodes.tolerations, [json!({"operator": "Exists"})]);
+    let narrowed = with("/spec/driverPerNodeTemplate/spec/tolerations", json!([]));
+    let driver = check_with(&narrowed, &config).unwrap();
+    let nodes = &driver.node_workloads[0].placement;
+    assert!(nodes.tolerations.is_empty(), "{nodes:?}");
 }
