@@ -11,7 +11,7 @@
 //! | [`answer`], [`object_error`] | what the server's answers mean, and how errors are told |
 //! | [`json_patch`], [`metadata`], [`finalizer`], [`deletion`] | writes that lose nothing of others |
 //! | [`secrets`], [`secret_template`] | the content of secrets, and where a class says that they are |
-//! | [`discovery`] | what the server can do: asked, never guessed |
+//! | [`discovery`], [`rights`] | what the server can do, and what this process may: asked, never guessed |
 //! | [`patience`] | asks again until a server is there, or a kind |
 //!
 //! Nothing here knows of a driver or of a role.
@@ -31,6 +31,7 @@ pub mod patience;
 pub mod queue;
 pub mod raw;
 pub mod reduced;
+pub mod rights;
 pub mod secret_template;
 pub mod secrets;
 pub mod served;

@@ -11,9 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentStatus};
+use stowage_kubernetes::rights::Right;
 use stowage_service::Metrics;
-
-use crate::rights::Right;
 
 type Labels<const N: usize> = [(&'static str, String); N];
 

@@ -4,18 +4,14 @@
 //! asked for every right to look at something: once at the start, and again whenever a watch is refused. What is
 //! missing shows in readiness, in metrics and on every instance, until somebody grants it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
-use kube::api::PostParams;
+use kube::Client;
 use kube::runtime::watcher;
-use kube::{Api, Client};
 use stowage_kubernetes::answer::{self, Answer};
+use stowage_kubernetes::rights::Right;
 use stowage_service::health::Check;
 use tokio::sync::{Notify, watch};
 
@@ -27,27 +23,6 @@ use crate::metrics::OperatorMetrics;
 const AGAIN: Duration = Duration::from_secs(5);
 /// Requests at a time.
 const CONCURRENCY: usize = 8;
-
-/// One rule that must hold in all namespaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Right {
-    /// API group; empty for the core group.
-    pub group: &'static str,
-    /// Resource.
-    pub resource: &'static str,
-    /// Verb.
-    pub verb: &'static str,
-}
-
-impl fmt::Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.resource)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
-        Ok(())
-    }
-}
 
 /// The rights that are missing. Clones share them.
 #[derive(Clone, Debug)]
@@ -135,34 +110,12 @@ impl Rights {
 }
 
 async fn missing(client: &Client) -> Result<Vec<Right>, kube::Error> {
-    let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
-    let asked = stream::iter(rbac::rights_to_look()).map(|right| {
-        let reviews = &reviews;
-        async move {
-            let answer = reviews
-                .create(&PostParams::default(), &review(right))
-                .await?;
-            let is_allowed = answer.status.is_some_and(|status| status.allowed);
-            Ok::<_, kube::Error>((!is_allowed).then_some(right))
-        }
+    let asked = stream::iter(rbac::rights_to_look()).map(|right| async move {
+        let is_granted = right.is_granted(client).await?;
+        Ok::<_, kube::Error>((!is_granted).then_some(right))
     });
     let answers: Vec<_> = asked.buffered(CONCURRENCY).try_collect().await?;
     Ok(answers.into_iter().flatten().collect())
-}
-
-fn review(right: Right) -> SelfSubjectAccessReview {
-    SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(ResourceAttributes {
-                group: Some(right.group.to_owned()),
-                resource: Some(right.resource.to_owned()),
-                verb: Some(right.verb.to_owned()),
-                ..ResourceAttributes::default()
-            }),
-            ..SelfSubjectAccessReviewSpec::default()
-        },
-        ..SelfSubjectAccessReview::default()
-    }
 }
 
 #[cfg(test)]

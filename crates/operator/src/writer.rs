@@ -5,6 +5,7 @@
 //! restart a dry-run tells. Where it drifted, everything but foreign labels and annotations is replaced: an added
 //! container, variable or toleration disappears. Where it did not, nothing is sent.
 
+mod error;
 mod fingerprint;
 mod ownership;
 mod refusal;
@@ -20,8 +21,10 @@ use parking_lot::Mutex;
 use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
 use stowage_kubernetes::answer::{Answer, is_gone_or_replaced};
 use stowage_kubernetes::discovery::{Server, ServerError};
+use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 
 use crate::driver::{BudgetVersion, Kind, Object, Owner};
+pub use error::WriteError;
 use fingerprint::{Fingerprint, body};
 use ownership::merged;
 pub use ownership::{Key, Objects, Recorded, is_ours};
@@ -43,50 +46,6 @@ pub enum Change {
     Reverted,
     /// It could only be replaced by deleting it first.
     Recreated,
-}
-
-/// Why an object is not as it is wanted.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// An object of this name is there and is not ours.
-    #[error(
-        "{0} already exists and does not belong to this CSIDriverDeployment: it was not changed, delete or rename it"
-    )]
-    Collision(Key),
-    /// Fields changed that the server does not let anybody change.
-    #[error("{key} cannot be changed in place: {}", refusal::preview(differences))]
-    Immutable {
-        /// The object.
-        key: Key,
-        /// What would change.
-        differences: Vec<Difference>,
-    },
-    /// The server refused or did not answer.
-    #[error("error syncing {key}: {source}")]
-    Api {
-        /// The object.
-        key: Key,
-        /// What it said.
-        source: Box<kube::Error>,
-    },
-}
-
-impl WriteError {
-    fn api(key: &Key) -> impl FnOnce(kube::Error) -> Self {
-        let key = key.clone();
-        move |source| Self::Api {
-            key,
-            source: Box::new(source),
-        }
-    }
-
-    /// Whether somebody else wrote at the same time: the next attempt sees what they wrote.
-    pub fn is_conflict(&self) -> bool {
-        match self {
-            Self::Api { source, .. } => Answer::of(source) == Answer::Conflict,
-            Self::Collision(_) | Self::Immutable { .. } => false,
-        }
-    }
 }
 
 /// Writes children, and remembers what the server made of them.
@@ -267,6 +226,26 @@ impl Writer {
                 Ok((stored, change))
             }
             Err(error) => Err(self.explain(key, wanted, live, error).await),
+        }
+    }
+
+    /// Marks an object with an annotation that is `true`. Called twice: the second time sends nothing.
+    pub async fn annotate(
+        &self,
+        key: &Key,
+        live: &DynamicObject,
+        annotation: &str,
+    ) -> Result<(), WriteError> {
+        if live.annotations().contains_key(annotation) {
+            return Ok(());
+        }
+        let patch = ObjectPatch::of(&live.uid().unwrap_or_default());
+        let is_annotated = !live.annotations().is_empty();
+        let patch = patch.set_annotation(is_annotated, annotation, "true");
+        let patch = patch.into_patch();
+        match self.api(key).patch(&key.name, &PARAMS, &patch).await {
+            Err(error) if is_gone_or_replaced(&error) => Ok(()),
+            marked => marked.map(|_| ()).map_err(WriteError::api(key)),
         }
     }
 

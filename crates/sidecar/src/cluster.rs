@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`wire`] | what is decoded of the objects that the server sends |
-//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`], [`pod`], [`content`] | the kinds, reduced to what is used |
+//! | [`claim`], [`volume`], [`class`], [`attachment`], [`node`], [`pod`], [`content`], [`uninstalling`] | the kinds, reduced to what is used |
 //!
 //! Objects of other drivers are not kept.
 
@@ -13,6 +13,7 @@ pub mod class;
 pub mod content;
 pub mod node;
 pub mod pod;
+pub mod uninstalling;
 pub mod volume;
 pub mod wire;
 
@@ -31,6 +32,7 @@ use self::claim::Claim;
 use self::class::{AttributesClassName, Class};
 use self::content::{Content, SnapshotClass};
 use self::node::{CsiNode, NodeLabels};
+use self::uninstalling::Uninstalling;
 use self::volume::Volume;
 use crate::server::Server;
 
@@ -50,6 +52,8 @@ pub struct Kinds {
     pub group_snapshots: bool,
     /// VolumeAttributesClasses.
     pub attributes_classes: bool,
+    /// CSIDrivers, for the mark of one that is being uninstalled.
+    pub csi_drivers: bool,
 }
 
 impl Kinds {
@@ -62,6 +66,7 @@ impl Kinds {
             snapshots: self.snapshots || other.snapshots,
             group_snapshots: self.group_snapshots || other.group_snapshots,
             attributes_classes: self.attributes_classes || other.attributes_classes,
+            csi_drivers: self.csi_drivers || other.csi_drivers,
         }
     }
 
@@ -71,6 +76,7 @@ impl Kinds {
             snapshots: self.snapshots && server.snapshots,
             group_snapshots: self.group_snapshots && server.group_snapshots.is_some(),
             attributes_classes: self.attributes_classes && server.attributes_classes.is_some(),
+            csi_drivers: self.csi_drivers && server.shows_csi_drivers,
             ..self
         }
     }
@@ -163,6 +169,8 @@ pub struct Cluster {
     pub group_classes: Arc<Watched<SnapshotClass>>,
     /// VolumeAttributesClasses of any driver, by name: only that they are there.
     pub attributes_classes: Arc<Watched<AttributesClassName>>,
+    /// This driver, if it is being uninstalled.
+    pub uninstalling: Arc<Watched<Uninstalling>>,
 }
 
 impl Cluster {
@@ -212,6 +220,15 @@ impl Cluster {
             let watcher = watcher.without_health();
             watcher.follow_at(at, &self.attributes_classes, read, stop);
         }
+        if kinds.csi_drivers {
+            let watcher = watcher.without_health();
+            watcher.follow(&self.uninstalling, Uninstalling::read, stop);
+        }
+    }
+
+    /// Whether this driver is marked as being uninstalled.
+    pub(crate) fn is_uninstalling(&self) -> bool {
+        !self.uninstalling.store().all().is_empty()
     }
 
     /// The volume of a claim, if both say so and neither is being deleted.

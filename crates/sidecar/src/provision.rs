@@ -69,6 +69,7 @@ fn needs(driver: Capabilities, settings: &Settings) -> Option<Kinds> {
         csi_nodes: topology,
         nodes: topology,
         attributes_classes: driver.modify_volume(),
+        csi_drivers: true,
         ..Kinds::default()
     })
 }
@@ -91,6 +92,7 @@ async fn run(context: Context, stop: CancellationToken) {
 
     listen_to_claims(&context, &provisioner, &claims, &originals);
     listen_to_classes(&context, &claims);
+    listen_to_the_end(&context, &claims);
     wake_waiting(&context.cluster, &claims, waits_for_volume, &stop);
     listen_to_volumes(&context, &provisioner, &claims, &volumes);
     listen_to_nodes(&context.cluster.nodes, &provisioner, &claims);
@@ -266,6 +268,18 @@ fn listen_to_classes(context: &Context, claims: &Queue) {
         }
         for claim in all.store().all() {
             if waits_for_volume(&claim) && claim.class.as_deref() == Some(&new.name) {
+                claims.add(claim.uid.as_str());
+            }
+        }
+    });
+}
+
+/// A driver that is no longer being uninstalled has been deployed again.
+fn listen_to_the_end(context: &Context, claims: &Queue) {
+    let (all, claims) = (Arc::clone(&context.cluster.claims), claims.clone());
+    context.cluster.uninstalling.listen(move |change| {
+        if let Change::Gone(_) = change {
+            for claim in all.store().all().iter().filter(|it| waits_for_volume(it)) {
                 claims.add(claim.uid.as_str());
             }
         }

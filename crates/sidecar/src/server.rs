@@ -3,6 +3,7 @@
 use kube::Client;
 use stowage_api::snapshot::names::{GROUP_SNAPSHOT, SNAPSHOT};
 use stowage_kubernetes::discovery::{self, ServerError};
+use stowage_kubernetes::rights::Right;
 
 /// The versions of the storage group, the best first.
 const STORAGE: [&str; 3] = ["storage.k8s.io/v1", "storage.k8s.io/v1beta1", ALPHA];
@@ -19,6 +20,8 @@ pub(crate) struct Server {
     /// These come with definitions that somebody installs, maybe while we run.
     pub(crate) snapshots: bool,
     pub(crate) group_snapshots: Option<&'static str>,
+    /// Whether this process may watch CSIDrivers. Roles of upstream's sidecars do not allow it, and lose nothing.
+    pub(crate) shows_csi_drivers: bool,
 }
 
 impl Server {
@@ -29,11 +32,17 @@ impl Server {
         let stable = &STORAGE[..2];
         let attributes_classes = found.version_with(client, "volumeattributesclasses", stable);
         let storage_capacities = found.version_with(client, "csistoragecapacities", &STORAGE);
+        let watching = Right {
+            group: "storage.k8s.io",
+            resource: "csidrivers",
+            verb: "watch",
+        };
         Ok(Self {
             attributes_classes: attributes_classes.await?,
             storage_capacities: storage_capacities.await?,
             snapshots: found.first_served(SNAPSHOT.versions).is_some(),
             group_snapshots: found.first_served(GROUP_SNAPSHOT.versions),
+            shows_csi_drivers: watching.is_granted(client).await.unwrap_or_default(),
             found,
         })
     }

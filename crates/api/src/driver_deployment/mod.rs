@@ -34,3 +34,5 @@ pub const OWNER_UID_LABEL: &str = "stowage.dev/owner-uid";
 pub const DAEMON_SET_LABEL: &str = "csidriver.storage.openshift.io/daemonset";
 /// Label by which a Deployment knows its pods.
 pub const DEPLOYMENT_LABEL: &str = "csidriver.storage.openshift.io/deployment";
+/// Annotation of a CSIDriver whose driver is being uninstalled: its sidecars make no new volumes.
+pub const UNINSTALLING_ANNOTATION: &str = "stowage.dev/uninstalling";

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
-use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER};
+use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER, UNINSTALLING_ANNOTATION};
 use stowage_kubernetes::finalizer::{self, Seen};
 
 use super::context::Context;
@@ -95,6 +95,7 @@ fn stage(kind: Kind) -> Stage {
 async fn remove(instance: &CSIDriverDeployment, context: &Context) -> Result<(), Vec<Problem>> {
     let objects = everything(instance, context).await?;
     delete(Stage::Classes, &objects, instance, context).await?;
+    mark(&objects, instance, context).await?;
     until_unused(instance, context).await?;
     delete(Stage::Workloads, &objects, instance, context).await?;
     until_no_pods(instance, context).await?;
@@ -126,6 +127,25 @@ async fn delete(
         }
     }
     nothing_or(problems)
+}
+
+/// Classes of others may still name the driver: its sidecars refuse their claims. Called twice: it is marked once.
+async fn mark(
+    objects: &Objects,
+    instance: &CSIDriverDeployment,
+    context: &Context,
+) -> Result<(), Vec<Problem>> {
+    for (key, object) in objects
+        .iter()
+        .filter(|(key, _)| key.kind == Kind::CsiDriver)
+    {
+        let marked = context
+            .writer
+            .annotate(key, object, UNINSTALLING_ANNOTATION);
+        let failed = |error| vec![Problem::of_write(&error, instance)];
+        marked.await.map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Volumes must be unmounted, detached and deleted by the driver: it stays while there are any.

@@ -70,6 +70,12 @@ async fn a_driver_with_volumes_is_not_removed_and_says_what_holds_it() {
     let has = |kind: &str| titles.iter().any(|it| it.starts_with(kind));
     let there = ["StorageClass ", "DaemonSet ", "Deployment ", "CSIDriver "].map(has);
     assert_eq!(there, [false, true, true, true], "{titles:?}");
+    let driver = format!("{}.example", rig.namespace);
+    let driver = rig.get(Kind::CsiDriver, &driver).await;
+    assert_eq!(
+        driver["metadata"]["annotations"]["stowage.dev/uninstalling"],
+        "true"
+    );
 
     let at_once = DeleteParams::default().grace_period(0);
     pods.delete("inline", &at_once).await.unwrap();

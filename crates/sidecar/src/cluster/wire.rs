@@ -42,6 +42,10 @@ reduced!(
     }
 );
 reduced!(
+    /// A CSIDriver: only its annotations are read.
+    WireCsiDriver as storage::CSIDriver {}
+);
+reduced!(
     /// A VolumeAttributesClass: only that it is there.
     WireAttributesClass as storage::VolumeAttributesClass {}
 );

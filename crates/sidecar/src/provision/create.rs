@@ -143,6 +143,7 @@ impl Provisioner {
         let context = &self.context;
         let plan = match self.planner.plan(claim).await? {
             Step::Rest => return Ok(None),
+            _ if context.cluster.is_uninstalling() => return Err(Refusal::Uninstalling),
             Step::TakeNode(node) => {
                 let taken = selected_node::take(&context.client, claim, &node).await;
                 taken.map_err(|error| Refusal::Unreadable(Box::new(error)))?;

@@ -74,6 +74,10 @@ pub(crate) enum Refusal {
         "the claim is for an in-tree plugin whose volumes this driver took over: they are not translated here; use a storage class whose provisioner is the driver itself"
     )]
     InTree,
+    #[error(
+        "the driver is being uninstalled and makes no new volumes: use another storage class, or deploy the driver again"
+    )]
+    Uninstalling,
     /// With a controller on every node: another one may be better placed.
     #[error("another node may take the claim within {}s", .0.as_secs())]
     NotYet(Duration),

@@ -21,3 +21,4 @@ mod silence;
 mod sources;
 mod taken_away;
 mod topology;
+mod uninstalling;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use stowage_kubernetes::rights::Right;
 
 use crate::driver::valid::ControllerRole;
-use crate::rights::Right;
 
 pub(super) const CORE: &str = "";
 const STORAGE: &str = "storage.k8s.io";
@@ -34,6 +34,8 @@ pub(super) const fn cluster_rules(role: ControllerRole) -> &'static [Rule] {
             EVENTS,
             (STORAGE, "storageclasses", READ),
             (STORAGE, "csinodes", READ),
+            // Whether the driver is being uninstalled.
+            (STORAGE, "csidrivers", READ),
             (STORAGE, "volumeattachments", READ),
             (STORAGE, "volumeattributesclasses", READ),
             (SNAPSHOT, "volumesnapshots", "get list watch update"),
