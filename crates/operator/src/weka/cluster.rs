@@ -2,12 +2,14 @@
 
 mod kept;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
+use serde_json::Value;
 use stowage_api::weka::{WekaClient, WekaCluster, WekaContainer};
-use stowage_kubernetes::store::Store;
+use stowage_kubernetes::store::{Cached as _, Store};
 use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
 
@@ -104,13 +106,22 @@ impl Cluster {
             .count_in_group(&place(driver, node))
     }
 
-    /// Whether a client cannot be read: nobody knows then which driver it has.
-    pub fn has_unreadable_clients(&self) -> bool {
-        self.clients
-            .store()
-            .all()
-            .iter()
-            .any(|it| it.object.is_err())
+    /// The drivers of clients that cannot be read: what they had, nobody knows what they want.
+    pub fn held_drivers(&self) -> BTreeSet<String> {
+        let clients = self.clients.store().all();
+        let unreadable = clients.iter().filter(|it| it.object.is_err());
+        unreadable.flat_map(|it| self.drivers_of(it)).collect()
+    }
+
+    /// The drivers that a client has, by its status and by its containers.
+    fn drivers_of(&self, client: &Kept<WekaClient>) -> Vec<String> {
+        let told = client.raw.data.pointer("/status/csi/driverName");
+        let told = told.and_then(Value::as_str).map(str::to_owned);
+        let containers = self.containers_of(client.key());
+        let beside = containers.iter().filter_map(|it| it.object.as_ref().ok());
+        let beside = beside.map(|it| it.spec.csi_driver_name.clone());
+        let all = told.into_iter().chain(beside);
+        all.filter(|driver| !driver.is_empty()).collect()
     }
 
     /// All clients that can be read, with what has to be known about them.
