@@ -282,3 +282,21 @@ wekaClients:
     let ports: Vec<_> = env.iter().filter(|it| it["name"] == "PORT").collect();
     assert_eq!(ports, [&json!({"name": "PORT", "value": "14000"})]);
 }
+
+#[test]
+fn the_configuration_for_simulated_clients_is_understood() {
+    let manifest = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../deploy/sim/weka-operator-config.yaml"
+    );
+    let manifest: serde_json::Value =
+        serde_saphyr::from_str(&fs::read_to_string(manifest).unwrap()).unwrap();
+    let config = OperatorConfig::parse(manifest["data"]["config.yaml"].as_str().unwrap()).unwrap();
+    let case = Case::of(Case::read("weka-own").client, config);
+    let objects = case.objects();
+    let pod = objects.iter().find(|it| it.kind == Kind::Pod).unwrap();
+    let args = pod.body["spec"]["containers"][0]["args"]
+        .as_array()
+        .unwrap();
+    assert_eq!(args[..2], [json!("sim"), json!("weka-client")]);
+}

@@ -72,6 +72,8 @@ fn main_container(container: &WekaContainer, image: &str, site: &ClientPods) -> 
         "imagePullPolicy": "IfNotPresent",
         "env": environment(container),
         "securityContext": {"privileged": true},
+        // Not in the node's `/dev`, which the container sees as its own.
+        "terminationMessagePath": "/tmp/termination-log",
         "volumeMounts": mounts(container, site),
         "resources": resources(container, site),
     });

@@ -132,6 +132,8 @@ impl Plugin<'_> {
             container["image"] = json!(csi.image);
             container["args"] = json!(self.flags_of_csi_wekafs());
             container["volumeMounts"] = json!(self.mounts());
+            // Not in the node's `/dev`, which the container sees as its own.
+            container["terminationMessagePath"] = json!("/tmp/termination-log");
         }
         let resources = match self.mode {
             Mode::Controller => &csi.resources.controller,
