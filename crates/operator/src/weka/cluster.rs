@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::kept::{Attachment, Kept, KeptNode, KeptPod};
 use self::kept::{keep, place, read_attachment, read_node, read_pod};
+use super::join;
 use super::plan::{Claimant, Target};
 
 /// Pods of containers, and CSI node pods.
@@ -133,18 +134,29 @@ impl Cluster {
 
     fn claimant(&self, client: Arc<WekaClient>) -> Claimant {
         let uid = client.uid().unwrap_or_default();
-        let target = match &client.spec.target_cluster {
-            None => Target::None,
-            Some(target) => {
-                let title = format!("{}/{}", target.namespace, target.name);
-                find(self.clusters.store(), &title).map_or(Target::Missing, Target::Found)
-            }
-        };
         Claimant {
             has_containers: !self.containers_of(&uid).is_empty(),
+            target: self.target(&client),
             client,
-            target,
         }
+    }
+
+    fn target(&self, client: &WekaClient) -> Target {
+        let Some(target) = &client.spec.target_cluster else {
+            return Target::None;
+        };
+        let title = format!("{}/{}", target.namespace, target.name);
+        find(self.clusters.store(), &title).map_or(Target::Missing, Target::Found)
+    }
+
+    /// Where a client joins its target cluster, as the cluster's own containers say.
+    pub fn addresses_for(&self, client: &WekaClient) -> Vec<String> {
+        let Target::Found(cluster) = self.target(client) else {
+            return Vec::new();
+        };
+        let all = self.containers.store().all();
+        let readable = all.iter().filter_map(|it| it.object.as_deref().ok());
+        join::addresses(&cluster, readable)
     }
 }
 

@@ -63,6 +63,7 @@ impl Case {
             image: &self.client.spec.image,
             driver: &self.plan.names.driver,
             state: DesiredState::Active,
+            join: &[],
         };
         render::container(&self.client, &placement)
     }

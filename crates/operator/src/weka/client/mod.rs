@@ -63,6 +63,7 @@ async fn sync(kept: &Kept<WekaClient>, client: &WekaClient, context: &Context) -
         client,
         nodes: &nodes,
         driver: &driver_for_containers(client, &context.plan(), context),
+        join: &context.cluster.addresses_for(client),
     };
     let there = context.cluster.containers_of(&uid);
     apply(containers::steps(&wish, &there), client, context).await
