@@ -27,6 +27,17 @@ pub fn install_operator(cluster: &TestCluster) {
     DONE.get_or_init(|| {
         let prerequisites = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/prerequisites");
         cluster.kubectl(&["apply", "-f", prerequisites]).unwrap();
+        // On a cluster of somebody's own, Weka's operator may take care of them.
+        if cluster.dev().is_ok() {
+            for file in [
+                "crds/weka.weka.io.yaml",
+                "weka/rules.yaml",
+                "weka/binding.yaml",
+            ] {
+                let file = format!("{}/../deploy/{file}", env!("CARGO_MANIFEST_DIR"));
+                cluster.kubectl(&["apply", "-f", &file]).unwrap();
+            }
+        }
         cluster.apply(OPERATOR).unwrap();
         let rollout = ["rollout", "status", "deployment/csi-operator"];
         let patience = ["--namespace=csi-operator", "--timeout=120s"];

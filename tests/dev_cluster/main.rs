@@ -26,9 +26,11 @@ mod dev_cluster {
     mod traces;
     mod weka;
     mod weka_array;
+    mod weka_clients;
     mod weka_clusters;
     mod weka_guarded;
     mod weka_old;
+    mod weka_owned;
     mod weka_pair;
     mod weka_secure;
     mod weka_shared;

@@ -17,7 +17,9 @@ pub use self::sidecar::{
     Sidecar, SidecarControllerArgs, SidecarNodeArgs, SnapshotControllerCommand,
 };
 #[cfg(feature = "sim")]
-pub use self::sim::{Sim, SimVpsaArgs, SimVpsaHostArgs, SimWekaArgs, SimWekaFrontendArgs};
+pub use self::sim::{
+    Sim, SimVpsaArgs, SimVpsaHostArgs, SimWekaArgs, SimWekaClientArgs, SimWekaFrontendArgs,
+};
 
 /// Puts CSI storage on a Kubernetes cluster and keeps it there.
 #[derive(Debug, Parser)]

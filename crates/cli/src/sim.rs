@@ -26,6 +26,7 @@ pub fn run(sim: Sim) -> anyhow::Result<ExitCode> {
         Sim::Iscsiadm(args) => return Ok(vpsa::iscsiadm(args.arguments)),
         Sim::Weka(args) => serve(weka::array(*args)),
         Sim::WekaFrontend(args) => serve(weka::frontend(*args)),
+        Sim::WekaClient(args) => serve(weka::client(*args)),
         Sim::MountWekafs(args) => return Ok(weka::mount(args.arguments)),
     }
     .map(|()| ExitCode::SUCCESS)

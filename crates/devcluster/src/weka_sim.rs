@@ -11,6 +11,7 @@ use crate::process::{capture, feed};
 
 const ARRAY: &str = include_str!("../../../deploy/sim/weka.yaml");
 const STAND_INS: &str = include_str!("../../../deploy/sim/weka-driver-patch.json");
+const OPERATOR: &str = include_str!("../../../deploy/sim/weka-operator-config.yaml");
 
 /// As the manifests name them.
 const NAMESPACE: &str = "weka-sim";
@@ -26,8 +27,8 @@ const ANYWHERE: &str = "      tolerations:\n      - operator: Exists\n";
 /// The array itself.
 pub const ARRAY_WORKLOAD: &str = "deployment/weka";
 
-/// What has to run before the array can be used.
-const WORKLOADS: [&str; 2] = [ARRAY_WORKLOAD, "daemonset/weka-client"];
+/// Its clients, where they are there by themselves.
+const CLIENTS: &str = "daemonset/weka-client";
 
 /// A simulated Weka cluster.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub struct SimulatedWeka {
     pub node: Option<String>,
     /// Serves HTTP, whatever its release would do.
     pub plain_http: bool,
+    /// Whether nodes are its clients by themselves; with WekaClients they are not.
+    pub has_clients: bool,
 }
 
 impl SimulatedWeka {
@@ -59,6 +62,7 @@ impl SimulatedWeka {
             release: None,
             node: None,
             plain_http: true,
+            has_clients: true,
         }
     }
 
@@ -76,7 +80,7 @@ impl SimulatedWeka {
                 "      nodeSelector:\n        kubernetes.io/hostname: {node}\n"
             ));
         }
-        ARRAY
+        let manifest = ARRAY
             .replace(NAMESPACE, &self.name)
             .replace(&on_host(DATA), &on_host(&self.data.display().to_string()))
             .replace(&on_host(RUN), &on_host(&self.run))
@@ -86,7 +90,24 @@ impl SimulatedWeka {
             )
             .replace(PLAIN_HTTP, http)
             .replace("- --no-frontend", &flags)
-            .replace(ANYWHERE, &place)
+            .replace(ANYWHERE, &place);
+        let documents = manifest.split("\n---\n");
+        let wanted = documents.filter(|it| self.has_clients || !it.contains("kind: DaemonSet"));
+        wanted.collect::<Vec<_>>().join("\n---\n")
+    }
+
+    /// The operator's configuration with which WekaClients are clients of this cluster: the ConfigMap that it reads. `more`
+    /// is what else its `csi` has, one line each.
+    pub fn operator_config(&self, is_enabled: bool, more: &[&str]) -> String {
+        let on_host = |path: &str| format!("{{path: {path}");
+        let mut csi = format!("installationEnabled: {is_enabled}\n");
+        for line in more {
+            csi.push_str(&format!("      {line}\n"));
+        }
+        OPERATOR
+            .replace(&on_host(DATA), &on_host(&self.data.display().to_string()))
+            .replace(&on_host(RUN), &on_host(&self.run))
+            .replace("installationEnabled: true\n", &csi)
     }
 
     /// Starts array and clients, or changes them to what they are to be. `kubectl` is the command for the cluster.
@@ -99,7 +120,10 @@ impl SimulatedWeka {
 
     /// Waits until all of it runs.
     pub fn wait(&self, kubectl: impl Fn() -> Command) -> Result<()> {
-        for workload in WORKLOADS {
+        for workload in [Some(ARRAY_WORKLOAD), self.has_clients.then_some(CLIENTS)]
+            .into_iter()
+            .flatten()
+        {
             let rollout = ["rollout", "status", workload, "--timeout=120s"];
             capture(kubectl().args(["--namespace", &self.name]).args(rollout))?;
         }
@@ -184,7 +208,21 @@ mod tests {
             release: Some("4.2.7".to_owned()),
             node: Some("node-b".to_owned()),
             plain_http: false,
+            has_clients: true,
         };
+        let config = second.operator_config(false, &["image: x:1"]);
+        for own in [
+            "{path: /data/east,",
+            "{path: /run/east/mount.wekafs,",
+            "false\n      image: x:1\n",
+        ] {
+            assert!(config.contains(own), "{own}: {config}");
+        }
+        let alone = SimulatedWeka {
+            has_clients: false,
+            ..second.clone()
+        };
+        assert!(!alone.manifest().contains("DaemonSet"));
         let second = second.manifest();
         for own in [
             "namespace: weka-east",

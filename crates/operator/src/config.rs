@@ -4,6 +4,7 @@
 //! is ignored looks as if it worked.
 
 mod csi;
+mod pods;
 mod source;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ use std::env;
 use serde::Deserialize;
 
 use crate::driver_deployment::image;
-pub use csi::{ClientPods, CsiConfig, WekaClass};
+pub use csi::{CsiConfig, WekaClass};
+pub use pods::{ClientPods, PLUGIN, Resources};
 pub use source::{ConfigSource, LoadError};
 
 /// The image that the built-in sidecar runs from unless something else is configured.
@@ -21,7 +23,7 @@ const OWN_IMAGE: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION"
 const OWN_IMAGE_VARIABLE: &str = "STOWAGE_IMAGE";
 
 /// The configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OperatorConfig {
     /// Images of sidecars whose instance names none.
@@ -140,6 +142,7 @@ impl OperatorConfig {
             });
         }
         config.csi.check()?;
+        config.weka_clients.check()?;
         Ok(config)
     }
 

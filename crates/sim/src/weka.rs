@@ -10,6 +10,7 @@
 //! | [`rest`] | the REST API under `/api/v2` |
 //! | [`control`] | faults, delays, upgrades: the [`Control`] client, and what answers it |
 //! | [`backing`] | where the files of filesystems and snapshots are, and their inode numbers |
+//! | [`client`] | the client container of a node, as an operator starts it |
 //! | [`frontend`] | the data plane of a node: filesystems over FUSE |
 //! | [`mount_helper`] | what `mount -t wekafs` calls |
 //! | [`detached`] | mounts that show only when their filesystem answers |
@@ -17,6 +18,7 @@
 pub mod args;
 pub mod array;
 pub mod backing;
+pub mod client;
 pub mod control;
 pub mod core;
 pub mod detached;
@@ -26,7 +28,8 @@ pub mod release;
 pub mod rest;
 pub mod state;
 
-pub use args::{FrontendArgs, FrontendOptions, Options};
+pub use args::{ClientOptions, FrontendArgs, FrontendOptions, Options};
 pub use array::Array;
+pub use client::Client;
 pub use control::Control;
 pub use frontend::Frontend;

@@ -16,6 +16,7 @@ pub enum Sim {
     Iscsiadm(ToolArgs),
     Weka(Box<SimWekaArgs>),
     WekaFrontend(Box<SimWekaFrontendArgs>),
+    WekaClient(Box<SimWekaClientArgs>),
     #[command(name = "mount.wekafs")]
     MountWekafs(MountWekafsArgs),
 }
@@ -120,6 +121,32 @@ Examples:
 pub struct SimWekaFrontendArgs {
     #[command(flatten)]
     pub frontend: stowage_sim::weka::FrontendOptions,
+
+    /// Put a copy of this program there, for pods that have it as their /sbin/mount.wekafs
+    #[arg(long, value_name = "FILE")]
+    pub mount_helper: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
+}
+
+/// The Weka client of a node, as the pod of a WekaContainer runs it
+///
+/// What the operator renders is enough for it to join: JOIN_IPS, NAME and NODE_NAME. It is ready (/readyz) while the cluster
+/// counts it as connected; the control API of the cluster makes it unhealthy, slow to stop, or unwilling.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    mut_arg("container", |arg| arg.env("NAME")),
+    mut_arg("hostname", |arg| arg.env("NODE_NAME")),
+    after_help = "\
+Examples:
+  stowage sim weka-client --data /var/tmp/weka --join 127.0.0.1:14000 --container one --http-endpoint :14150
+  curl -X PUT 127.0.0.1:14100/frontends/one -H 'content-type: application/json' \\
+    -d '{\"connected\": true, \"module\": true, \"stop\": \"when_unmounted\"}'")]
+pub struct SimWekaClientArgs {
+    #[command(flatten)]
+    pub client: stowage_sim::weka::ClientOptions,
 
     /// Put a copy of this program there, for pods that have it as their /sbin/mount.wekafs
     #[arg(long, value_name = "FILE")]

@@ -1,19 +1,20 @@
 //! Runs a simulated Weka cluster, its frontends, and `mount.wekafs`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use stowage_service::Service;
+use stowage_sim::weka::client::JoinError;
 use stowage_sim::weka::control::ControlError;
 use stowage_sim::weka::frontend::FrontendError;
 use stowage_sim::weka::mount_helper::{self, SOCKETS, SOCKETS_VARIABLE};
-use stowage_sim::weka::{Array, Frontend, FrontendOptions};
+use stowage_sim::weka::{Array, Client, ClientOptions, Frontend, FrontendOptions};
 
 use super::{MOUNT_FAILED, install, wait};
-use crate::args::{SimWekaArgs, SimWekaFrontendArgs};
+use crate::args::{SimWekaArgs, SimWekaClientArgs, SimWekaFrontendArgs};
 use crate::output;
 
 /// How long a cluster that does not answer is left alone.
@@ -49,13 +50,17 @@ pub async fn array(args: SimWekaArgs) -> anyhow::Result<()> {
     wait(service).await
 }
 
+/// Puts the mount helper where pods have it.
+fn install_helper(file: Option<&Path>) -> anyhow::Result<()> {
+    file.map_or(Ok(()), |file| {
+        install(file).with_context(|| format!("cannot put the mount helper at {}", file.display()))
+    })
+}
+
 /// Serves a Weka cluster's files on one node until SIGTERM.
 pub async fn frontend(args: SimWekaFrontendArgs) -> anyhow::Result<()> {
     let service = Service::start(&args.service)?;
-    if let Some(file) = &args.mount_helper {
-        install(file)
-            .with_context(|| format!("cannot put the mount helper at {}", file.display()))?;
-    }
+    install_helper(args.mount_helper.as_deref())?;
     let frontend = tokio::select! {
         () = service.shutdown().cancelled_owned() => None,
         frontend = patient_frontend(&args.frontend) => Some(frontend?),
@@ -64,6 +69,62 @@ pub async fn frontend(args: SimWekaFrontendArgs) -> anyhow::Result<()> {
         tracing::info!(socket = %frontend.socket().display(), "Filesystems can be mounted here.");
     }
     wait(service).await
+}
+
+/// Joins a Weka cluster as the client of a node, and serves its files there until it may stop.
+pub async fn client(args: SimWekaClientArgs) -> anyhow::Result<()> {
+    let service = Service::start(&args.service)?;
+    install_helper(args.mount_helper.as_deref())?;
+    let health = service.health().check("cluster");
+    health.not_ready("has not joined the cluster yet");
+    let client = tokio::select! {
+        () = service.shutdown().cancelled_owned() => None,
+        client = patient_client(&args.client) => Some(client?),
+    };
+    if let Some(client) = &client {
+        tracing::info!(
+            container = args.client.node.container,
+            "Joined the cluster."
+        );
+        let mut stage = client.stage();
+        tokio::spawn(async move {
+            loop {
+                if stage.borrow_and_update().connected {
+                    health.ready();
+                } else {
+                    health.not_ready("the cluster does not count this client as connected");
+                }
+                if stage.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    wait(service).await?;
+    if let Some(client) = client {
+        client.leave().await;
+    }
+    Ok(())
+}
+
+/// Tries to join until somebody answers: the cluster may be younger than its clients.
+async fn patient_client(options: &ClientOptions) -> Result<Client, JoinError> {
+    let mut warned = false;
+    loop {
+        match Client::join(options).await {
+            Err(
+                error @ (JoinError::NoAnswer(_)
+                | JoinError::Frontend(FrontendError::Cluster(ControlError::Unreachable(_)))),
+            ) => {
+                if !warned {
+                    tracing::warn!(%error, "Waiting for the cluster.");
+                }
+                warned = true;
+                tokio::time::sleep(PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Waits for a cluster that is not up yet, as the client of a node does that has booted before it.

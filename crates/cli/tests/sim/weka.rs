@@ -1,5 +1,7 @@
 //! A Weka cluster and its frontends.
 
+mod client;
+
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -3,11 +3,12 @@
 use serde::Deserialize;
 
 use super::ConfigError;
+use super::pods::{CsiResources, Extra};
 use crate::driver_deployment::image;
 use crate::weka::names::Scheme;
 
 /// The CSI driver of Weka clients. An empty image is the default.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CsiConfig {
     /// Whether clients bring a driver along. Switched off, everything of it is removed; what is mounted stays.
@@ -44,6 +45,10 @@ pub struct CsiConfig {
     pub prevent_new_workload_on_client_container_not_running: bool,
     /// How long a client must not serve before that.
     pub node_label_patience_seconds: u32,
+    /// Requests and limits of its containers.
+    pub resources: CsiResources,
+    /// What its own container gets, in the controller and in node pods, beside what it needs anyway.
+    pub extra: Extra,
 }
 
 impl Default for CsiConfig {
@@ -70,6 +75,8 @@ impl Default for CsiConfig {
             log_level: 5,
             prevent_new_workload_on_client_container_not_running: true,
             node_label_patience_seconds: 60,
+            resources: CsiResources::default(),
+            extra: Extra::default(),
         }
     }
 }
@@ -92,31 +99,6 @@ impl Default for WekaClass {
             filesystem: "default".to_owned(),
             mount_options: Vec::new(),
             suffix: String::new(),
-        }
-    }
-}
-
-/// Pods of Weka clients: what a site may do without.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct ClientPods {
-    /// ConfigMap in the namespace of the client with the program that starts it; empty: the image starts by itself.
-    pub boot_config_map: String,
-    /// Whether pods ask for huge pages.
-    pub hugepages: bool,
-    /// Whether pods ask for cores and memory.
-    pub resources: bool,
-    /// Directory of the node for what clients keep.
-    pub persistence_path: String,
-}
-
-impl Default for ClientPods {
-    fn default() -> Self {
-        Self {
-            boot_config_map: "weka-boot-scripts".to_owned(),
-            hugepages: true,
-            resources: true,
-            persistence_path: "/opt/k8s-weka".to_owned(),
         }
     }
 }
@@ -170,7 +152,8 @@ impl CsiConfig {
             let reason = format!("two classes end in `{name}`: give one of them a `suffix`");
             return Err(wrong("storageClasses", reason));
         }
-        Ok(())
+        self.resources.check()?;
+        self.extra.check("csi.extra")
     }
 }
 

@@ -12,7 +12,7 @@ pub mod class;
 pub mod object;
 pub mod rbac;
 pub mod secret;
-mod sidecar;
+pub mod sidecar;
 pub mod template;
 pub mod valid;
 mod workload;

@@ -28,16 +28,20 @@ pub(super) const SOCKET_VOLUME: &str = "csi-driver";
 pub(super) const REGISTRATION_VOLUME: &str = "registration-dir";
 pub(super) const KUBELET_VOLUME: &str = "kubelet-root";
 
-const BUILTIN: &str = "csi-sidecar";
-const REGISTRAR: &str = "csi-driver-registrar";
-const PROBE: &str = "csi-probe";
+/// Our own sidecar.
+pub const BUILTIN: &str = "csi-sidecar";
+/// What registers the driver with the kubelet.
+pub const REGISTRAR: &str = "csi-driver-registrar";
+/// What answers the liveness probe.
+pub const PROBE: &str = "csi-probe";
 /// Where sidecars see the directory of the driver's socket.
 const SOCKET_MOUNT: &str = "/csi";
 /// Where sidecars see the directory in which the kubelet looks for drivers.
 const REGISTRATION_MOUNT: &str = "/registration";
 
 impl ControllerRole {
-    const fn container(self) -> &'static str {
+    /// The name of its container.
+    pub const fn container(self) -> &'static str {
         match self {
             Self::Provisioner => "csi-provisioner",
             Self::Attacher => "csi-attacher",

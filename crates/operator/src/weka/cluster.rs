@@ -2,17 +2,20 @@
 
 mod kept;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
+use serde_json::Value;
 use stowage_api::weka::{WekaClient, WekaCluster, WekaContainer};
-use stowage_kubernetes::store::Store;
+use stowage_kubernetes::store::{Cached as _, Store};
 use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
 
 pub use self::kept::{Attachment, Kept, KeptNode, KeptPod};
 use self::kept::{keep, place, read_attachment, read_node, read_pod};
+use super::join;
 use super::plan::{Claimant, Target};
 
 /// Pods of containers, and CSI node pods.
@@ -104,13 +107,22 @@ impl Cluster {
             .count_in_group(&place(driver, node))
     }
 
-    /// Whether a client cannot be read: nobody knows then which driver it has.
-    pub fn has_unreadable_clients(&self) -> bool {
-        self.clients
-            .store()
-            .all()
-            .iter()
-            .any(|it| it.object.is_err())
+    /// The drivers of clients that cannot be read: what they had, nobody knows what they want.
+    pub fn held_drivers(&self) -> BTreeSet<String> {
+        let clients = self.clients.store().all();
+        let unreadable = clients.iter().filter(|it| it.object.is_err());
+        unreadable.flat_map(|it| self.drivers_of(it)).collect()
+    }
+
+    /// The drivers that a client has, by its status and by its containers.
+    fn drivers_of(&self, client: &Kept<WekaClient>) -> Vec<String> {
+        let told = client.raw.data.pointer("/status/csi/driverName");
+        let told = told.and_then(Value::as_str).map(str::to_owned);
+        let containers = self.containers_of(client.key());
+        let beside = containers.iter().filter_map(|it| it.object.as_ref().ok());
+        let beside = beside.map(|it| it.spec.csi_driver_name.clone());
+        let all = told.into_iter().chain(beside);
+        all.filter(|driver| !driver.is_empty()).collect()
     }
 
     /// All clients that can be read, with what has to be known about them.
@@ -122,18 +134,29 @@ impl Cluster {
 
     fn claimant(&self, client: Arc<WekaClient>) -> Claimant {
         let uid = client.uid().unwrap_or_default();
-        let target = match &client.spec.target_cluster {
-            None => Target::None,
-            Some(target) => {
-                let title = format!("{}/{}", target.namespace, target.name);
-                find(self.clusters.store(), &title).map_or(Target::Missing, Target::Found)
-            }
-        };
         Claimant {
             has_containers: !self.containers_of(&uid).is_empty(),
+            target: self.target(&client),
             client,
-            target,
         }
+    }
+
+    fn target(&self, client: &WekaClient) -> Target {
+        let Some(target) = &client.spec.target_cluster else {
+            return Target::None;
+        };
+        let title = format!("{}/{}", target.namespace, target.name);
+        find(self.clusters.store(), &title).map_or(Target::Missing, Target::Found)
+    }
+
+    /// Where a client joins its target cluster, as the cluster's own containers say.
+    pub fn addresses_for(&self, client: &WekaClient) -> Vec<String> {
+        let Target::Found(cluster) = self.target(client) else {
+            return Vec::new();
+        };
+        let all = self.containers.store().all();
+        let readable = all.iter().filter_map(|it| it.object.as_deref().ok());
+        join::addresses(&cluster, readable)
     }
 }
 

@@ -83,7 +83,9 @@ impl Context {
     pub fn plan(&self) -> Plan {
         let csi = self.config.borrow().csi.clone();
         let claimants = self.cluster.claimants();
-        Plan::of(&claimants, csi.installation_enabled, csi.naming_scheme)
+        let mut plan = Plan::of(&claimants, csi.installation_enabled, csi.naming_scheme);
+        plan.held.extend(self.cluster.held_drivers());
+        plan
     }
 
     /// Looks at every client and every driver again.

@@ -40,9 +40,7 @@ pub async fn reconcile(driver: &str, context: &Context) -> Verdict {
             problems
         }
         // Nobody knows what a client wants that cannot be read, or whose cluster is not there.
-        None if plan.held.contains(driver) || context.cluster.has_unreadable_clients() => {
-            Vec::new()
-        }
+        None if plan.held.contains(driver) => Vec::new(),
         None => {
             context.outcomes.lock().remove(driver);
             let problems = remove(&live, &BTreeSet::new(), context).await;

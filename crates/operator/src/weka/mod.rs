@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`names`], [`nodes`], [`plan`] | what is decided for all clients together; pure |
+//! | [`names`], [`nodes`], [`plan`], `join` | what is decided for all clients together; pure |
 //! | [`render`] | from there to objects, by the generator that every driver uses; pure |
 //! | `cluster`, `children`, `secrets` | what is seen, kept current by watches |
 //! | `driver` | reconciles what clients share: CSIDriver, classes, controller |
@@ -20,6 +20,7 @@ mod conditions;
 mod container;
 mod context;
 mod driver;
+mod join;
 pub mod names;
 pub mod nodes;
 mod object;

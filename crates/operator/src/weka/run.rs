@@ -164,7 +164,11 @@ fn listen(context: &Arc<Context>) {
     on(context, &context.cluster.containers, |context, change| {
         let container = &change.object().raw;
         context.queues.containers.add(title(container));
-        look_at_client_of(context, client_of(&container.metadata));
+        match client_of(&container.metadata) {
+            Some(client) => look_at_client_of(context, Some(client)),
+            // One of a cluster: clients join at it.
+            None => context.look_at_clients(),
+        }
         if matches!(change, Change::Gone(_)) {
             context.look_at_drivers();
         }

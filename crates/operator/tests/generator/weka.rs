@@ -63,6 +63,7 @@ impl Case {
             image: &self.client.spec.image,
             driver: &self.plan.names.driver,
             state: DesiredState::Active,
+            join: &[],
         };
         render::container(&self.client, &placement)
     }
@@ -230,4 +231,73 @@ fn the_samples_of_clients_give_the_drivers_that_they_promise() {
         assert_eq!(case.plan.names.driver, driver, "{file}");
         assert!(text.contains(driver), "{file}");
     }
+}
+
+#[test]
+fn a_site_adds_arguments_volumes_and_resources() {
+    let config = OperatorConfig::parse(
+        "
+csi:
+  extra:
+    args: [--proc-modules=/site/modules]
+    volumes: [{name: site, hostPath: {path: /site}}]
+    volumeMounts: [{name: site, mountPath: /site}]
+  resources:
+    controller: {wekafs: {limits: {memory: 3Gi}}, csi-sidecar: {requests: {cpu: 4m}}}
+    node: {wekafs: {limits: {memory: 2Gi}}}
+wekaClients:
+  readinessProbe: {httpGet: {path: /readyz, port: 14150}}
+  extra: {args: [start], env: [{name: PORT, value: '14000'}]}
+",
+    );
+    let case = Case::of(Case::read("weka-own").client, config.unwrap());
+    let objects = case.objects();
+    let deployment = objects.iter().find(|it| it.kind == Kind::Deployment);
+    let controller = &deployment.unwrap().body["spec"]["template"]["spec"];
+    let node_pod = case.node_pod();
+    for (pod, memory) in [(controller, "3Gi"), (&node_pod.body["spec"], "2Gi")] {
+        let plugin = &pod["containers"][0];
+        assert_eq!(plugin["resources"], json!({"limits": {"memory": memory}}));
+        let args = plugin["args"].as_array().unwrap();
+        assert_eq!(args.last().unwrap(), "--proc-modules=/site/modules");
+        let has = |list: &serde_json::Value| {
+            list.as_array()
+                .unwrap()
+                .iter()
+                .any(|it| it["name"] == "site")
+        };
+        assert!(
+            has(&plugin["volumeMounts"]) && has(&pod["volumes"]),
+            "{pod}"
+        );
+    }
+    let sidecars =
+        [controller, &node_pod.body["spec"]].map(|pod| &pod["containers"][1]["resources"]);
+    assert_eq!(*sidecars[0], json!({"requests": {"cpu": "4m"}}));
+    assert!(sidecars[1].is_null());
+    let client_pod = objects.iter().find(|it| it.kind == Kind::Pod).unwrap();
+    let main = &client_pod.body["spec"]["containers"][0];
+    assert_eq!(main["args"], json!(["start"]));
+    assert_eq!(main["readinessProbe"]["httpGet"]["port"], 14150);
+    let env = main["env"].as_array().unwrap();
+    let ports: Vec<_> = env.iter().filter(|it| it["name"] == "PORT").collect();
+    assert_eq!(ports, [&json!({"name": "PORT", "value": "14000"})]);
+}
+
+#[test]
+fn the_configuration_for_simulated_clients_is_understood() {
+    let manifest = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../deploy/sim/weka-operator-config.yaml"
+    );
+    let manifest: serde_json::Value =
+        serde_saphyr::from_str(&fs::read_to_string(manifest).unwrap()).unwrap();
+    let config = OperatorConfig::parse(manifest["data"]["config.yaml"].as_str().unwrap()).unwrap();
+    let case = Case::of(Case::read("weka-own").client, config);
+    let objects = case.objects();
+    let pod = objects.iter().find(|it| it.kind == Kind::Pod).unwrap();
+    let args = pod.body["spec"]["containers"][0]["args"]
+        .as_array()
+        .unwrap();
+    assert_eq!(args[..2], [json!("sim"), json!("weka-client")]);
 }

@@ -145,3 +145,60 @@ async fn a_pod_that_is_refused_is_explained_on_its_container() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_cannot_be_read_says_so_and_holds_nobody_up_but_itself() {
+    let rig = Rig::started(&["a"], ON).await;
+    let group =
+        |group: &str| json!({"nodeSelector": {"none": "x"}, "csiConfig": {"csiGroup": group}});
+    for name in ["bad", "good"] {
+        rig.create_client(name, group(name)).await;
+        rig.until_client(name, "deployed", |it| it["status"]["csiDeployed"] == true)
+            .await;
+    }
+    // A definition of another release, which lets everything through.
+    let anything = r#"[{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema", "value":
+        {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}]"#;
+    let definition = "customresourcedefinition/wekaclients.weka.weka.io";
+    rig.kubectl(&["patch", definition, "--type=json", "-p", anything]);
+    let odd = json!({"spec": {"coresNum": "many"}});
+    eventually("taken", async || {
+        let patch = serde_json::to_string(&odd).unwrap();
+        let arguments = [
+            "-n",
+            CLIENTS,
+            "patch",
+            "wekaclient/bad",
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        rig.try_kubectl(&arguments).ok()
+    })
+    .await;
+
+    let message = until_reason(&rig, "bad", "ContainersSynced", "Unreadable").await;
+    assert!(message.contains("many"), "{message}");
+    rig.delete("wekaclients", CLIENTS, "good").await;
+    eventually("the other driver goes", async || {
+        let objects = rig.objects().await;
+        (!objects.iter().any(|it| it.contains("good"))).then_some(())
+    })
+    .await;
+    assert!(rig.objects().await.contains("csidrivers csi.bad.weka.io"));
+    // Its own is held, also by an operator that starts now.
+    rig.kill().await;
+    rig.start(i64::MAX).await;
+    rig.patch(
+        "wekaclients",
+        CLIENTS,
+        "bad",
+        json!({"spec": {"coresNum": 1}}),
+    )
+    .await;
+    rig.until_client("bad", "read again", |it| {
+        condition(it, "ContainersSynced")["status"] == "True"
+    })
+    .await;
+    assert!(rig.objects().await.contains("csidrivers csi.bad.weka.io"));
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use devcluster::error::Error;
 use devcluster::testing::ApiServer;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::client::ClientBuilder;
@@ -132,7 +133,11 @@ impl Rig {
     }
 
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
-        self.server.kubectl(arguments).unwrap()
+        self.try_kubectl(arguments).unwrap()
+    }
+
+    pub(crate) fn try_kubectl(&self, arguments: &[&str]) -> Result<String, Error> {
+        self.server.kubectl(arguments)
     }
 
     pub(crate) fn apply(&self, manifest: &str) {

@@ -198,3 +198,37 @@ async fn two_clusters_share_a_driver_only_when_both_name_it() {
         .await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_joins_where_the_backends_of_its_cluster_are() {
+    let rig = Rig::started(&["a"], ON).await;
+    let metadata = json!({"name": "prod", "namespace": "other"});
+    rig.create("wekaclusters", json!({"metadata": metadata, "spec": {}}))
+        .await;
+    let target = json!({"targetCluster": {"name": "prod", "namespace": "other"}});
+    rig.create_client("c", target).await;
+    rig.until_client("c", "deployed", |it| it["status"]["csiDeployed"] == true)
+        .await;
+
+    // A backend appears, as the cluster's own operator makes it.
+    let uid = rig.get("wekaclusters", "other", "prod").await["metadata"]["uid"].clone();
+    let owner = json!({"apiVersion": "weka.weka.io/v1alpha1", "kind": "WekaCluster", "name": "prod", "uid": uid});
+    let metadata = json!({"name": "drive-0", "namespace": "other", "ownerReferences": [owner]});
+    let spec = json!({"image": "weka:4.4.5", "mode": "drive", "name": "drive0", "numCores": 1, "port": 14000});
+    rig.create(
+        "wekacontainers",
+        json!({"metadata": metadata, "spec": spec}),
+    )
+    .await;
+    let runs = json!({"status": "Running", "managementIPs": ["10.0.0.9"]});
+    rig.set_status("wekacontainers", "other", "drive-0", runs)
+        .await;
+    eventually("joined", async || {
+        let container = rig.get("wekacontainers", CLIENTS, "c-a").await;
+        (container["spec"]["joinIpPorts"] == json!(["10.0.0.9:14000"])).then_some(())
+    })
+    .await;
+    // What is the cluster's is the cluster's.
+    let backend = rig.get("wekacontainers", "other", "drive-0").await;
+    assert!(backend["metadata"]["finalizers"].is_null(), "{backend}");
+}

@@ -9,6 +9,23 @@ use crate::rig::{CLIENTS, CSI, ON, Rig, condition, eventually};
 
 const OFF: &str = "csi: {installationEnabled: false}";
 
+/// With what a site adds, where the server fills in defaults.
+const SITE: &str = "
+csi:
+  installationEnabled: true
+  extra:
+    args: [--more]
+    env: [{name: NODE_IP, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}]
+    volumes: [{name: site, hostPath: {path: /site}}]
+    volumeMounts: [{name: site, mountPath: /site}]
+  resources:
+    controller: {wekafs: {limits: {cpu: '1', memory: 1Gi}}}
+    node: {csi-sidecar: {requests: {cpu: 0.01}}}
+wekaClients:
+  readinessProbe: {httpGet: {path: /readyz, port: 14150}}
+  extra: {env: [{name: NODE_IP, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}]}
+";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn off_removes_everything_and_on_brings_it_back() {
     let rig = client_that_serves().await;
@@ -74,7 +91,7 @@ async fn values_of_the_configuration_take_effect_while_it_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_written_at_rest_and_changes_are_noticed_at_once() {
-    let rig = Rig::started(&["a", "b"], ON).await;
+    let rig = Rig::started(&["a", "b"], SITE).await;
     rig.create_client("c", json!({})).await;
     until(&rig, &with_driver(&[("c", "a"), ("c", "b")])).await;
     for node in ["a", "b"] {

@@ -140,6 +140,32 @@ pub struct FrontendOptions {
     pub node: FrontendArgs,
 }
 
+/// A client container, and the cluster it joins. The operator says most of it in the environment.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ClientOptions {
+    /// The cluster's data directory
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+
+    /// Addresses of the cluster's REST API; it is joined at the first that answers
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "JOIN_IPS",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub join: Vec<SocketAddr>,
+
+    /// Port of the cluster's control API, at the same address
+    #[arg(long, value_name = "PORT", default_value_t = 14100)]
+    pub control_port: u16,
+
+    /// The node
+    #[command(flatten)]
+    pub node: FrontendArgs,
+}
+
 impl FrontendOptions {
     /// The defaults, for a container of a cluster, with sockets in a directory of the caller's choice.
     pub fn new(array: &super::Array, container: &str, sockets: impl Into<PathBuf>) -> Self {

@@ -11,10 +11,12 @@ pub mod stage;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{io, thread};
 
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::stage::StageFiles;
@@ -57,6 +59,8 @@ pub struct Frontend {
     socket: PathBuf,
     container: String,
     files: StageFiles,
+    stage: watch::Receiver<Stage>,
+    mounts: Arc<AtomicUsize>,
     stop: CancellationToken,
 }
 
@@ -65,6 +69,7 @@ struct Shared {
     backing: Backing,
     control: Control,
     runtime: Handle,
+    mounts: Arc<AtomicUsize>,
 }
 
 impl Frontend {
@@ -90,12 +95,15 @@ impl Frontend {
             source,
         })?;
         let stop = CancellationToken::new();
+        let mounts = Arc::new(AtomicUsize::new(0));
         let shared = Arc::new(Shared {
             container: report.container.clone(),
             backing: Backing::new(&options.data),
             control: control.clone(),
             runtime: Handle::current(),
+            mounts: Arc::clone(&mounts),
         });
+        let (shown, stage) = watch::channel(stage);
         thread::spawn({
             let stop = stop.clone();
             move || accept(&listener, &shared, &stop)
@@ -104,15 +112,27 @@ impl Frontend {
             socket,
             container: report.container.clone(),
             files: files.clone(),
+            stage,
+            mounts,
             stop: stop.clone(),
         };
-        tokio::spawn(report_on(control, report, files, stage, stop));
+        tokio::spawn(report_on(control, report, files, shown, stop));
         Ok(frontend)
     }
 
     /// Its socket.
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// What the cluster wants of it, as that changes.
+    pub fn stage(&self) -> watch::Receiver<Stage> {
+        self.stage.clone()
+    }
+
+    /// How many mounts it serves.
+    pub fn mounts(&self) -> usize {
+        self.mounts.load(Ordering::SeqCst)
     }
 }
 
@@ -143,7 +163,7 @@ async fn report_on(
     control: Control,
     report: Report,
     files: StageFiles,
-    mut shown: Stage,
+    shown: watch::Sender<Stage>,
     stop: CancellationToken,
 ) {
     loop {
@@ -152,8 +172,10 @@ async fn report_on(
             return;
         }
         match heard {
-            Ok(stage) if shown != stage => match files.show(&report.container, stage) {
-                Ok(()) => shown = stage,
+            Ok(stage) if *shown.borrow() != stage => match files.show(&report.container, stage) {
+                Ok(()) => {
+                    shown.send_replace(stage);
+                }
                 Err(error) => {
                     tracing::warn!(%error, "Cannot update the stand-ins of the kernel's files.");
                 }
@@ -206,11 +228,16 @@ impl Shared {
         };
         send(&mut stream, &Verdict::Granted)?;
         let session = mounting::session(Served::new(tree), take_over(&stream)?)?;
-        send(&mut stream, &Verdict::Granted)?;
+        // Before anybody sees the mount.
+        self.mounts.fetch_add(1, Ordering::SeqCst);
+        send(&mut stream, &Verdict::Granted).inspect_err(|_| {
+            self.mounts.fetch_sub(1, Ordering::SeqCst);
+        })?;
         drop(stream);
         tracing::info!(filesystem = %name, "Mounted.");
         // Ends with an error when it is unmounted by force: that is an end, too.
         let _ = session.run();
+        self.mounts.fetch_sub(1, Ordering::SeqCst);
         tracing::info!(filesystem = %name, "Unmounted.");
         Ok(())
     }

@@ -9,9 +9,9 @@ use stowage_api::weka::{
 
 use crate::driver::Object;
 use crate::weka::cluster::Kept;
-use crate::weka::names;
 use crate::weka::nodes::{Fit, Node, fit};
 use crate::weka::render::{self, Placement};
+use crate::weka::{join, names};
 
 type Live = Arc<Kept<WekaContainer>>;
 
@@ -21,6 +21,8 @@ pub(super) struct Wish<'a> {
     pub(super) nodes: &'a [&'a Node],
     /// The driver that they stand beside; empty: none.
     pub(super) driver: &'a str,
+    /// Addresses of the target cluster.
+    pub(super) join: &'a [String],
 }
 
 /// What to do.
@@ -89,7 +91,11 @@ fn write(
         None => names::container(client, &node.name, &node.uid),
     };
     let spec = live.and_then(|live| Some(&live.object.as_ref().ok()?.spec));
+    let had = spec.and_then(|spec| spec.join_ip_ports.clone());
+    let target = wish.client.spec.target_cluster.as_ref();
+    let join = target.map(|_| join::kept(&had.unwrap_or_default(), wish.join));
     let placement = Placement {
+        join: &join.unwrap_or_default(),
         name: &name,
         node: &node.name,
         image: images.get(&node.name).unwrap_or(&wish.client.spec.image),

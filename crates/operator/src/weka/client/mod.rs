@@ -4,6 +4,7 @@
 
 mod containers;
 mod status;
+mod unreadable;
 
 use std::sync::Arc;
 
@@ -32,12 +33,9 @@ pub async fn reconcile(name: &str, context: &Context) -> Verdict {
     let client = match &kept.object {
         Ok(client) => Arc::clone(client),
         Err(error) => {
-            tracing::error!(
-                client = name,
-                error,
-                "A WekaClient cannot be read, and is left alone."
-            );
-            return Verdict::Done;
+            tracing::warn!(client = name, error, "A WekaClient cannot be read.");
+            let told = unreadable::tell(&kept, error, context).await;
+            return told.map_or_else(|problem| verdict(&[problem]), |()| Verdict::Done);
         }
     };
     let mut problems = match client.meta().deletion_timestamp {
@@ -65,6 +63,7 @@ async fn sync(kept: &Kept<WekaClient>, client: &WekaClient, context: &Context) -
         client,
         nodes: &nodes,
         driver: &driver_for_containers(client, &context.plan(), context),
+        join: &context.cluster.addresses_for(client),
     };
     let there = context.cluster.containers_of(&uid);
     apply(containers::steps(&wish, &there), client, context).await

@@ -20,7 +20,7 @@ const CSI_DEPLOYED: &str = "CsiDeployed";
 /// Whether the secret is there with which the driver reaches its cluster.
 const CSI_SECRET: &str = "CsiSecretFound";
 /// Whether the containers are as they should be.
-const CONTAINERS: &str = "ContainersSynced";
+pub(super) const CONTAINERS: &str = "ContainersSynced";
 
 /// Writes the status, unless it is already there. Called twice: the second time sends nothing.
 pub(super) async fn write(

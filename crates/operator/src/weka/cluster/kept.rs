@@ -133,8 +133,8 @@ where
     move |mut raw| {
         raw.object.metadata.managed_fields = None;
         let object = raw.typed().map(Arc::new);
-        // What is compared and written back is the rest.
-        if let Some(fields) = raw.object.data.as_object_mut() {
+        // What is compared and written back is the rest. Where nobody can read it, it says what there was.
+        if let Some(fields) = raw.object.data.as_object_mut().filter(|_| object.is_ok()) {
             fields.remove("status");
         }
         let mut all = vec![title(&raw)];

@@ -61,6 +61,7 @@ fn pod_spec(container: &WekaContainer, node: &str, image: &str, site: &ClientPod
         // It needs no rights unless somebody gives it an account.
         None => pod["automountServiceAccountToken"] = json!(false),
     }
+    site.extra.add_to(&mut pod);
     pod
 }
 
@@ -71,11 +72,16 @@ fn main_container(container: &WekaContainer, image: &str, site: &ClientPods) -> 
         "imagePullPolicy": "IfNotPresent",
         "env": environment(container),
         "securityContext": {"privileged": true},
+        // Not in the node's `/dev`, which the container sees as its own.
+        "terminationMessagePath": "/tmp/termination-log",
         "volumeMounts": mounts(container, site),
         "resources": resources(container, site),
     });
     if !site.boot_config_map.is_empty() {
         main["command"] = json!(["python3", "/opt/weka_runtime.py"]);
+    }
+    if let Some(probe) = &site.readiness_probe {
+        main["readinessProbe"] = json!(probe);
     }
     main
 }

@@ -31,6 +31,8 @@ pub struct Placement<'a> {
     pub driver: &'a str,
     /// What is to become of it.
     pub state: DesiredState,
+    /// Where it joins its cluster, if the client does not say.
+    pub join: &'a [String],
 }
 
 /// The WekaContainer of a client on a node.
@@ -93,7 +95,7 @@ fn spec(client: &WekaClient, placement: &Placement<'_>) -> WekaContainerSpec {
         drivers_dist_service: spec.drivers_dist_service.clone(),
         // The original puts the name of the secret where the key belongs.
         weka_secret_ref: secret(client).map(|name| json!({"secretKeyRef": {"key": name}})),
-        join_ip_ports: spec.join_ip_ports.clone(),
+        join_ip_ports: join(client, placement),
         traces_configuration: spec.traces_configuration.clone(),
         tolerations: Some(spec.all_tolerations()).filter(|list| !list.is_empty()),
         additional_memory: spec.additional_memory,
@@ -107,6 +109,12 @@ fn spec(client: &WekaClient, placement: &Placement<'_>) -> WekaContainerSpec {
         overrides: spec.overrides.clone(),
         ..WekaContainerSpec::default()
     }
+}
+
+fn join(client: &WekaClient, placement: &Placement<'_>) -> Option<Vec<String>> {
+    let own = client.spec.join_ip_ports.clone();
+    let own = own.filter(|list| !list.is_empty());
+    own.or_else(|| (!placement.join.is_empty()).then(|| placement.join.to_vec()))
 }
 
 fn port_range(client: &WekaClient) -> Option<PortRange> {

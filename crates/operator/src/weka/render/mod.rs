@@ -18,13 +18,13 @@ pub use container::{Placement, container};
 
 use super::names::{self, Names};
 use super::plan::DriverPlan;
-use crate::config::{CsiConfig, OperatorConfig, WekaClass};
+use crate::config::{CsiConfig, OperatorConfig, Resources, WekaClass};
 use crate::driver::valid::{
     Builtin, ClassBase, Controller, ControllerRole, CsiDriver, NodeShape, NodeWorkload, Paths,
     Ports, Probe, SecretAccess, Sidecars, StorageClass, Tuning, UpdatePolicy, Upstream,
     UpstreamContainer,
 };
-use crate::driver::{Facts, Kind, Object, Owner, ValidDriver, build, pod_on_node, valid};
+use crate::driver::{Facts, Kind, Object, Owner, ValidDriver, build, pod_on_node, sidecar, valid};
 
 /// Annotation of node pods: a hash over everything that was rendered for them.
 pub const NODE_HASH: &str = "weka.io/csi-node-hash";
@@ -49,7 +49,7 @@ const LIVENESS_PROBE: &str = "livenessprobe:v2.15.0";
 
 /// Everything of a driver but its node pods.
 pub fn objects(plan: &DriverPlan, config: &OperatorConfig, facts: &Facts) -> Vec<Object> {
-    let driver = driver(plan, config);
+    let driver = driver(plan, config, &config.csi.resources.controller);
     let mut objects = build(&driver, facts);
     for object in &mut objects {
         let mode = match object.kind {
@@ -75,7 +75,7 @@ pub fn node_pod(
     node: &str,
     config: &OperatorConfig,
 ) -> Object {
-    let driver = driver(plan, config);
+    let driver = driver(plan, config, &config.csi.resources.node);
     let workload = NodeWorkload {
         template: plugin::node_template(&driver, client, container, config),
         name: plan.names.node_account.clone(),
@@ -144,8 +144,8 @@ fn owner_annotations(owner: &WekaClient) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// The driver as the generator takes it.
-fn driver(plan: &DriverPlan, config: &OperatorConfig) -> ValidDriver {
+/// The driver as the generator takes it, with what the containers beside it may use.
+fn driver(plan: &DriverPlan, config: &OperatorConfig, resources: &Resources) -> ValidDriver {
     let (names, csi) = (&plan.names, &config.csi);
     let owner = Owner {
         namespace: csi.namespace.clone(),
@@ -164,7 +164,7 @@ fn driver(plan: &DriverPlan, config: &OperatorConfig) -> ValidDriver {
         paths: paths(&names.driver, config),
         node_workloads: Vec::new(),
         controller: None,
-        sidecars: sidecars(config),
+        sidecars: sidecars(config, resources),
         secret_access: SecretAccess::Named,
         probe: Some(PROBE),
         ports: Ports::starting_at(Ports::FIRST),
@@ -218,30 +218,33 @@ fn csi_driver() -> CsiDriver {
 }
 
 /// Ours, unless one of the Kubernetes project's is chosen.
-fn sidecars(config: &OperatorConfig) -> Sidecars {
+fn sidecars(config: &OperatorConfig, resources: &Resources) -> Sidecars {
     let csi = &config.csi;
-    // Volumes know their claims: for metrics, and for mount options by annotation.
-    let metadata = |role| Tuning {
-        extra_args: match role {
-            Some(ControllerRole::Provisioner) => vec!["--extra-create-metadata".to_owned()],
+    let tuning = |name: &str| Tuning {
+        resources: resources.of(name),
+        // Volumes know their claims: for metrics, and for mount options by annotation.
+        extra_args: match name {
+            "csi-provisioner" => vec!["--extra-create-metadata".to_owned()],
             _ => Vec::new(),
         },
-        ..Tuning::default()
     };
     if !csi.has_upstream_sidecars() {
         return Sidecars::Builtin(Builtin {
             image: config.image(&config.default_images.sidecar_image),
             node_deployment: false,
-            controller: metadata(Some(ControllerRole::Provisioner)),
-            node: Tuning::default(),
+            controller: Tuning {
+                resources: resources.of(sidecar::BUILTIN),
+                ..tuning(ControllerRole::Provisioner.container())
+            },
+            node: tuning(sidecar::BUILTIN),
         });
     }
-    let container = |chosen: &str, default: &str, role| UpstreamContainer {
+    let container = |chosen: &str, default: &str, name: &str| UpstreamContainer {
         image: match chosen {
             "" => config.image(&format!("registry.k8s.io/sig-storage/{default}")),
             chosen => chosen.to_owned(),
         },
-        tuning: metadata(role),
+        tuning: tuning(name),
     };
     let controllers = SIDECARS.map(|(role, default)| {
         let chosen = match role {
@@ -250,12 +253,13 @@ fn sidecars(config: &OperatorConfig) -> Sidecars {
             ControllerRole::Resizer => &csi.resizer_image,
             ControllerRole::Snapshotter => &csi.snapshotter_image,
         };
-        (role, container(chosen, default, Some(role)))
+        (role, container(chosen, default, role.container()))
     });
+    let probe = &csi.liveness_probe_image;
     Sidecars::Upstream(Upstream {
         controllers: controllers.into(),
-        registrar: container(&csi.registrar_image, REGISTRAR, None),
-        liveness_probe: container(&csi.liveness_probe_image, LIVENESS_PROBE, None),
+        registrar: container(&csi.registrar_image, REGISTRAR, sidecar::REGISTRAR),
+        liveness_probe: container(probe, LIVENESS_PROBE, sidecar::PROBE),
     })
 }
 

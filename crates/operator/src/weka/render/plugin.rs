@@ -6,13 +6,10 @@ use k8s_openapi::api::core::v1::Toleration;
 use serde_json::{Value, json};
 use stowage_api::weka::{CsiAdvanced, WekaClient, WekaContainer};
 
-use crate::config::OperatorConfig;
+use crate::config::{OperatorConfig, PLUGIN};
 use crate::driver::PodTemplate;
 use crate::driver::valid::ValidDriver;
 use crate::weka::names::weka_container;
-
-/// The container that is the driver.
-const PLUGIN: &str = "wekafs";
 
 /// What a client says about few people's needs.
 pub(super) fn advanced(client: &WekaClient) -> CsiAdvanced {
@@ -114,6 +111,7 @@ impl Plugin<'_> {
         if !volumes.is_empty() {
             spec["volumes"] = json!(volumes);
         }
+        self.config.csi.extra.add_to(&mut spec);
         PodTemplate::own(json!({"metadata": {"labels": labels}, "spec": spec}))
     }
 
@@ -134,6 +132,15 @@ impl Plugin<'_> {
             container["image"] = json!(csi.image);
             container["args"] = json!(self.flags_of_csi_wekafs());
             container["volumeMounts"] = json!(self.mounts());
+            // Not in the node's `/dev`, which the container sees as its own.
+            container["terminationMessagePath"] = json!("/tmp/termination-log");
+        }
+        let resources = match self.mode {
+            Mode::Controller => &csi.resources.controller,
+            Mode::Node => &csi.resources.node,
+        };
+        if let Some(resources) = resources.of(PLUGIN) {
+            container["resources"] = resources;
         }
         container
     }

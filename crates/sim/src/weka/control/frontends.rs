@@ -21,7 +21,20 @@ pub struct Report {
     pub ip: String,
 }
 
-/// What a frontend's stand-ins of kernel files are to say.
+/// When a client stops that is told to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// At once: what is mounted through it answers ENOTCONN from then on.
+    #[default]
+    AtOnce,
+    /// So many milliseconds later.
+    After(u64),
+    /// When nothing is mounted through it.
+    WhenUnmounted,
+}
+
+/// What a frontend's stand-ins of kernel files are to say, and how it stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
@@ -32,6 +45,9 @@ pub struct Stage {
     /// Whether the interface file does not list containers, as that of some releases.
     #[serde(default)]
     pub nameless: bool,
+    /// When it stops, where it is a client container of its own.
+    #[serde(default)]
+    pub stop: Stop,
 }
 
 impl Default for Stage {
@@ -40,6 +56,7 @@ impl Default for Stage {
             connected: true,
             module: true,
             nameless: false,
+            stop: Stop::AtOnce,
         }
     }
 }
