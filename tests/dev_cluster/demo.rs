@@ -26,7 +26,7 @@ fn text_of(output: &[u8]) -> String {
 }
 
 #[test]
-fn the_demo_prints_what_the_readme_shows_and_that_of_weka_what_it_promises() {
+fn the_demo_prints_what_the_readme_shows_and_those_of_weka_what_they_promise() {
     let cluster = OwnCluster::named("test-demo");
     let output = cluster.try_run(&["demo"]);
     assert!(output.status.success(), "{}", said(&output));
@@ -52,5 +52,24 @@ fn the_demo_prints_what_the_readme_shows_and_that_of_weka_what_it_promises() {
     let weka = cluster.run(&["demo", "weka"]);
     for part in ["my-csi-app-api", "csi-volumes", "UTC", "quota exceeded"] {
         assert!(weka.contains(part), "{part}: {weka}");
+    }
+    let operator = cluster.run(&["demo", "weka-operator"]);
+    let shared = "storageclass-csi-demo-weka-io-default";
+    for part in [
+        "csiDeployed}'\ntrue\n",
+        shared,
+        "demo-csi-controller",
+        "-csi-node",
+        "Bound",
+    ] {
+        assert!(operator.contains(part), "{part}: {operator}");
+    }
+    let (_, after) = operator.rsplit_once("get pods\n").unwrap();
+    for pod in ["one ", "other "] {
+        let line = after.lines().find(|line| line.starts_with(pod)).unwrap();
+        assert!(
+            line.contains("1/1") && line.contains("Running"),
+            "{operator}"
+        );
     }
 }

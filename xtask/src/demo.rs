@@ -4,6 +4,7 @@
 mod hostpath;
 mod kubectl;
 mod weka;
+mod weka_operator;
 
 use std::env;
 use std::path::PathBuf;
@@ -24,6 +25,8 @@ pub enum Driver {
     Hostpath,
     /// The driver for Weka, with a simulated array: directories with quotas.
     Weka,
+    /// Weka clients that bring the driver along, with a simulated array: the switch under writers.
+    WekaOperator,
 }
 
 pub fn run(driver: Driver, name: &str, report: &Report) -> anyhow::Result<()> {
@@ -35,6 +38,7 @@ pub fn run(driver: Driver, name: &str, report: &Report) -> anyhow::Result<()> {
     match driver {
         Driver::Hostpath => hostpath::run(&kubectl, report),
         Driver::Weka => weka::run(&kubectl, name, report),
+        Driver::WekaOperator => weka_operator::run(&kubectl, name, report),
     }
 }
 
