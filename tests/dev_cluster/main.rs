@@ -24,6 +24,8 @@ mod dev_cluster {
     mod shape;
     mod sidecar;
     mod traces;
+    mod vpsa;
+    mod vpsa_arrays;
     mod weka;
     mod weka_array;
     mod weka_clients;

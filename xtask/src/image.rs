@@ -88,6 +88,10 @@ pub fn load_simulator(cluster: &str, report: &Report) -> anyhow::Result<()> {
     capture(strip.arg(workspace::target().join("debug/stowage")))?;
     let mut rootfs = Rootfs::default();
     rootfs.program(PROGRAM, &stripped)?;
+    // Simulated arrays copy volumes by it.
+    let copy = debian::find_command("cp").context("`cp` is missing: reinstall coreutils")?;
+    rootfs.program("/usr/bin/cp", &copy)?;
+    rootfs.directory("/tmp", 0o1777);
     let store = write(SIMULATOR, rootfs)?;
     let archive = workspace::target().join("image/stowage-sim.tar");
     export(&store, SIMULATOR, &archive)?;

@@ -50,6 +50,9 @@ pub const FINALIZER: &str = "storage.zadara.com/vsc-delete-protection";
 pub const MANAGE_EXTERNAL_VOLUMES: &str = "storage.zadara.com/vsc-manage-external-volumes";
 /// Annotation of a Volume that was somebody else's: its array and its identity there, as `VPSA/volume-00000001`.
 pub const ADOPTED: &str = "storage.zadara.com/vsc-adopted";
+
+/// On a VSCNode that is lost: since when nothing is attached to it any more.
+pub const FENCED: &str = "storage.zadara.com/vsc-fenced";
 /// Begins a secret that Zadara's driver encrypted. It cannot be read without that driver's key, and is reported.
 pub const FOREIGN_CIPHER: &str = "AES:";
 /// Begins a secret that this driver encrypted (AES-256-GCM).

@@ -38,6 +38,7 @@ pub fn as_tool(mut given: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let run = match Path::new(&program).file_name()?.to_str()? {
         "mount.wekafs" => weka::mount,
         "mount.nfs" | "mount.nfs4" => vpsa::mount,
+        "mount" => vpsa::mount_any,
         "iscsiadm" => vpsa::iscsiadm,
         _ => return None,
     };

@@ -34,6 +34,7 @@ pub const FOR_BUILDING: &[(&str, &str)] = &[
 pub const FOR_DRIVERS: &[(&str, &str)] = &[
     ("mount", "mount"),
     ("blkid", "util-linux"),
+    ("nsenter", "util-linux"),
     ("mkfs.ext4", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
     ("resize2fs", "e2fsprogs"),

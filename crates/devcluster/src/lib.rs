@@ -6,7 +6,7 @@
 //! - [`machine`], [`debian`], [`kubernetes`]: what has to be there first;
 //! - [`hub`], [`control_plane`], [`node`]: the parts of a cluster;
 //! - [`network`], [`pki`], [`cgroups`]: what the parts are made of;
-//! - [`weka_sim`]: simulated arrays to try drivers with;
+//! - [`vpsa_sim`], [`weka_sim`]: simulated arrays to try drivers with;
 //! - [`places`], [`process`], [`checksums`], [`report`]: files, processes, progress.
 
 #![allow(
@@ -33,7 +33,9 @@ pub mod places;
 pub mod process;
 pub mod registry;
 pub mod report;
+mod stand_ins;
 pub mod testing;
+pub mod vpsa_sim;
 pub mod weka_sim;
 
 pub use error::{Error, Result};

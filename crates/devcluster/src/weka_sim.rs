@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::error::Result;
-use crate::kubernetes::kubectl_program;
 use crate::process::{capture, feed};
+use crate::stand_ins;
 
 const ARRAY: &str = include_str!("../../../deploy/sim/weka.yaml");
 const STAND_INS: &str = include_str!("../../../deploy/sim/weka-driver-patch.json");
@@ -155,24 +155,8 @@ impl SimulatedWeka {
     /// stay as they are. `more` are further operations of a JSON patch, separated by commas.
     pub fn with_stand_ins(&self, manifest: &str, more: &str) -> Result<String> {
         let on_host = |path: &str| format!("\"path\": \"{path}");
-        let mut patch = STAND_INS.replace(&on_host(RUN), &on_host(&self.run));
-        if !more.is_empty() {
-            let end = patch.rfind(']').unwrap_or(patch.len());
-            patch.truncate(end);
-            patch.push_str(&format!(", {more}]"));
-        }
-        let mut documents = Vec::new();
-        for document in manifest.split("\n---\n") {
-            if document.contains("kind: CSIDriverDeployment") {
-                let mut kubectl = Command::new(kubectl_program());
-                kubectl.args(["patch", "--local", "-f", "-", "-o", "yaml"]);
-                kubectl.args(["--type=json", "-p", &patch]);
-                documents.push(feed(&mut kubectl, document)?);
-            } else {
-                documents.push(document.to_owned());
-            }
-        }
-        Ok(documents.join("\n---\n"))
+        let patch = STAND_INS.replace(&on_host(RUN), &on_host(&self.run));
+        stand_ins::patched(manifest, &patch, more)
     }
 }
 

@@ -10,6 +10,7 @@ use std::{fmt, io};
 
 use super::HostFuture;
 
+mod inside;
 mod process;
 pub mod tools;
 
@@ -18,6 +19,7 @@ mod fake;
 
 #[cfg(test)]
 pub use fake::FakeExec;
+pub use inside::{HostProcess, OutsideExec};
 pub use process::HostExec;
 
 /// How long a tool may run unless its [`Invocation`] says otherwise.
@@ -53,6 +55,7 @@ pub struct Invocation {
     timeout: Duration,
     output_limit: usize,
     until_gone: bool,
+    host: Option<HostProcess>,
 }
 
 impl Invocation {
@@ -66,6 +69,7 @@ impl Invocation {
             timeout: DEFAULT_TIMEOUT,
             output_limit: DEFAULT_OUTPUT_LIMIT,
             until_gone: false,
+            host: None,
         }
     }
 
@@ -105,6 +109,12 @@ impl Invocation {
     /// must not be begun a second time beside it.
     pub fn until_gone(mut self) -> Self {
         self.until_gone = true;
+        self
+    }
+
+    /// Runs it as that process sees the machine: with its files and its network.
+    pub fn as_seen_by(mut self, process: HostProcess) -> Self {
+        self.host = Some(process);
         self
     }
 

@@ -75,6 +75,7 @@ impl Request {
             match text.as_str() {
                 "-o" => request.add_options(&value()?),
                 "-t" | "-N" => drop(value()?),
+                "--" | "--no-canonicalize" => {}
                 flags if flags.starts_with('-') => {
                     if !flags[1..].chars().all(|flag| "sfnvwr".contains(flag)) {
                         return Err(NotMount);

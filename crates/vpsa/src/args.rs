@@ -47,6 +47,11 @@ pub struct Args {
     )]
     pub default_fs_type: FsKind,
 
+    /// Process of the host, as this one sees it: `iscsiadm` and `mount` of NFS run with its files and network, as do the
+    /// files of open-iscsi. In a pod with hostPID it is 1 [default: everything is where this process is]
+    #[arg(long, value_name = "PID", help_heading = "Node")]
+    pub host_process: Option<u32>,
+
     /// File with the name of the node's iSCSI initiator
     #[arg(
         long,
@@ -106,6 +111,11 @@ pub struct Args {
     /// Import volumes and snapshots that are on VPSAs already, as records that delete nothing there
     #[arg(long, default_value = "true", help_heading = "Controller")]
     pub import_existing: bool,
+
+    /// How long a node may not be ready before it is fenced on the VPSAs and its pods with volumes of this driver are deleted,
+    /// so that they start elsewhere; 0 is never
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse, help_heading = "Controller")]
+    pub node_loss_timeout: Duration,
 
     /// Election of the controller that talks to VPSAs.
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! From the flags to a driver that serves.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use stowage_csi::proto::csi::controller_server::ControllerServer;
 use stowage_csi::proto::csi::identity_server::IdentityServer;
 use stowage_csi::proto::csi::node_server::NodeServer;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
-use stowage_host::exec::{Exec, HostExec};
+use stowage_host::exec::{Exec, HostExec, HostProcess, OutsideExec};
 use stowage_host::mount::{HostMounter, Mounter};
 use stowage_host::stat::Stats;
 use stowage_kubernetes::watch::Watcher;
@@ -120,6 +121,8 @@ fn control_plane(args: &Args, config: &kube::Config) -> Result<VscOptions, Start
         allocator: args.allocator,
         ciphers: keys::of_controller(&args.keys)?,
         namespace: namespace.unwrap_or_else(|| config.default_namespace.clone()),
+        driver: args.driver.driver_name.clone(),
+        node_loss: Some(args.node_loss_timeout).filter(|timeout| !timeout.is_zero()),
     })
 }
 
@@ -149,27 +152,39 @@ async fn controller(
 
 fn node(args: &Args, serving: &Serving, client: &Client) -> Result<NodeService, StartError> {
     let exec: Arc<dyn Exec> = Arc::new(HostExec);
+    let host = args.host_process.map(HostProcess);
+    let outside: Arc<dyn Exec> = match host {
+        Some(process) => Arc::new(OutsideExec {
+            exec: Arc::clone(&exec),
+            process,
+        }),
+        None => Arc::clone(&exec),
+    };
+    let file = |path: &Path| host.map_or_else(|| path.to_owned(), |host| host.file(path));
     let stats = Arc::new(Stats::default());
-    let mounter: Arc<dyn Mounter> = Arc::new(HostMounter::new(Arc::clone(&exec), stats.clone()));
+    let mounter = |exec: &Arc<dyn Exec>| -> Arc<dyn Mounter> {
+        Arc::new(HostMounter::new(Arc::clone(exec), stats.clone()))
+    };
     Ok(NodeService(Arc::new(NodeServices {
         node: args.node_id.clone(),
         most_volumes: serving.max_volumes,
         default_filesystem: args.default_fs_type,
         cipher: keys::of_node(&args.keys)?,
         initiator: Initiator {
-            exec: Arc::clone(&exec),
+            exec: Arc::clone(&outside),
             by_path: args.by_path.clone(),
-            records: args.iscsi_records.clone(),
+            records: file(&args.iscsi_records),
             targets: Mutex::default(),
         },
+        mounter: mounter(&exec),
+        shares: mounter(&outside),
         exec,
-        mounter,
         stats,
         registration: Registration {
             client: client.clone(),
             node: args.node_id.clone(),
             address: address(args)?,
-            initiator_name: args.initiator_name.clone(),
+            initiator_name: file(&args.initiator_name),
         },
         locks: VolumeLocks::default(),
         longest: args.request_timeout,

@@ -11,6 +11,7 @@
 //! | [`class`] | VSCStorageClass: its members, taken together |
 //! | [`volume`] | Volume: made on an array, grown, renamed, deleted |
 //! | [`snapshot`] | Snapshot: taken, kept, deleted |
+//! | [`nodes`] | VSCNode: goes with its Node; lost nodes are fenced, then their pods let go |
 //! | [`attachment`] | VolumeAttachment: a Server record for the node, and the volume attached to it |
 //! | [`allocator`] | which array a new volume goes to |
 //! | [`cipher`] | secrets in fields that others can read |
@@ -28,6 +29,7 @@ pub mod condition;
 pub mod context;
 pub mod controller;
 pub mod error;
+pub mod nodes;
 pub mod queues;
 pub mod snapshot;
 pub mod volume;

@@ -24,6 +24,7 @@ const REASONS: [(&str, &str); 19] = [
     ("operator_trouble", INSIDE),
     ("outage", CLUSTERS),
     ("sidecar", INSIDE),
+    ("vpsa", ARRAYS),
     ("weka", ARRAYS),
     ("weka_clients", ARRAYS),
     ("weka_clusters", ARRAYS),

@@ -63,7 +63,8 @@ pub struct SimVpsaHostArgs {
     #[command(flatten)]
     pub host: stowage_sim::vpsa::HostOptions,
 
-    /// Put copies of this program there as mount.nfs, mount.nfs4 and iscsiadm, for pods that have them in their /sbin
+    /// Put copies of this program there as mount.nfs, mount.nfs4 and iscsiadm, and as a mount that knows them: for those who
+    /// have DIR first in their PATH, or its files in their /sbin
     #[arg(long, value_name = "DIR")]
     pub tools: Option<PathBuf>,
 

@@ -3,8 +3,9 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use stowage_service::Service;
@@ -16,7 +17,10 @@ use crate::args::{SimVpsaArgs, SimVpsaHostArgs};
 use crate::output;
 
 /// The names under which this program stands in for a tool.
-const TOOLS: [&str; 3] = ["mount.nfs", "mount.nfs4", "iscsiadm"];
+const TOOLS: [&str; 4] = ["mount", "mount.nfs", "mount.nfs4", "iscsiadm"];
+
+/// The tool in whose place this program mounts shares, and only these.
+const MOUNT: &str = "/bin/mount";
 
 /// Serves a VPSA until SIGTERM.
 pub async fn array(args: SimVpsaArgs) -> anyhow::Result<()> {
@@ -62,6 +66,25 @@ pub fn mount(arguments: Vec<OsString>) -> ExitCode {
             ExitCode::from(MOUNT_FAILED)
         }
     }
+}
+
+/// Mounts as `mount` does: shares by itself, all else by the machine's.
+pub fn mount_any(arguments: Vec<OsString>) -> ExitCode {
+    let mut pairs = arguments.windows(2);
+    if pairs.any(|pair| pair[0] == "-t" && (pair[1] == "nfs" || pair[1] == "nfs4")) {
+        return mount(arguments);
+    }
+    let error = replace_with(MOUNT, arguments);
+    output::complain(&anyhow::Error::new(error).context(format!("cannot run {MOUNT}")));
+    ExitCode::from(MOUNT_FAILED)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it becomes the program, and has no end to wait for"
+)]
+fn replace_with(program: &str, arguments: Vec<OsString>) -> io::Error {
+    Command::new(program).args(arguments).exec()
 }
 
 /// Does what `iscsiadm` does.

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use devcluster::testing::{Running, eventually};
@@ -78,7 +79,7 @@ impl Scene {
             format!("--tools={}", self.path("tools").display()),
         ]);
         let socket = self.path("host.sock");
-        eventually("the host listens", || socket.exists());
+        eventually("the host listens", || UnixStream::connect(&socket).is_ok());
         host
     }
 
@@ -93,6 +94,29 @@ impl Scene {
         let mut answer: Value = request.send().await.unwrap().json().await.unwrap();
         assert_eq!(answer["response"]["status"], 0, "{path}: {answer}");
         answer["response"].take()
+    }
+
+    /// Logs in as this Server record says; the device of the disk.
+    fn log_in(&self, server: &Value) -> PathBuf {
+        let discovery = format!("-m discovery -t sendtargets -p {}", self.address);
+        let mut lines = vec![discovery];
+        for (name, value) in [
+            ("authmethod", "CHAP"),
+            ("username", server["vpsa_chap_user"].as_str().unwrap()),
+            ("password", server["vpsa_chap_secret"].as_str().unwrap()),
+        ] {
+            lines.push(format!(
+                "-m node -o update -n node.session.auth.{name} -v {value}"
+            ));
+        }
+        lines.push("-m node --login".to_owned());
+        for line in lines {
+            let output = self.tool("iscsiadm", &line);
+            assert!(output.status.success(), "{line}: {output:?}");
+        }
+        let mut disks = std::fs::read_dir(self.path("by-path")).unwrap();
+        let disk = disks.next().unwrap().unwrap().path();
+        std::fs::canonicalize(disk).unwrap()
     }
 
     /// Runs one of the tools.
@@ -125,15 +149,15 @@ async fn a_node_uses_a_share_and_a_disk_of_an_array_that_is_killed_and_started_a
     let volumes = scene.call("GET", "volumes", json!({})).await;
     assert_eq!(volumes["volumes"].as_array().unwrap().len(), 2, "{volumes}");
 
-    let _host = scene.host();
+    let host = scene.host();
     let mounted = scene.path("mounted");
     std::fs::create_dir(&mounted).unwrap();
     let line = format!(
-        "{}:/export/share {} -o rw",
+        "-t nfs -o rw -- {}:/export/share {}",
         scene.address,
         mounted.display()
     );
-    let output = scene.tool("mount.nfs", &line);
+    let output = scene.tool("mount", &line);
     assert!(output.status.success(), "{output:?}");
     std::fs::write(mounted.join("file"), "text").unwrap();
     let read = std::fs::read_to_string(mounted.join("file")).unwrap();
@@ -146,6 +170,29 @@ async fn a_node_uses_a_share_and_a_disk_of_an_array_that_is_killed_and_started_a
     assert!(output.status.success(), "{output:?}");
     let output = scene.tool("iscsiadm", "-m node --login");
     assert_eq!(output.status.code(), Some(24), "no secret: {output:?}");
+    let server = scene
+        .call("GET", &format!("servers/{server}"), json!({}))
+        .await;
+    let device = scene.log_in(&server["server"]);
+    let in_use = Path::new("/sys/block")
+        .join(device.file_name().unwrap())
+        .join("loop");
+    assert!(in_use.exists());
+    // Killed, it leaves no device behind.
+    drop(host);
+    eventually("the device is free", || !in_use.exists());
+    let _host = scene.host();
+    scene.log_in(&server["server"]);
+}
+
+#[test]
+fn the_stand_in_for_mount_leaves_all_but_shares_to_the_machines() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("mount");
+    symlink(env!("CARGO_BIN_EXE_stowage"), &program).unwrap();
+    let output = Command::new(&program).arg("--version").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("util-linux"), "{output:?}");
 }
 
 #[test]

@@ -13,7 +13,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::{sleep, timeout};
 
-use super::{Exec, ExecError, Exit, HostFuture, Invocation, Output};
+use super::inside::{NOT_FOUND, NSENTER};
+use super::{Exec, ExecError, Exit, HostFuture, Invocation, Output, Tool};
 use crate::blocking;
 
 /// How long the outputs of a tool that has ended are still read. A tool that leaves a daemon behind (FUSE mounts do)
@@ -73,6 +74,9 @@ async fn run(invocation: Invocation) -> Result<Output, ExecError> {
         source,
     })?;
     group.release();
+    if invocation.host.is_some() && status.code() == Some(NOT_FOUND) {
+        return Err(missing(tool));
+    }
     Ok(Output {
         tool,
         exit: exit_of(status),
@@ -83,8 +87,15 @@ async fn run(invocation: Invocation) -> Result<Output, ExecError> {
 }
 
 fn start(invocation: &Invocation) -> Result<Child, ExecError> {
-    let tool = invocation.tool;
-    Command::new(tool.name)
+    let tool = match invocation.host {
+        Some(_) => NSENTER,
+        None => invocation.tool,
+    };
+    let mut command = Command::new(tool.name);
+    if let Some(process) = invocation.host {
+        command.args(process.entering()).arg(invocation.tool.name);
+    }
+    command
         .args(&invocation.args)
         // Messages are read by programs here and by people in any country.
         .env("LC_ALL", "C")
@@ -97,15 +108,19 @@ fn start(invocation: &Invocation) -> Result<Child, ExecError> {
         .kill_on_drop(true)
         .spawn()
         .map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => ExecError::ToolMissing {
-                tool: tool.name,
-                package: tool.package,
-            },
+            io::ErrorKind::NotFound => missing(tool),
             _ => ExecError::Start {
                 tool: tool.name,
                 source,
             },
         })
+}
+
+fn missing(tool: Tool) -> ExecError {
+    ExecError::ToolMissing {
+        tool: tool.name,
+        package: tool.package,
+    }
 }
 
 /// Waits until the tool has ended, and its outputs with it or a little later.

@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use self::initiator::{Initiator, Printed};
 use self::share::Share;
 use crate::handover::{receive, send, take_over};
+use crate::moment::fresh_secret;
 
 /// The socket that the stand-ins ask, unless [`SOCKET_VARIABLE`] says otherwise.
 pub const SOCKET: &str = "/run/stowage-sim/vpsa/host.sock";
@@ -53,7 +54,7 @@ pub struct HostOptions {
     #[arg(long, value_name = "IP")]
     pub ip: Option<IpAddr>,
 
-    /// File with the name of the node's initiator
+    /// File with the name of the node's initiator; made if missing, as the package of open-iscsi does
     #[arg(
         long,
         value_name = "FILE",
@@ -111,6 +112,14 @@ pub enum HostError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The name of its initiator.
+    #[error("cannot write {}", path.display())]
+    InitiatorName {
+        /// Where.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// Its disks.
     #[error("cannot serve disks: is /dev/fuse there?")]
     Disks(#[source] io::Error),
@@ -130,6 +139,11 @@ impl Host {
         let socket = options.socket.clone();
         let listener = listen(&socket).map_err(|source| HostError::Socket {
             path: socket.clone(),
+            source,
+        })?;
+        let name = &options.initiator_name;
+        make_name(name).map_err(|source| HostError::InitiatorName {
+            path: name.clone(),
             source,
         })?;
         let initiator = Initiator::start(&options, Handle::current()).map_err(HostError::Disks)?;
@@ -182,6 +196,21 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
         _ => {}
     }
     UnixListener::bind(socket)
+}
+
+/// A name that no other node has, unless there is one. Called twice: it stays.
+fn make_name(file: &Path) -> io::Result<()> {
+    if file.exists() {
+        return Ok(());
+    }
+    if let Some(directory) = file.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let name = format!(
+        "InitiatorName=iqn.2026-01.dev.stowage:{}\n",
+        fresh_secret(6)
+    );
+    std::fs::write(file, name)
 }
 
 fn accept(listener: &UnixListener, shared: &Arc<Shared>, stop: &CancellationToken) {

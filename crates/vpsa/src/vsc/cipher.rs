@@ -47,6 +47,17 @@ pub enum Held {
     Plain(SecretString),
     /// Encrypted here.
     Encrypted(SecretString),
+    /// Encrypted here with a key that only reads any more: it should be written again.
+    Outdated(SecretString),
+}
+
+impl Held {
+    /// The secret, however it was written.
+    pub fn secret(self) -> SecretString {
+        match self {
+            Self::Plain(secret) | Self::Encrypted(secret) | Self::Outdated(secret) => secret,
+        }
+    }
 }
 
 /// Where the secret of an array's logins is.
@@ -105,7 +116,7 @@ impl Cipher {
     pub fn read(&self, held: &Concealed, place: Place<'_>) -> Result<Held, CipherError> {
         let text = held.expose();
         if let Some(encoded) = text.strip_prefix(CIPHER) {
-            return self.decrypt(encoded, place).map(Held::Encrypted);
+            return self.decrypt(encoded, place);
         }
         if text.starts_with(FOREIGN_CIPHER) {
             return Err(CipherError::Foreign);
@@ -113,7 +124,7 @@ impl Cipher {
         Ok(Held::Plain(SecretString::from(text.trim())))
     }
 
-    /// The text to store for a secret: the one that is there, if it means the same.
+    /// The text to store for a secret: the one that is there, if it means the same and the first key has written it.
     pub fn keep_or_encrypt(
         &self,
         stored: Option<&Concealed>,
@@ -130,19 +141,24 @@ impl Cipher {
         }
     }
 
-    fn decrypt(&self, encoded: &str, place: Place<'_>) -> Result<SecretString, CipherError> {
+    fn decrypt(&self, encoded: &str, place: Place<'_>) -> Result<Held, CipherError> {
         let bytes = STANDARD
             .decode(encoded)
             .map_err(|_| CipherError::Unreadable)?;
         let (nonce, sealed) = bytes
             .split_first_chunk::<NONCE_LEN>()
             .ok_or(CipherError::Unreadable)?;
-        for key in &self.keys {
+        for (age, key) in self.keys.iter().enumerate() {
             let mut text = sealed.to_vec();
             let unique = Nonce::assume_unique_for_key(*nonce);
             if let Ok(opened) = key.open_in_place(unique, bound_to(place), &mut text) {
                 let opened = str::from_utf8(opened).map_err(|_| CipherError::Unreadable)?;
-                return Ok(SecretString::from(opened));
+                let held = if age == 0 {
+                    Held::Encrypted
+                } else {
+                    Held::Outdated
+                };
+                return Ok(held(SecretString::from(opened)));
             }
         }
         Err(CipherError::Unreadable)
@@ -175,6 +191,7 @@ mod tests {
         cipher.read(held, place).map(|held| match held {
             Held::Plain(text) => format!("plain {}", text.expose_secret()),
             Held::Encrypted(text) => text.expose_secret().to_owned(),
+            Held::Outdated(text) => format!("outdated {}", text.expose_secret()),
         })
     }
 
@@ -213,13 +230,16 @@ mod tests {
     }
 
     #[test]
-    fn a_new_key_reads_what_the_old_one_wrote_and_an_equal_secret_is_kept_as_it_is() {
+    fn a_new_key_reads_what_the_old_one_wrote_and_writes_it_again_and_once_only() {
         let held = cipher(&["a"]).encrypt(&"TOKEN-1".into(), PLACE).unwrap();
         let rotated = cipher(&["b", "a"]);
-        assert_eq!(read(&rotated, &held, PLACE).unwrap(), "TOKEN-1");
+        assert_eq!(read(&rotated, &held, PLACE).unwrap(), "outdated TOKEN-1");
         assert!(read(&cipher(&["b"]), &held, PLACE).is_err());
-        let kept = rotated.keep_or_encrypt(Some(&held), &"TOKEN-1".into(), PLACE);
-        assert_eq!(kept.unwrap(), held);
+        let again = rotated.keep_or_encrypt(Some(&held), &"TOKEN-1".into(), PLACE);
+        let again = again.unwrap();
+        assert_eq!(read(&cipher(&["b"]), &again, PLACE).unwrap(), "TOKEN-1");
+        let kept = rotated.keep_or_encrypt(Some(&again), &"TOKEN-1".into(), PLACE);
+        assert_eq!(kept.unwrap(), again);
         let new = rotated.keep_or_encrypt(Some(&held), &"TOKEN-2".into(), PLACE);
         assert_eq!(read(&rotated, &new.unwrap(), PLACE).unwrap(), "TOKEN-2");
     }

@@ -12,7 +12,7 @@ use stowage_api::vpsa::{Tls, Vpsa};
 use stowage_kubernetes::secrets;
 
 use super::array::step::Trouble;
-use super::cipher::{Ciphers, Held, Place};
+use super::cipher::{Ciphers, Place};
 use crate::rest::{Client, ClientOptions, Trust};
 
 /// The key of a token's Secret where none is named.
@@ -108,7 +108,7 @@ impl Clients {
             field: TOKEN_FIELD,
         };
         match self.ciphers.tokens.read(token, place) {
-            Ok(Held::Plain(token) | Held::Encrypted(token)) => Ok(token),
+            Ok(held) => Ok(held.secret()),
             Err(error) => Err(Trouble::Description(format!("`token`: {error}"))),
         }
     }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use parking_lot::Mutex;
 use stowage_kubernetes::events::Events;
+use stowage_kubernetes::watch::{Watched, Watcher};
 use stowage_service::client::{self, ClientError};
 use stowage_service::lease::LeaseError;
 use stowage_service::{Elections, LeaseArgs, Process};
@@ -19,6 +21,7 @@ use super::class::Classes;
 use super::clients::Clients;
 use super::cluster::Cluster;
 use super::context::Context;
+use super::nodes::{Machine, Nodes, Release};
 use super::queues::Queues;
 use super::snapshot::Snapshots;
 use super::volume::Volumes;
@@ -49,6 +52,10 @@ pub struct VscOptions {
     pub ciphers: Ciphers,
     /// Where Secrets are that name no namespace.
     pub namespace: String,
+    /// The driver's name, by which Kubernetes knows its attachments.
+    pub driver: String,
+    /// How long a node may be lost before its pods are moved; never if none.
+    pub node_loss: Option<Duration>,
 }
 
 /// Why the control plane cannot go on.
@@ -79,6 +86,8 @@ pub async fn run(
         import_existing: options.import_existing,
         allocator: options.allocator,
         namespace: options.namespace,
+        driver: options.driver,
+        node_loss: options.node_loss,
         client: client::connect(config)?,
         cluster,
         process,
@@ -102,6 +111,8 @@ struct ControlPlane {
     import_existing: bool,
     allocator: Allocator,
     namespace: String,
+    driver: String,
+    node_loss: Option<Duration>,
     client: Client,
     cluster: Arc<Cluster>,
     process: Process,
@@ -116,7 +127,7 @@ impl ControlPlane {
         let _work_ends = stop.clone().drop_guard();
         let queues = Queues::new(self.monitor_interval, &self.process);
         queues.listen(&self.cluster);
-        let kinds = self.kinds(&events, &queues);
+        let kinds = self.kinds(&events, &queues, &stop);
         let on_arrays = queues.arrays.run(WORKERS, stop.clone(), |name| {
             let arrays = Arc::clone(&kinds.arrays);
             async move { arrays.reconcile(&name).await }
@@ -142,11 +153,33 @@ impl ControlPlane {
             on_classes,
             on_volumes,
             on_snapshots,
-            on_attachments
+            on_attachments,
+            Box::pin(stop.run_until_cancelled(kinds.nodes.keep()))
         );
     }
 
-    fn kinds(&self, events: &Events, queues: &Queues) -> Kinds {
+    /// Keeps VSCNodes. Without the right to see Nodes the rest goes on.
+    fn nodes(&self, context: &Arc<Context>, events: &Events, stop: &CancellationToken) -> Nodes {
+        let watcher = Watcher {
+            client: self.client.clone(),
+            tasks: self.process.tasks.clone(),
+            health: self.process.health.clone(),
+        };
+        let machines = Arc::new(Watched::default());
+        watcher.follow(&machines, |node: Node| Some(Machine::of(&node)), stop);
+        Nodes {
+            context: Arc::clone(context),
+            machines,
+            release: Release {
+                client: self.client.clone(),
+                events: events.clone(),
+                driver: self.driver.clone(),
+            },
+            patience: self.node_loss,
+        }
+    }
+
+    fn kinds(&self, events: &Events, queues: &Queues, stop: &CancellationToken) -> Kinds {
         let clients = Clients {
             kubernetes: self.client.clone(),
             namespace: self.namespace.clone(),
@@ -177,6 +210,7 @@ impl ControlPlane {
             allocator: self.allocator,
         };
         Kinds {
+            nodes: self.nodes(&context, events, stop),
             arrays: Arc::new(arrays),
             volumes: Arc::new(volumes),
             classes: Arc::new(Classes {
@@ -192,6 +226,7 @@ impl ControlPlane {
 
 /// Who keeps which kind.
 struct Kinds {
+    nodes: Nodes,
     arrays: Arc<Arrays>,
     classes: Arc<Classes>,
     volumes: Arc<Volumes>,

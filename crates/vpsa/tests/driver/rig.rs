@@ -107,6 +107,8 @@ impl Rig {
             "vpsa".to_owned(),
             format!("--nodeid={NODE}"),
             format!("--node-ip={}", own_address(2)),
+            // Its own mounts and network, but by the way that leads out of a container.
+            format!("--host-process={}", std::process::id()),
             flag("endpoint", "csi.sock"),
             flag("initiator-name", "initiatorname.iscsi"),
             flag("iscsi-records", "nodes"),
@@ -202,13 +204,15 @@ fn api_server(array: &Array, class: &Value) -> ApiServer {
     spec.as_object_mut()
         .unwrap()
         .extend(class.as_object().unwrap().clone());
+    // A VSCNode goes with its Node.
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}});
     let class = json!({"apiVersion": "storage.zadara.com/v1", "kind": "VSCStorageClass",
         "metadata": {"name": "gold"}, "spec": spec});
     let vpsa = json!({"apiVersion": "storage.zadara.com/v1", "kind": "VPSA", "metadata": {"name": "one"},
         "spec": {"VSCStorageClassName": "gold", "displayName": "one", "hostname": array.hostname(),
             "token": array.access_key(), "tls": {"enabled": false}}});
     let file = tempfile::NamedTempFile::new().unwrap();
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": [class, vpsa]});
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [node, class, vpsa]});
     std::fs::write(file.path(), list.to_string()).unwrap();
     server
         .kubectl(&["apply", "-f", file.path().to_str().unwrap()])

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::api::{Patch, PatchParams};
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use stowage_api::vpsa::{ExternalVolume, Snapshot, Vpsa, VscStorageClass};
+use stowage_api::vpsa::{ExternalVolume, Snapshot, Volume, Vpsa, VscStorageClass};
 use stowage_sim::vpsa::Array;
 use stowage_vpsa::rest::api::{Kind, NewVolume};
 use stowage_vpsa::rest::{Api, Client, ClientOptions, Trust};
@@ -158,4 +158,38 @@ async fn an_array_goes_when_nothing_is_on_it_even_if_it_is_dead() {
     rig.until::<Vpsa>("one", |it| !it.is_null()).await;
     rig.start_plane();
     rig.until::<Vpsa>("one", Value::is_null).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_change_and_what_the_old_ones_wrote_is_written_again() {
+    let (array, _data) = array(|_| {}).await;
+    let mut rig = Rig::start().await;
+    rig.class("gold", json!({})).await;
+    rig.vpsa("one", "gold", &array).await;
+    let secrets = |it: &Value| {
+        [
+            it["spec"]["token"].clone(),
+            it["status"]["CHAPSecret"].clone(),
+        ]
+    };
+    let before = secrets(&rig.vpsa_is("one", "Ready", "Ready").await);
+    rig.stop_plane().await;
+    rig.keys = &["n", "k"];
+    rig.start_plane();
+    let anew = |it: &Value| {
+        secrets(it)
+            .iter()
+            .zip(&before)
+            .all(|(now, then)| now != then)
+    };
+    rig.until::<Vpsa>("one", anew).await;
+    // Without the old ones nothing is missing.
+    rig.stop_plane().await;
+    rig.keys = &["n"];
+    rig.start_plane();
+    rig.volume("share", "10Gi", json!({})).await;
+    let ready = |it: &Value| it["status"]["state"] == "Ready";
+    rig.until::<Volume>("share", ready).await;
+    let after = rig.vpsa_is("one", "Ready", "Ready").await;
+    assert!(anew(&after), "{after:#}");
 }

@@ -10,7 +10,10 @@ use stowage_vpsa::rest::api::NewServer;
 use crate::arrays::api_of;
 use crate::rig::{Rig, array};
 
-async fn node(rig: &Rig, name: &str, ip: &str, iqn: Option<&str>) {
+/// A node of the cluster, and its VSCNode, which would go without it.
+pub async fn node(rig: &Rig, name: &str, ip: &str, iqn: Option<&str>) {
+    let machine = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+    rig.apply(&machine.to_string());
     let mut spec = json!({"displayName": name, "NAS": {"IP": ip}});
     if let Some(iqn) = iqn {
         spec["block"] = json!({"IQN": iqn});
@@ -19,7 +22,7 @@ async fn node(rig: &Rig, name: &str, ip: &str, iqn: Option<&str>) {
     rig.create::<VscNode>(object).await;
 }
 
-async fn attach(rig: &Rig, volume: &str, node: &str, attach_type: &str) -> String {
+pub async fn attach(rig: &Rig, volume: &str, node: &str, attach_type: &str) -> String {
     let name = format!("{volume}.{node}");
     let object = json!({"apiVersion": "storage.zadara.com/v1", "kind": "VolumeAttachment", "metadata": {"name": name},
         "spec": {"volumeName": volume, "VSCNodeName": node, "attachType": attach_type, "readOnly": false}});
@@ -27,13 +30,13 @@ async fn attach(rig: &Rig, volume: &str, node: &str, attach_type: &str) -> Strin
     name
 }
 
-async fn is(rig: &Rig, name: &str, state: &str) -> Value {
+pub async fn is(rig: &Rig, name: &str, state: &str) -> Value {
     let is = |it: &Value| it["status"]["state"] == state;
     rig.until::<VolumeAttachment>(name, is).await
 }
 
 /// Server records: name, address, initiator.
-async fn servers(array: &Array) -> Vec<(String, String, String)> {
+pub async fn servers(array: &Array) -> Vec<(String, String, String)> {
     let objects = array.control().objects().await.unwrap();
     let servers = objects.servers.values();
     let mut all: Vec<_> = servers

@@ -8,6 +8,7 @@
 mod arrays;
 mod attachments;
 mod classes;
+mod nodes;
 mod rig;
 mod snapshots;
 mod volumes;

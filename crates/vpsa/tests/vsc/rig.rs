@@ -29,10 +29,39 @@ use tokio_util::sync::CancellationToken;
 /// How long anything may take, on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// The rights of the control plane are those of the sample.
+const SAMPLE: &str = include_str!("../../../../deploy/samples/vpsa.yaml");
+const NODE_LOSS: &str = include_str!("../../../../deploy/samples/vpsa-node-loss.yaml");
+const ACCOUNT: &str = "system:serviceaccount:csi-vpsa:csi-vpsa";
+
+/// Where the sample is, and with it the lease and Secrets that name no namespace.
+pub const NAMESPACE: &str = "csi-vpsa";
+
+/// What the operator grants for the sidecar beside it, and the control plane needs, too.
+const LEASES: [&[&str]; 2] = [
+    &[
+        "create",
+        "role",
+        "leases",
+        "--verb=get,create,update,patch",
+        "--resource=leases.coordination.k8s.io",
+    ],
+    &[
+        "create",
+        "rolebinding",
+        "leases",
+        "--role=leases",
+        "--serviceaccount=csi-vpsa:csi-vpsa",
+    ],
+];
+
 pub struct Rig {
     server: ApiServer,
     config: Config,
     pub client: Client,
+    node_loss: Option<Duration>,
+    /// Letters of which keys are made: the first writes.
+    pub keys: &'static [&'static str],
     plane: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
@@ -45,6 +74,11 @@ struct Flags {
 
 impl Rig {
     pub async fn start() -> Self {
+        Self::with_node_loss(None).await
+    }
+
+    /// Pods are moved from nodes that are lost for longer.
+    pub async fn with_node_loss(node_loss: Option<Duration>) -> Self {
         stowage_service::client::install_crypto_provider();
         let filter = "warn,stowage=debug";
         // Shown for tests that fail.
@@ -59,6 +93,7 @@ impl Rig {
         );
         server.kubectl(&["apply", "-f", crds]).unwrap();
         server.wait_for_definitions().unwrap();
+        grant(&server);
         let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options)
@@ -68,10 +103,22 @@ impl Rig {
             client: Client::try_from(config.clone()).unwrap(),
             server,
             config,
+            node_loss,
+            keys: &["k"],
             plane: None,
         };
+        if node_loss.is_some() {
+            rig.apply(NODE_LOSS);
+        }
         rig.start_plane();
         rig
+    }
+
+    fn cipher(&self, kind: &str) -> Cipher {
+        let key =
+            |letter: &&str| SecretString::from(format!("{kind}{}", letter.repeat(32 - kind.len())));
+        let keys: Vec<SecretString> = self.keys.iter().map(key).collect();
+        Cipher::new(&keys).unwrap()
     }
 
     pub fn start_plane(&mut self) {
@@ -89,17 +136,20 @@ impl Rig {
             import_existing: true,
             allocator: Allocator::default(),
             ciphers: Ciphers {
-                tokens: Cipher::new(&[SecretString::from("k".repeat(32))]).unwrap(),
-                chap: Cipher::new(&[SecretString::from("c".repeat(32))]).unwrap(),
+                tokens: self.cipher(""),
+                chap: self.cipher("c"),
             },
-            namespace: "default".to_owned(),
+            namespace: NAMESPACE.to_owned(),
+            driver: "csi.zadara.com".to_owned(),
+            node_loss: self.node_loss,
         };
-        let config = self.config.clone();
+        let mut config = self.config.clone();
+        config.auth_info.impersonate = Some(ACCOUNT.to_owned());
         let task = tokio::spawn(async move {
             let flags = Flags::parse_from([
                 "vsc",
                 "--leader-election",
-                "--leader-election-namespace=default",
+                "--leader-election-namespace=csi-vpsa",
             ]);
             let watcher = Watcher {
                 client: Client::try_from(config.clone()).unwrap(),
@@ -125,6 +175,11 @@ impl Rig {
     /// A table as people see it.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         self.server.kubectl(arguments).unwrap()
+    }
+
+    pub fn apply(&self, manifest: &str) {
+        let apply = ["apply", "-f", "-"];
+        self.server.kubectl_with_input(&apply, manifest).unwrap();
     }
 
     pub fn api<K>(&self) -> Api<K>
@@ -270,4 +325,19 @@ pub async fn array(change: impl FnOnce(&mut Options)) -> (Array, TempDir) {
     let mut options = Options::new(directory.path().join("data"));
     change(&mut options);
     (Array::start(options).await.unwrap(), directory)
+}
+
+/// Gives the account of the control plane what the sample gives it, and no more.
+fn grant(server: &ApiServer) {
+    let documents = SAMPLE.split("\n---\n");
+    let rights = documents.filter(|it| !it.contains("kind: CSIDriverDeployment"));
+    let rights: Vec<&str> = rights.collect();
+    let apply = ["apply", "-f", "-"];
+    server
+        .kubectl_with_input(&apply, &rights.join("\n---\n"))
+        .unwrap();
+    for role in LEASES {
+        let place = format!("--namespace={NAMESPACE}");
+        server.kubectl(&[role, &[place.as_str()]].concat()).unwrap();
+    }
 }

@@ -13,7 +13,7 @@ use fuser::{
     ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, open, openat, statat};
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
 
 use super::disk::Disk;
@@ -67,6 +67,12 @@ impl Disks {
             self.remove(number);
         }
         Ok((number, file?.into()))
+    }
+
+    /// Lets the kernel ask how large the file of a disk is.
+    pub fn refresh(&self, number: u64) -> io::Result<()> {
+        statat(self.root.as_fd(), number.to_string(), AtFlags::empty())?;
+        Ok(())
     }
 
     /// A disk.

@@ -3,7 +3,7 @@
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use stowage_api::vpsa::{
-    ADOPTED, AttachType, AttachmentState, ExternalVolume, Volume, VolumeAttachment,
+    ADOPTED, AttachType, AttachmentState, ExternalVolume, FENCED, Volume, VolumeAttachment,
     VolumeAttachmentSpec, VolumeType, VscNode,
 };
 use stowage_csi::proto::csi::{
@@ -34,17 +34,19 @@ pub(super) async fn publish(
         Some(volume) if !volume.annotations().contains_key(ADOPTED) => volume,
         there => adopt(services, volume, there, deadline).await?,
     };
-    if services
-        .objects
-        .writer
-        .read::<VscNode>(node)
-        .await?
-        .is_none()
-    {
-        return Err(Error::Missing {
-            kind: "VSCNode",
-            name: node.clone(),
-        });
+    match services.objects.writer.read::<VscNode>(node).await? {
+        None => {
+            return Err(Error::Missing {
+                kind: "VSCNode",
+                name: node.clone(),
+            });
+        }
+        Some(known) if known.annotations().contains_key(FENCED) => {
+            return Err(Error::Precondition(format!(
+                "node `{node}` is lost and was fenced: nothing is attached to it until it is ready again"
+            )));
+        }
+        Some(_) => {}
     }
     let capability: &[VolumeCapability] = request.volume_capability.as_slice();
     usage::check(capability, &volume.spec.volume_type)?;

@@ -1,10 +1,10 @@
 //! `NodeStageVolume`, `NodeUnstageVolume`, `NodeExpandVolume`: once per volume, before the first pod and after the last.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
 use stowage_api::vpsa::IscsiStatus;
 use stowage_csi::proto::csi::volume_capability::{AccessType, MountVolume};
 use stowage_csi::proto::csi::{
@@ -24,7 +24,7 @@ use super::{NodeServices, not_mounted};
 use crate::driver::error::Error;
 use crate::driver::publication::{Iscsi, Publication};
 use crate::driver::usage;
-use crate::vsc::cipher::{CHAP_FIELD, Held, Place};
+use crate::vsc::cipher::{CHAP_FIELD, Place};
 
 /// A large filesystem replays a large log, and an array may be slow to answer.
 const MOUNT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
@@ -52,9 +52,8 @@ pub(super) async fn stage(
     };
     match (Publication::try_from(&request.publish_context)?, mount) {
         (Publication::Nfs { share }, Some(mount)) => {
-            services
-                .mount("nfs", share.into(), staging, options(mount, read_only))
-                .await?;
+            let mount = filesystem("nfs", share.into(), staging, options(mount, read_only));
+            ensure_mounted(&*services.shares, &mount).await?;
         }
         (Publication::Nfs { .. }, None) => {
             let text = "the volume is a share over NFS and cannot be used as a raw device";
@@ -144,33 +143,24 @@ fn options(mount: MountVolume, read_only: bool) -> Vec<String> {
     options
 }
 
+fn filesystem(kind: &str, source: OsString, target: &Path, options: Vec<String>) -> FsMount {
+    FsMount {
+        kind: kind.to_owned(),
+        source,
+        target: target.to_owned(),
+        options,
+        timeout: MOUNT_TIMEOUT,
+    }
+}
+
 impl NodeServices {
     async fn connect(&self, disk: &Iscsi) -> Result<PathBuf, Error> {
         let place = Place {
             object: &disk.array,
             field: CHAP_FIELD,
         };
-        let secret: SecretString = match self.cipher.read(&disk.chap_secret, place)? {
-            Held::Encrypted(secret) | Held::Plain(secret) => secret,
-        };
+        let secret = self.cipher.read(&disk.chap_secret, place)?.secret();
         Ok(self.initiator.connect(disk, &secret).await?)
-    }
-
-    async fn mount(
-        &self,
-        kind: &str,
-        source: std::ffi::OsString,
-        target: &Path,
-        options: Vec<String>,
-    ) -> Result<Outcome, Error> {
-        let mount = FsMount {
-            kind: kind.to_owned(),
-            source,
-            target: target.to_owned(),
-            options,
-            timeout: MOUNT_TIMEOUT,
-        };
-        Ok(ensure_mounted(&*self.mounter, &mount).await?)
     }
 
     /// Mounts the filesystem of a disk, ready for use: formatted, checked and as large as the disk.
@@ -197,9 +187,8 @@ impl NodeServices {
             // A copy has the identity of its source, which may be mounted on this node as well.
             options.push("nouuid".to_owned());
         }
-        let done = self
-            .mount(kind.name(), device.into(), target, options)
-            .await?;
+        let mount = filesystem(kind.name(), device.into(), target, options);
+        let done = ensure_mounted(&*self.mounter, &mount).await?;
         if done == Outcome::Done && kind != FsKind::Ext4 && !read_only {
             grow(exec, stats, device, kind, target).await?;
         }

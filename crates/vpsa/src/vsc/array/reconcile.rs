@@ -194,7 +194,7 @@ impl Arrays {
             || last.is_none_or(|it| it.objects != objects || it.at.elapsed() >= self.refresh)
     }
 
-    /// The token, if it is not encrypted.
+    /// The token, if it is not encrypted, or not with the key that writes.
     fn plain_token(&self, array: &Vpsa) -> Option<secrecy::SecretString> {
         let name = array.name_any();
         match self
@@ -202,7 +202,7 @@ impl Arrays {
             .tokens
             .read(array.spec.token.as_ref()?, token_of(&name))
         {
-            Ok(Held::Plain(token)) => Some(token),
+            Ok(Held::Plain(token) | Held::Outdated(token)) => Some(token),
             _ => None,
         }
     }

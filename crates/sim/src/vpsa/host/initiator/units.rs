@@ -1,14 +1,14 @@
 //! The disks of sessions, as loop devices with links to them.
 //!
-//! A loop device outlives the process that made it. So each is written down with the number of its file, which nobody had
-//! before, and the next process on this socket lets go of those that it finds.
+//! A loop device outlives the process that made it while somebody uses it, and is let go of with its last user. Each is
+//! written down with the number of its file, which nobody had before, and the next process on this socket lets go of those
+//! that it finds.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use stowage_host::loopdev::{BackingFile, LoopDevice, LoopError, LoopOptions, Loops};
 
@@ -23,10 +23,8 @@ pub type Found = BTreeMap<u64, Unit>;
 pub struct Unit {
     wwid: String,
     file: u64,
-    device: u32,
-    backing: BackingFile,
-    // Held so that its size can be refreshed.
-    opened: File,
+    // Held so that it is there without another user.
+    device: LoopDevice,
 }
 
 /// Makes loop devices for disks.
@@ -51,7 +49,10 @@ impl Units {
         for entry in fs::read_dir(written_down)? {
             let path = entry?.path();
             if let Some((device, backing, link)) = read(&path) {
-                units.detach(device, backing);
+                let found = units.loops.at(device, backing);
+                if let Some(device) = found.map_err(other)? {
+                    units.detach(device);
+                }
                 let _ = fs::remove_file(link);
             }
             fs::remove_file(path)?;
@@ -99,20 +100,17 @@ impl Units {
         let (file, opened) = self.disks.add(disk, read_only)?;
         let options = LoopOptions {
             read_only,
-            ..LoopOptions::default()
+            autoclear: true,
+            direct_io: false,
         };
         let device = self.loops.attach(&opened, options).map_err(other)?;
-        let unit = Unit {
-            wwid,
-            file,
-            device: device.number(),
-            backing: device.backing(),
-            opened,
-        };
+        // Not held: a process that is killed would wait for its own answer to the close of it.
+        drop(opened);
+        let unit = Unit { wwid, file, device };
         let path = self.link(place, lun);
         self.write_down(&unit, &path)?;
         let _ = fs::remove_file(&path);
-        symlink(device.path(), path)?;
+        symlink(unit.device.path(), path)?;
         Ok(unit)
     }
 
@@ -120,29 +118,25 @@ impl Units {
         if let Some(disk) = self.disks.get(unit.file) {
             disk.rescan()?;
         }
-        // So that the kernel asks how large the file is.
-        unit.opened.metadata()?;
-        match self.loops.at(unit.device, unit.backing).map_err(other)? {
-            Some(device) => device.refresh_size().map_err(other),
-            None => Ok(()),
-        }
+        self.disks.refresh(unit.file)?;
+        unit.device.refresh_size().map_err(other)
     }
 
     fn remove(&self, place: &Place, lun: u64, unit: Option<Unit>) {
         let Some(unit) = unit else {
             return;
         };
+        let number = unit.device.number();
         let _ = fs::remove_file(self.link(place, lun));
-        self.detach(unit.device, unit.backing);
+        self.detach(unit.device);
         self.disks.remove(unit.file);
-        let _ = fs::remove_file(self.written_down.join(unit.device.to_string()));
+        let _ = fs::remove_file(self.written_down.join(number.to_string()));
     }
 
-    fn detach(&self, device: u32, backing: BackingFile) {
-        let detach = |device: LoopDevice| device.detach(&self.loops).map(drop);
-        let found = self.loops.at(device, backing);
-        if let Err(error) = found.and_then(|found| found.map_or(Ok(()), detach)) {
-            tracing::warn!(%error, device, "A loop device stays.");
+    fn detach(&self, device: LoopDevice) {
+        let number = device.number();
+        if let Err(error) = device.detach(&self.loops) {
+            tracing::warn!(%error, number, "A loop device stays.");
         }
     }
 
@@ -154,9 +148,10 @@ impl Units {
     }
 
     fn write_down(&self, unit: &Unit, link: &Path) -> io::Result<()> {
-        let BackingFile { device, inode } = unit.backing;
+        let BackingFile { device, inode } = unit.device.backing();
         let text = format!("{device} {inode} {}", link.display());
-        fs::write(self.written_down.join(unit.device.to_string()), text)
+        let name = unit.device.number().to_string();
+        fs::write(self.written_down.join(name), text)
     }
 }
 

@@ -1,0 +1,134 @@
+//! VSCNode: deleted with its Node; and, where that is asked for, what becomes of pods on nodes that are lost.
+//!
+//! A node that is not ready any more may be dead, or only not seen. Its pods can start elsewhere only when it is sure that
+//! they do not write any more: so first its volumes are detached on their arrays, and then pods and attachments are
+//! deleted without it.
+
+mod machine;
+mod release;
+mod step;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use stowage_api::causes::chain;
+use stowage_api::vpsa::{FENCED, VolumeAttachment, VscNode};
+use stowage_kubernetes::deletion;
+use stowage_kubernetes::json_patch::ObjectPatch;
+use stowage_kubernetes::object_error::{ObjectError, explain};
+use stowage_kubernetes::watch::Watched;
+use tokio::time::sleep;
+
+pub use self::machine::Machine;
+pub use self::release::Release;
+use self::step::{Observed, Step, next_step};
+use super::cluster::on_node;
+use super::condition::Reason;
+use super::context::Context;
+
+/// What people are told of a node that is given up.
+const LOST: &str =
+    "the node has not been ready for too long: its volumes are detached, then its pods are deleted";
+
+/// How often nodes are looked at; nothing is asked for it.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Keeps VSCNodes.
+pub struct Nodes {
+    /// What the kinds have in common.
+    pub context: Arc<Context>,
+    /// The Nodes of the cluster.
+    pub machines: Arc<Watched<Machine>>,
+    /// Lets pods and volumes go.
+    pub release: Release,
+    /// How long a node may be lost before its pods are moved; never if none.
+    pub patience: Option<Duration>,
+}
+
+impl Nodes {
+    /// Looks again and again. Each look does one step for each node: what is interrupted is found again as it is.
+    pub async fn keep(&self) {
+        // Without the right to see Nodes nothing is known to be gone or lost.
+        self.machines.synced().await;
+        loop {
+            for node in self.context.cluster.nodes.store().all() {
+                if let Err(error) = self.look(&node.object).await {
+                    let (node, error) = (node.object.name_any(), chain(&error));
+                    tracing::warn!(node, error, "Trying again.");
+                }
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn look(&self, node: &VscNode) -> Result<(), ObjectError> {
+        let name = node.name_any();
+        match next_step(&self.observe(node, &name), self.patience) {
+            Step::Rest => Ok(()),
+            Step::Forget => self.forget(node).await,
+            Step::Fence => {
+                let now = Timestamp::now().to_string();
+                let annotated = !node.annotations().is_empty();
+                let patch = ObjectPatch::new().set_annotation(annotated, FENCED, &now);
+                self.context.writer.change(node, patch).await?;
+                self.tell(node, "Fenced", LOST);
+                Ok(())
+            }
+            Step::Detach => self.detach(&name).await,
+            Step::Release => self.release.release(&name).await,
+            Step::Readmit => {
+                let patch = ObjectPatch::new().remove_annotation(FENCED);
+                self.context.writer.change(node, patch).await?;
+                self.tell(node, "Readmitted", "the node is ready again");
+                Ok(())
+            }
+        }
+    }
+
+    /// Called twice: it is gone.
+    async fn forget(&self, node: &VscNode) -> Result<(), ObjectError> {
+        let (name, uid) = (node.name_any(), node.uid().unwrap_or_default());
+        let nodes = self.context.writer.api::<VscNode>();
+        let deleted = deletion::delete(&nodes, &name, &uid).await;
+        deleted.map_err(explain("delete", "vscnodes"))?;
+        tracing::info!(name, "A VSCNode went with its Node.");
+        Ok(())
+    }
+
+    /// Has the volumes detached: their objects go once the arrays have done it. Called twice: they are being detached.
+    async fn detach(&self, node: &str) -> Result<(), ObjectError> {
+        let all = self.context.writer.api::<VolumeAttachment>();
+        let attachments = self.context.cluster.attachments.store();
+        for kept in attachments.in_group(&on_node(node)) {
+            let (name, uid) = (kept.object.name_any(), kept.object.uid());
+            if kept.object.metadata.deletion_timestamp.is_none() {
+                let deleted = deletion::delete(&all, &name, &uid.unwrap_or_default()).await;
+                deleted.map_err(explain("delete", "volumeattachments.storage.zadara.com"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, node: &VscNode, word: &'static str, message: &str) {
+        let reason = Reason::not_ready(word, message.to_owned());
+        self.context.tell(node, &reason, true);
+    }
+
+    fn observe(&self, node: &VscNode, name: &str) -> Observed {
+        let (now, machines) = (Timestamp::now(), self.machines.store());
+        let machine = machines.get(name);
+        let lost = machine.as_ref().and_then(|it| it.lost(now));
+        let all = machines.all();
+        let away = all.iter().filter(|it| it.lost(now).is_some()).count();
+        let attachments = self.context.cluster.attachments.store();
+        Observed {
+            exists: machine.is_some(),
+            lost,
+            too_many: away * 2 > all.len(),
+            fenced: node.annotations().contains_key(FENCED),
+            attachments: attachments.count_in_group(&on_node(name)),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Pods and volumes of a node that is lost and fenced.
+
+use std::collections::HashSet;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use stowage_kubernetes::answer::is_gone_or_replaced;
+use stowage_kubernetes::deletion;
+use stowage_kubernetes::events::Events;
+use stowage_kubernetes::object_error::{ObjectError, explain};
+
+/// Lets pods and volumes of nodes go.
+pub struct Release {
+    /// The API server.
+    pub client: Client,
+    /// Tells people.
+    pub events: Events,
+    /// The driver's name, by which Kubernetes knows its attachments.
+    pub driver: String,
+}
+
+impl Release {
+    /// Deletes the pods of a node that use volumes of this driver without waiting for its kubelet, then Kubernetes' records
+    /// that the volumes are attached there. Called twice: nothing is left.
+    pub async fn release(&self, node: &str) -> Result<(), ObjectError> {
+        let attachments = self.attachments(node).await?;
+        if attachments.is_empty() {
+            return Ok(());
+        }
+        let volumes = attachments.iter();
+        let volumes = volumes.filter_map(|it| it.spec.source.persistent_volume_name.as_deref());
+        let volumes: HashSet<&str> = volumes.collect();
+        for pod in self.pods(node).await? {
+            if self.uses(&pod, &volumes).await? {
+                self.delete_pod(node, &pod).await?;
+            }
+        }
+        let all: Api<VolumeAttachment> = Api::all(self.client.clone());
+        for attachment in attachments {
+            let (name, uid) = (attachment.name_any(), attachment.uid().unwrap_or_default());
+            let deleted = deletion::delete(&all, &name, &uid).await;
+            deleted.map_err(explain("delete", "volumeattachments"))?;
+        }
+        Ok(())
+    }
+
+    async fn attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, ObjectError> {
+        let all: Api<VolumeAttachment> = Api::all(self.client.clone());
+        let all = all.list(&ListParams::default()).await;
+        let mut all = all.map_err(explain("list", "volumeattachments"))?.items;
+        all.retain(|it| it.spec.attacher == self.driver && it.spec.node_name == node);
+        Ok(all)
+    }
+
+    async fn pods(&self, node: &str) -> Result<Vec<Pod>, ObjectError> {
+        let all: Api<Pod> = Api::all(self.client.clone());
+        let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let pods = all.list(&on_node).await;
+        Ok(pods.map_err(explain("list", "pods"))?.items)
+    }
+
+    async fn uses(&self, pod: &Pod, volumes: &HashSet<&str>) -> Result<bool, ObjectError> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &namespace);
+        let of_pod = pod.spec.as_ref().and_then(|it| it.volumes.as_ref());
+        for volume in of_pod.into_iter().flatten() {
+            // A claim of a generic ephemeral volume has the names of pod and volume.
+            let name = match (&volume.persistent_volume_claim, &volume.ephemeral) {
+                (Some(source), _) => source.claim_name.clone(),
+                (None, Some(_)) => format!("{}-{}", pod.name_any(), volume.name),
+                (None, None) => continue,
+            };
+            let claim = claims.get_opt(&name).await;
+            let claim = claim.map_err(explain("get", "persistentvolumeclaims"))?;
+            let volume = claim.and_then(|it| it.spec?.volume_name);
+            if volume.is_some_and(|volume| volumes.contains(volume.as_str())) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn delete_pod(&self, node: &str, pod: &Pod) -> Result<(), ObjectError> {
+        let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+        let at_once = DeleteParams::default().grace_period(0);
+        let same = at_once.preconditions(Preconditions {
+            uid: pod.uid(),
+            resource_version: None,
+        });
+        match pods.delete(&name, &same).await {
+            Err(error) if is_gone_or_replaced(&error) => return Ok(()),
+            Err(error) => return Err(explain("delete", "pods")(error)),
+            Ok(_) => {}
+        }
+        let message = format!("node {node} is lost and was fenced: the pod is deleted without it");
+        self.events
+            .warning(pod.object_ref(&()), "NodeLost", &message);
+        tracing::warn!(node, namespace, name, "A pod of a lost node was deleted.");
+        Ok(())
+    }
+}
