@@ -11,7 +11,7 @@ const INSIDE: &str = "looks at files, mounts or processes of the nodes, which ar
 const ARRAYS: &str = "runs simulated arrays beside the nodes, on this machine";
 
 /// The files of `tests/dev_cluster` that have tests.
-const REASONS: [(&str, &str); 19] = [
+const REASONS: [(&str, &str); 20] = [
     ("bad_input", CLUSTERS),
     ("demo", CLUSTERS),
     ("hostpath", INSIDE),
