@@ -134,7 +134,7 @@ mod tests {
     fn data_is_where_it_is_said_to_be_for_arrays_and_hosts() {
         let manifest = SimulatedVpsas::new(Path::new("/data/vpsas")).manifest();
         assert_eq!(manifest.matches("path: /data/vpsas\n").count(), 3);
-        assert!(!manifest.contains("/srv"), "{manifest}");
+        assert!(!manifest.contains("path: /srv"), "{manifest}");
         for array in ARRAYS {
             assert!(manifest.contains(&format!("--data=/data/{array}\n")));
         }

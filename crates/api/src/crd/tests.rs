@@ -51,7 +51,7 @@ fn names_scopes_and_short_names_are_those_of_the_projects_that_made_them() {
     assert_eq!(
         found,
         [
-            "csidriverdeployments.csidriver.storage.openshift.io CSIDriverDeployment Namespaced [] status=true",
+            r#"csidriverdeployments.csidriver.storage.openshift.io CSIDriverDeployment Namespaced ["cdd"] status=true"#,
             r#"volumesnapshotclasses.snapshot.storage.k8s.io VolumeSnapshotClass Cluster ["vsclass", "vsclasses"] status=false"#,
             r#"volumesnapshotcontents.snapshot.storage.k8s.io VolumeSnapshotContent Cluster ["vsc", "vscs"] status=true"#,
             r#"volumesnapshots.snapshot.storage.k8s.io VolumeSnapshot Namespaced ["vs"] status=true"#,

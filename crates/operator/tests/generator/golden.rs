@@ -98,5 +98,5 @@ fn the_samples_in_deploy_are_valid() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 3);
+    assert_eq!(seen, 4);
 }
