@@ -84,8 +84,8 @@ fn leave(seen: &SeenContainer, decision: &mut Decision) {
     let skips_drain = ["skipActiveMountsCheck", "forceDrain"]
         .iter()
         .any(|it| container.spec.is_overridden(it));
-    let is_draining =
-        seen.mounts > 0 && seen.node.is_some() && seen.client_pod.is_some() && !skips_drain;
+    // Also where the client itself is gone, such as with its namespace: what is mounted must be unmounted all the same.
+    let is_draining = seen.mounts > 0 && seen.node.is_some() && !skips_drain;
     if is_draining {
         decision.state = ContainerState::Draining;
         // Without it nothing could be unmounted.

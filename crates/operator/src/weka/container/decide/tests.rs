@@ -211,8 +211,16 @@ fn a_new_image_comes_when_it_may() {
 
 #[test]
 fn one_that_goes_drains_and_then_goes_in_order() {
-    let drains: [Row; 2] = [
+    let drains: [Row; 3] = [
         ("mounted", |it| it.mounts = 1, &[]),
+        (
+            "mounted without a client",
+            |it| {
+                it.mounts = 1;
+                it.client_pod = None;
+            },
+            &[],
+        ),
         (
             "mounted without a node pod",
             |it| {
