@@ -216,8 +216,12 @@ pub(super) fn drivers_of(container: &WekaContainer) -> Vec<String> {
     drivers
 }
 
+/// How to let a pod go, unless its kubelet is at it. The server deletes a pod that no kubelet has in two steps; where the
+/// client goes away in between, as one that is killed does, the first stays: marked, with no grace, and nobody's.
 fn deletion(pod: &Pod) -> Option<PodStep> {
-    let is_going = pod.meta().deletion_timestamp.is_some();
+    let metadata = pod.meta();
+    let is_going =
+        metadata.deletion_timestamp.is_some() && metadata.deletion_grace_period_seconds != Some(0);
     (!is_going).then(|| PodStep::Delete(Box::new(pod.clone())))
 }
 

@@ -286,6 +286,23 @@ fn one_that_goes_drains_and_then_goes_in_order() {
 }
 
 #[test]
+fn a_deletion_that_was_cut_short_is_sent_again_and_one_that_a_kubelet_has_is_not() {
+    let going = |grace: i64| {
+        let decision = decided(|seen| {
+            leaving(seen);
+            seen.client_pod = None;
+            let metadata = &mut seen.node_pods[0].metadata;
+            let time = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+            metadata.deletion_timestamp = Some(time);
+            metadata.deletion_grace_period_seconds = Some(grace);
+        });
+        pods(&decision)
+    };
+    assert_eq!(going(30), Vec::<String>::new());
+    assert_eq!(going(0), ["-c-a-csi-node"]);
+}
+
+#[test]
 fn labels_go_when_the_client_has_not_served_for_a_while() {
     let unready = |now: &str| {
         let now = now.parse().unwrap();
