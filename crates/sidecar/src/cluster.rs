@@ -228,7 +228,7 @@ impl Cluster {
 
     /// Whether this driver is marked as being uninstalled.
     pub(crate) fn is_uninstalling(&self) -> bool {
-        !self.uninstalling.store().all().is_empty()
+        !self.uninstalling.store().is_empty()
     }
 
     /// The volume of a claim, if both say so and neither is being deleted.

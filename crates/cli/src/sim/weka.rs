@@ -1,6 +1,7 @@
 //! Runs a simulated Weka cluster, its frontends, and `mount.wekafs`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use stowage_sim::weka::client::JoinError;
 use stowage_sim::weka::control::ControlError;
 use stowage_sim::weka::frontend::FrontendError;
 use stowage_sim::weka::mount_helper::{self, SOCKETS, SOCKETS_VARIABLE};
-use stowage_sim::weka::{Array, Client, ClientOptions, Frontend, FrontendOptions};
+use stowage_sim::weka::{Array, Client, Frontend, FrontendOptions};
 
 use super::{MOUNT_FAILED, install, wait};
 use crate::args::{SimWekaArgs, SimWekaClientArgs, SimWekaFrontendArgs};
@@ -63,7 +64,7 @@ pub async fn frontend(args: SimWekaFrontendArgs) -> anyhow::Result<()> {
     install_helper(args.mount_helper.as_deref())?;
     let frontend = tokio::select! {
         () = service.shutdown().cancelled_owned() => None,
-        frontend = patient_frontend(&args.frontend) => Some(frontend?),
+        frontend = patiently(|| Frontend::start(&args.frontend), is_unreachable) => Some(frontend?),
     };
     if let Some(frontend) = &frontend {
         tracing::info!(socket = %frontend.socket().display(), "Filesystems can be mounted here.");
@@ -79,7 +80,7 @@ pub async fn client(args: SimWekaClientArgs) -> anyhow::Result<()> {
     health.not_ready("has not joined the cluster yet");
     let client = tokio::select! {
         () = service.shutdown().cancelled_owned() => None,
-        client = patient_client(&args.client) => Some(client?),
+        client = patiently(|| Client::join(&args.client), does_not_answer) => Some(client?),
     };
     if let Some(client) = &client {
         tracing::info!(
@@ -107,15 +108,15 @@ pub async fn client(args: SimWekaClientArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tries to join until somebody answers: the cluster may be younger than its clients.
-async fn patient_client(options: &ClientOptions) -> Result<Client, JoinError> {
+/// Tries until the cluster answers: it may be younger than its clients, as where a node has booted before it.
+async fn patiently<T, E: fmt::Display, F: Future<Output = Result<T, E>>>(
+    start: impl Fn() -> F,
+    is_away: fn(&E) -> bool,
+) -> Result<T, E> {
     let mut warned = false;
     loop {
-        match Client::join(options).await {
-            Err(
-                error @ (JoinError::NoAnswer(_)
-                | JoinError::Frontend(FrontendError::Cluster(ControlError::Unreachable(_)))),
-            ) => {
+        match start().await {
+            Err(error) if is_away(&error) => {
                 if !warned {
                     tracing::warn!(%error, "Waiting for the cluster.");
                 }
@@ -127,20 +128,14 @@ async fn patient_client(options: &ClientOptions) -> Result<Client, JoinError> {
     }
 }
 
-/// Waits for a cluster that is not up yet, as the client of a node does that has booted before it.
-async fn patient_frontend(options: &FrontendOptions) -> Result<Frontend, FrontendError> {
-    let mut warned = false;
-    loop {
-        match Frontend::start(options).await {
-            Err(FrontendError::Cluster(error @ ControlError::Unreachable(_))) => {
-                if !warned {
-                    tracing::warn!(%error, array = options.array, "Waiting for the cluster.");
-                }
-                warned = true;
-                tokio::time::sleep(PAUSE).await;
-            }
-            outcome => return outcome,
-        }
+fn is_unreachable(error: &FrontendError) -> bool {
+    matches!(error, FrontendError::Cluster(ControlError::Unreachable(_)))
+}
+
+fn does_not_answer(error: &JoinError) -> bool {
+    match error {
+        JoinError::NoAnswer(_) => true,
+        JoinError::Frontend(error) => is_unreachable(error),
     }
 }
 

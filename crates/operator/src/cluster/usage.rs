@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
+use stowage_kubernetes::pod_claims::claim_of;
 
 /// How many of a kind are named.
 const NAMED: usize = 3;
@@ -64,7 +65,7 @@ pub async fn of(client: &Client, driver: &str) -> Result<Usage, kube::Error> {
     let volumes = Api::<PersistentVolume>::all(client.clone());
     let volumes = volumes.list(&everything).await?;
     let volumes: Vec<_> = volumes.iter().filter(|it| is_of(it, driver)).collect();
-    let claims: BTreeSet<_> = volumes.iter().filter_map(|it| claim_of(it)).collect();
+    let claims: BTreeSet<_> = volumes.iter().filter_map(|it| bound_claim(it)).collect();
     let pods = Api::<Pod>::all(client.clone()).list(&everything).await?;
     let users = pods.iter().filter(|pod| uses(pod, driver, &claims));
     Ok(Usage {
@@ -83,8 +84,8 @@ fn is_of(volume: &PersistentVolume, driver: &str) -> bool {
     source.is_some_and(|source| source.driver == driver)
 }
 
-/// The claim of a volume.
-fn claim_of(volume: &PersistentVolume) -> Option<(String, String)> {
+/// The claim that a volume is bound to.
+fn bound_claim(volume: &PersistentVolume) -> Option<(String, String)> {
     let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
     Some((claim.namespace.clone()?, claim.name.clone()?))
 }
@@ -105,16 +106,8 @@ fn uses(pod: &Pod, driver: &str, claims: &BTreeSet<(String, String)>) -> bool {
         .flatten();
     volumes.into_iter().any(|volume| {
         let inline = volume.csi.as_ref().is_some_and(|csi| csi.driver == driver);
-        let claim = volume.persistent_volume_claim.as_ref();
-        let claimed =
-            claim.is_some_and(|it| claims.contains(&(namespace.clone(), it.claim_name.clone())));
-        // An ephemeral claim is named after pod and volume.
-        let ephemeral = volume.ephemeral.is_some()
-            && claims.contains(&(
-                namespace.clone(),
-                format!("{}-{}", pod.name_any(), volume.name),
-            ));
-        inline || claimed || ephemeral
+        let claim = claim_of(&pod.name_any(), volume);
+        inline || claim.is_some_and(|claim| claims.contains(&(namespace.clone(), claim)))
     })
 }
 

@@ -1,6 +1,6 @@
 //! Instances that the operator of 2018 left behind: what it made for them is taken over where it is theirs beyond doubt.
 
-use kube::api::{DeleteParams, PostParams};
+use kube::api::PostParams;
 use serde_json::{Value, json};
 use stowage_operator::driver::Kind;
 
@@ -150,10 +150,7 @@ async fn objects_of_an_earlier_instance_of_the_same_name_are_not_taken_over() {
 async fn an_instance_of_2018_that_is_deleted_takes_its_objects_along() {
     let mut rig = Rig::new().await;
     let made = left_behind(&rig, None).await;
-    rig.instances()
-        .delete("hostpath", &DeleteParams::default())
-        .await
-        .unwrap();
+    rig.delete().await;
     rig.sync().await;
     assert!(rig.instance().await.is_null());
     for (kind, name, _) in &made {

@@ -42,10 +42,7 @@ async fn a_foreign_object_is_named_and_not_touched() {
     assert!(!rig.get(Kind::DaemonSet, "hostpath-node").await.is_null());
 
     // And goes without taking the foreign class along.
-    rig.instances()
-        .delete("hostpath", &DeleteParams::default())
-        .await
-        .unwrap();
+    rig.delete().await;
     rig.sync().await;
     assert!(!rig.get(Kind::StorageClass, &name).await.is_null());
     rig.api(Kind::StorageClass)
@@ -79,10 +76,7 @@ async fn of_two_instances_with_one_driver_the_first_has_it() {
     rig.sync().await;
     assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
 
-    rig.instances()
-        .delete("hostpath", &DeleteParams::default())
-        .await
-        .unwrap();
+    rig.delete().await;
     rig.sync().await;
     rig.sync_named("second").await;
     assert!(!rig.get(Kind::DaemonSet, "second-node").await.is_null());

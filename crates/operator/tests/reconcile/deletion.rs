@@ -7,19 +7,12 @@ use stowage_operator::driver::Kind;
 use crate::pods;
 use crate::rig::{Rig, example};
 
-async fn delete(rig: &Rig) {
-    rig.instances()
-        .delete("hostpath", &DeleteParams::default())
-        .await
-        .unwrap();
-}
-
 #[tokio::test]
 async fn deletion_leaves_nothing() {
     let mut rig = Rig::new().await;
     rig.deploy(|instance| instance["spec"]["controllerReplicas"] = json!(2))
         .await;
-    delete(&rig).await;
+    rig.delete().await;
     rig.sync().await;
     assert_eq!(rig.titles().await, Vec::<String>::new());
     assert!(rig.instance().await.is_null());
@@ -60,7 +53,7 @@ async fn what_is_already_gone_does_not_keep_an_instance() {
         .delete("hostpath-node", &DeleteParams::default())
         .await
         .unwrap();
-    delete(&rig).await;
+    rig.delete().await;
     rig.sync().await;
     assert!(rig.instance().await.is_null());
     assert_eq!(rig.titles().await, Vec::<String>::new());
@@ -73,7 +66,7 @@ async fn an_instance_that_became_invalid_is_removed_as_well() {
     rig.edit(json!({"spec": {"driverName": "-"}})).await;
     rig.sync().await;
     assert_eq!(rig.condition("SyncSuccessful").await["reason"], "Invalid");
-    delete(&rig).await;
+    rig.delete().await;
     rig.sync().await;
     assert!(rig.instance().await.is_null());
     assert_eq!(rig.titles().await, Vec::<String>::new());
@@ -85,7 +78,7 @@ async fn an_instance_that_was_never_valid_goes_at_once() {
     rig.deploy(|instance| instance["spec"]["driverSocket"] = json!(""))
         .await;
     assert_eq!(rig.instance().await["metadata"]["finalizers"], json!(null));
-    delete(&rig).await;
+    rig.delete().await;
     assert!(rig.instance().await.is_null());
 }
 
@@ -97,7 +90,7 @@ async fn an_unmanaged_instance_lets_go_of_its_objects() {
         .await;
     rig.sync().await;
     let before = rig.owned().await.len();
-    delete(&rig).await;
+    rig.delete().await;
     rig.sync().await;
     assert!(rig.instance().await.is_null());
     assert_eq!(rig.owned().await.len(), before);
@@ -119,7 +112,7 @@ async fn an_object_that_cannot_go_is_named() {
         json!({"metadata": {"finalizers": ["example.com/hold"]}}),
     )
     .await;
-    delete(&rig).await;
+    rig.delete().await;
     rig.reconcile("hostpath").await;
     let instance = rig.instance().await;
     assert_eq!(instance["status"]["state"], "Removed");
@@ -143,7 +136,7 @@ async fn finalizers_of_others_stay() {
     let mut rig = Rig::new().await;
     rig.deploy(|instance| instance["metadata"]["finalizers"] = json!(["example.com/mine"]))
         .await;
-    delete(&rig).await;
+    rig.delete().await;
     rig.sync().await;
     assert_eq!(
         rig.instance().await["metadata"]["finalizers"],
@@ -162,7 +155,7 @@ async fn nothing_is_made_for_an_instance_that_went_before_it_got_its_finalizer()
         }
         rig.create(instance).await;
         let seen = rig.seen("hostpath").await.unwrap();
-        delete(&rig).await;
+        rig.delete().await;
         rig.reconcile_seen(seen).await;
         assert_eq!(rig.titles().await, Vec::<String>::new(), "held: {held}");
     }
@@ -185,7 +178,7 @@ async fn rights_stay_until_the_last_pod_is_gone() {
         ]
     };
     let pods = pods::create(&rig).await;
-    delete(&rig).await;
+    rig.delete().await;
     rig.reconcile("hostpath").await;
     assert!(rig.get(Kind::DaemonSet, "hostpath-node").await.is_null());
     assert_eq!(with_rights(&rig).await, [true; 3]);

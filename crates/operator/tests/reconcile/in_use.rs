@@ -36,12 +36,6 @@ async fn take_away(volumes: &Api<DynamicObject>, rig: &Rig, name: &str) {
     let _ = volumes.delete(&name, &DeleteParams::default()).await;
 }
 
-async fn delete(rig: &Rig) {
-    let deletion = DeleteParams::default();
-    let deleted = rig.instances().delete("hostpath", &deletion).await;
-    deleted.unwrap();
-}
-
 #[tokio::test]
 async fn a_driver_with_volumes_is_not_removed_and_says_what_holds_it() {
     let mut rig = Rig::new().await;
@@ -55,7 +49,7 @@ async fn a_driver_with_volumes_is_not_removed_and_says_what_holds_it() {
         },
     });
     let pods = pods::create_as(&rig, inline).await;
-    delete(&rig).await;
+    rig.delete().await;
     rig.reconcile("hostpath").await;
     let condition = rig.condition("SyncSuccessful").await;
     assert_eq!(condition["reason"], "InUse");
@@ -96,7 +90,7 @@ async fn force_removes_a_driver_at_once() {
     rig.deploy(|instance| instance["spec"]["uninstallPolicy"] = json!("Force"))
         .await;
     let volumes = volume(&rig, "kept").await;
-    delete(&rig).await;
+    rig.delete().await;
     rig.sync().await;
     assert!(rig.instance().await.is_null());
     assert_eq!(rig.titles().await, Vec::<String>::new());
@@ -108,7 +102,7 @@ async fn a_namespace_that_is_being_deleted_is_not_held_and_the_loss_is_told() {
     let mut rig = Rig::new().await;
     rig.deploy(|_| ()).await;
     let volumes = volume(&rig, "kept").await;
-    delete(&rig).await;
+    rig.delete().await;
     rig.reconcile("hostpath").await;
     assert_eq!(rig.condition("SyncSuccessful").await["reason"], "InUse");
     let namespaces = resource("", "v1", "Namespace", "namespaces");

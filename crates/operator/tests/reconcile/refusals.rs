@@ -169,10 +169,7 @@ async fn an_instance_that_cannot_be_read_says_so_and_does_not_stop_others() {
 
     // It was unmanaged, although nothing else of it can be read: its objects stay when it goes.
     let objects = rig.owned().await.len();
-    rig.instances()
-        .delete("hostpath", &DeleteParams::default())
-        .await
-        .unwrap();
+    rig.delete().await;
     rig.sync().await;
     assert!(rig.instance().await.is_null());
     assert_eq!(rig.owned().await.len(), objects);

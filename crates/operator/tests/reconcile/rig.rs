@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use devcluster::testing::ApiServer;
-use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::controller::Action;
@@ -239,6 +241,13 @@ impl Rig {
             .patch("hostpath", &PatchParams::default(), &patch)
             .await
             .unwrap();
+    }
+
+    /// Deletes the instance as a user does.
+    pub(crate) async fn delete(&self) {
+        let deletion = DeleteParams::default();
+        let deleted = self.instances().delete("hostpath", &deletion).await;
+        deleted.unwrap();
     }
 
     pub(crate) async fn condition(&self, about: &str) -> Value {

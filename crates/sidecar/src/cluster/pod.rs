@@ -1,6 +1,7 @@
 //! Pods: which claims they use. Watched only while a driver refuses to resize volumes in use.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use stowage_kubernetes::pod_claims::ephemeral_claim;
 use stowage_kubernetes::store::Cached;
 
 use super::wire::WirePod;
@@ -26,8 +27,9 @@ impl Pod {
         let claims: Vec<_> = volumes
             .filter_map(|volume| match volume.persistent_volume_claim {
                 Some(claim) => Some(claim.claim_name),
-                // Kubernetes makes a claim of this name for it.
-                None => volume.ephemeral.map(|_| format!("{name}-{}", volume.name)),
+                None => volume
+                    .ephemeral
+                    .map(|_| ephemeral_claim(&name, &volume.name)),
             })
             .collect();
         (!claims.is_empty()).then_some(Self {

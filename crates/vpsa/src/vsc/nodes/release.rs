@@ -10,6 +10,7 @@ use stowage_kubernetes::answer::is_gone_or_replaced;
 use stowage_kubernetes::deletion;
 use stowage_kubernetes::events::Events;
 use stowage_kubernetes::object_error::{ObjectError, explain};
+use stowage_kubernetes::pod_claims::claim_of;
 
 /// Lets pods and volumes of nodes go.
 pub struct Release {
@@ -66,11 +67,8 @@ impl Release {
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &namespace);
         let of_pod = pod.spec.as_ref().and_then(|it| it.volumes.as_ref());
         for volume in of_pod.into_iter().flatten() {
-            // A claim of a generic ephemeral volume has the names of pod and volume.
-            let name = match (&volume.persistent_volume_claim, &volume.ephemeral) {
-                (Some(source), _) => source.claim_name.clone(),
-                (None, Some(_)) => format!("{}-{}", pod.name_any(), volume.name),
-                (None, None) => continue,
+            let Some(name) = claim_of(&pod.name_any(), volume) else {
+                continue;
             };
             let claim = claims.get_opt(&name).await;
             let claim = claim.map_err(explain("get", "persistentvolumeclaims"))?;
