@@ -2,7 +2,7 @@
 
 use devcluster::testing::Namespace;
 
-use crate::{eventually, get, nodes};
+use crate::{described, eventually_or, get, nodes};
 
 /// Bytes of a mebibyte.
 pub const MIB: i64 = 1 << 20;
@@ -104,11 +104,14 @@ spec:
     /// Runs it to its end; returns what it printed.
     pub fn run(&self, namespace: &Namespace) -> String {
         self.start(namespace);
-        eventually(&format!("pod {} ends", self.name), || {
+        let has_ended = || {
             let phase = get(namespace, "pod", self.name)?["status"]["phase"]
                 .as_str()?
                 .to_owned();
             (phase == "Succeeded" || phase == "Failed").then_some(())
+        };
+        eventually_or(&format!("pod {} ends", self.name), has_ended, || {
+            described(namespace, &["pod", self.name])
         });
         let log = namespace.kubectl(&["logs", self.name]).unwrap();
         namespace.kubectl(&["delete", "pod", self.name]).unwrap();

@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 use devcluster::testing::{Namespace, TestCluster};
 use serde_json::Value;
 
-/// Longest time anything in a test may take before it counts as broken.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+/// Longest time anything in a test may take before it counts as broken: twice as long as the longest pause that a kubelet
+/// makes before it tries again to mount.
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// The image under test.
 pub const STOWAGE_IMAGE: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION"));
@@ -61,18 +62,30 @@ pub fn nodes() -> &'static [String] {
 }
 
 /// Asks until the answer is there, and panics with `what` if it never comes.
-pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    eventually_or(what, ask, String::new)
+}
+
+/// The same, and `instead` tells what is there in place of it.
+fn eventually_or<T>(
+    what: &str,
+    mut ask: impl FnMut() -> Option<T>,
+    instead: impl FnOnce() -> String,
+) -> T {
     let started = Instant::now();
-    loop {
+    while started.elapsed() < PATIENCE {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(
-            started.elapsed() < PATIENCE,
-            "{what}: not within {PATIENCE:?}"
-        );
         thread::sleep(Duration::from_millis(200));
     }
+    panic!("{what}: not within {PATIENCE:?}\n{}", instead());
+}
+
+/// What the cluster says of pods and other objects, for tests that fail.
+fn described(namespace: &Namespace, arguments: &[&str]) -> String {
+    let said = namespace.kubectl(&[&["describe"], arguments].concat());
+    said.unwrap_or_else(|error| error.to_string())
 }
 
 /// An object as JSON, or nothing if it cannot be read now.
@@ -83,22 +96,25 @@ pub fn get(namespace: &Namespace, kind: &str, name: &str) -> Option<Value> {
 
 /// Waits for a pod's phase and returns the pod.
 pub fn pod_in_phase(namespace: &Namespace, name: &str, phase: &str) -> Value {
-    eventually(&format!("pod {name} {phase}"), || {
-        get(namespace, "pod", name).filter(|pod| pod["status"]["phase"] == phase)
+    let ask = || get(namespace, "pod", name).filter(|pod| pod["status"]["phase"] == phase);
+    eventually_or(&format!("pod {name} {phase}"), ask, || {
+        described(namespace, &["pod", name])
     })
 }
 
 /// Waits until all containers of all pods with a label are ready; returns the pods.
 pub fn ready_pods(namespace: &Namespace, label: &str, count: usize) -> Vec<Value> {
-    eventually(&format!("{count} ready pods of {label}"), || {
-        find_ready(namespace, &["-l", label]).filter(|pods| pods.len() == count)
+    let ask = || find_ready(namespace, &["-l", label]).filter(|pods| pods.len() == count);
+    eventually_or(&format!("{count} ready pods of {label}"), ask, || {
+        described(namespace, &["pods", "-l", label])
     })
 }
 
 /// Waits until the one pod with a label on a node is ready; returns it.
 pub fn ready_pod_on(namespace: &Namespace, label: &str, node: &str) -> Value {
-    eventually(&format!("a ready pod of {label} on {node}"), || {
-        find_ready_on(namespace, label, node)
+    let ask = || find_ready_on(namespace, label, node);
+    eventually_or(&format!("a ready pod of {label} on {node}"), ask, || {
+        described(namespace, &["pods", "-l", label])
     })
 }
 
