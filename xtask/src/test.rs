@@ -1,6 +1,7 @@
 //! `./x test`: everything, on a cluster of its own that is gone afterwards; or what can run on the user's own, with a list of the rest.
 
 mod left_out;
+mod tally;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -14,6 +15,7 @@ use devcluster::process::logged;
 use devcluster::report::{Report, took};
 use devcluster::testing::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE};
 
+use self::tally::Tally;
 use crate::workspace::{self, cargo, ignore_interrupts, say};
 use crate::{check, image};
 
@@ -50,7 +52,7 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
             say(&image::must_be_on_the_nodes(&archive));
             build_tests(options, report)?;
             let ran = tests(options, report, |command| {
-                let has_separator = options.cargo.iter().any(|word| word == "--");
+                let has_separator = command.get_args().any(|word| word == "--");
                 command.args((!has_separator).then_some("--"));
                 command.args(["--skip", "dev_cluster"]);
             });
@@ -154,46 +156,65 @@ fn load_simulator(options: &Options, report: &Report) -> anyhow::Result<()> {
     }
 }
 
-fn tests(
-    options: &Options,
+/// Runs the tests. Those of a whole run that fail are tried once more, with little beside them, and are told either way.
+fn tests(options: &Options, report: &Report, adapt: impl Fn(&mut Command)) -> anyhow::Result<()> {
+    // No bar: cargo's own lines are what one wants to see.
+    report.say("... Running the tests");
+    let started = Instant::now();
+    let (outcome, first) = run_tests(&wanted(options), report, &adapt);
+    let Err(error) = outcome else {
+        let took = took(started.elapsed());
+        report.say(&format!(
+            "ok  Running the tests: {} passed ({took})",
+            first.passed
+        ));
+        return Ok(());
+    };
+    let (passed, failed) = (first.passed, first.failed.join(", "));
+    if first.failed.is_empty() {
+        return Err(error).context(format!("the tests ended early, after {passed} had passed"));
+    }
+    let failure = format!(
+        "{passed} tests passed and {} failed: {failed}",
+        first.failed.len()
+    );
+    if !options.cargo.is_empty() || !first.is_worth_another_try() {
+        bail!(failure);
+    }
+    report.say(&format!("... Trying again: {failed}"));
+    let (outcome, second) = run_tests(&only(&first.failed), report, &adapt);
+    outcome.context(failure)?;
+    report.say(&format!(
+        "ok  Running the tests: {passed} passed, and {} only when tried again: {failed} ({}). That is a fault of theirs.",
+        second.passed,
+        took(started.elapsed())
+    ));
+    Ok(())
+}
+
+/// What makes cargo run these tests of the workspace and no others.
+fn only(names: &[String]) -> Vec<String> {
+    let words = ["--workspace", "--", "--exact"].map(str::to_owned);
+    words.into_iter().chain(names.iter().cloned()).collect()
+}
+
+fn run_tests(
+    wanted: &[String],
     report: &Report,
-    adapt: impl FnOnce(&mut Command),
-) -> anyhow::Result<()> {
+    adapt: impl Fn(&mut Command),
+) -> (devcluster::error::Result<()>, Tally) {
     let mut command = cargo("test");
-    command.arg("--no-fail-fast").args(wanted(options));
+    command.arg("--no-fail-fast").args(wanted);
     if env::var_os(AT_A_TIME_VARIABLE).is_none() {
         command.env(AT_A_TIME_VARIABLE, AT_A_TIME.to_string());
     }
     adapt(&mut command);
-    // No bar: cargo's own lines are what one wants to see.
-    report.say("... Running the tests");
-    let started = Instant::now();
-    let (mut passed, mut failed) = (0, Vec::new());
+    let mut tally = Tally::default();
     let outcome = logged(&mut command, report.log(), |line| {
         say(line);
-        if let Some(test) = line.strip_prefix("test ") {
-            passed += u32::from(line.ends_with("... ok"));
-            if let Some((name, _)) = test.split_once(" ... FAILED") {
-                failed.push(name.to_owned());
-            }
-        }
+        tally.read(line);
     });
-    match (outcome, failed.len()) {
-        (Ok(()), _) => {
-            report.say(&format!(
-                "ok  Running the tests: {passed} passed ({})",
-                took(started.elapsed())
-            ));
-            Ok(())
-        }
-        (Err(error), 0) => {
-            Err(error).context(format!("the tests ended early, after {passed} had passed"))
-        }
-        (Err(_), count) => bail!(
-            "{passed} tests passed and {count} failed: {}",
-            failed.join(", ")
-        ),
-    }
+    (outcome, tally)
 }
 
 /// What the daemons said, out of the way of the clean-up.
