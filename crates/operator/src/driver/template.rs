@@ -167,7 +167,13 @@ impl Editor {
         list_in(self.driver(), "ports").push(port);
     }
 
-    pub(super) fn replace_driver_probe(&mut self, probe: Value) {
+    /// Whether the template says itself how the driver is known to be alive.
+    pub(super) fn has_driver_probe(&mut self) -> bool {
+        let probe = self.driver().get("livenessProbe");
+        probe.is_some_and(|it| !it.is_null())
+    }
+
+    pub(super) fn set_driver_probe(&mut self, probe: Value) {
         self.driver().insert("livenessProbe".to_owned(), probe);
     }
 

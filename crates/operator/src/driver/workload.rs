@@ -112,7 +112,9 @@ fn completed(
     template: &PodTemplate,
     beside: Beside<'_>,
 ) -> Editor {
-    if let Some(probe) = driver.probe {
+    if let Some(probe) = driver.probe
+        && !pod.has_driver_probe()
+    {
         add_probe(&mut pod, probe, beside.health_port);
     }
     for container in beside.containers {
@@ -210,7 +212,7 @@ fn socket_mount(driver: &ValidDriver) -> Value {
 /// The kubelet asks the sidecar, the sidecar asks the driver, and after three failures the kubelet restarts the driver.
 fn add_probe(pod: &mut Editor, probe: Probe, port: u16) {
     pod.add_driver_port(json!({"name": PROBE_PORT_NAME, "containerPort": port, "protocol": "TCP"}));
-    pod.replace_driver_probe(json!({
+    pod.set_driver_probe(json!({
         "httpGet": {"path": "/healthz", "port": PROBE_PORT_NAME},
         "initialDelaySeconds": probe.period,
         "periodSeconds": probe.period,

@@ -30,11 +30,13 @@ prop_compose! {
     fn any_template()(
         pod in prop::collection::btree_map("x[a-z]{1,8}", any_json(), 0..4),
         container in prop::collection::btree_map("x[a-z]{1,8}", any_json(), 0..4),
+        probe in prop::option::of(any_json()),
         others in 0..3_usize,
     ) -> Value {
         let mut first = Map::from_iter(container);
         first.insert("name".to_owned(), json!("first"));
         first.insert("securityContext".to_owned(), json!({"privileged": true, "xyz": 1}));
+        first.extend(probe.map(|probe| ("livenessProbe".to_owned(), json!({"exec": probe}))));
         let mut containers = vec![Value::Object(first)];
         containers.extend((0..others).map(|index| json!({"name": format!("other{index}"), "args": ["a"]})));
         let mut spec = Map::from_iter(pod);
