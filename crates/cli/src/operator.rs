@@ -1,5 +1,6 @@
 //! Runs the operator as a service: logs, metrics, health, the lease and the configuration around its reconciles.
 
+use anyhow::bail;
 use stowage_kubernetes::discovery::ServerError;
 use stowage_kubernetes::events::Events;
 use stowage_operator::cluster::Cluster;
@@ -7,18 +8,24 @@ use stowage_operator::config::ConfigSource;
 use stowage_operator::driver_deployment::{self, EVENT_COMPONENT, Operator};
 use stowage_operator::metrics::OperatorMetrics;
 use stowage_operator::rights::Rights;
-use stowage_operator::weka;
+use stowage_operator::{uninstall, weka};
 use stowage_service::{Elections, Process, Service, client};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::OperatorArgs;
+use crate::output;
 
 /// The lease of the operator; the original locked a ConfigMap of this name.
 const LEASE: &str = "csi-operator-leader";
+/// Where `deploy/operator.yaml` puts it.
+const NAMESPACE: &str = "csi-operator";
 
 /// Runs until SIGTERM, or until the lease is lost.
 pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
+    if args.prepare_uninstall {
+        return prepare_uninstall(&args).await;
+    }
     let service = Service::start(&args.service)?;
     let configured = service.health().check("configuration");
     configured.not_ready("not read yet");
@@ -59,6 +66,28 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     };
     // Boxed: the watches of a dozen kinds make it large.
     Ok(service.run(Box::pin(work)).await?)
+}
+
+/// Leaves nothing behind that would wait for an operator.
+async fn prepare_uninstall(args: &OperatorArgs) -> anyhow::Result<()> {
+    let kube = args.kube.config().await?;
+    let given = args.lease.leader_election_namespace.as_deref();
+    let namespace = given.unwrap_or(NAMESPACE);
+    let client = client::connect(kube)?;
+    if let Some(holder) = uninstall::running_operator(&client, namespace, LEASE).await? {
+        bail!(
+            "an operator is running (`{holder}` holds the lease `{namespace}/{LEASE}`): delete its Deployment first, or it puts \
+             its finalizers back"
+        );
+    }
+    let released = uninstall::let_go(&client).await?;
+    let lines = released.iter();
+    let lines = lines.map(|title| format!("{title} no longer waits for the operator.\n"));
+    output::print(&lines.collect::<String>())?;
+    if released.is_empty() {
+        output::print("Nothing waits for the operator.\n")?;
+    }
+    Ok(())
 }
 
 /// Reconciles until the shutdown, or until the lease is lost.

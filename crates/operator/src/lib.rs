@@ -8,6 +8,7 @@
 //! | [`driver_deployment`] | the front door `CSIDriverDeployment`: validate, build, apply, status, cleanup |
 //! | [`metrics`] | what `/metrics` says about instances |
 //! | [`rights`] | what the operator may see |
+//! | [`uninstall`] | lets go of what would wait for an operator that is gone |
 //! | [`weka`] | the front door `WekaClient`: clients on nodes, and the CSI driver that comes along |
 //! | [`writer`] | the only writer of children: drift, ownership, immutable fields |
 
@@ -19,5 +20,6 @@ pub mod driver_deployment;
 mod gather;
 pub mod metrics;
 pub mod rights;
+pub mod uninstall;
 pub mod weka;
 pub mod writer;

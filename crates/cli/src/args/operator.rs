@@ -21,6 +21,11 @@ pub struct OperatorArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "config")]
     pub config_map: Option<String>,
 
+    /// Take the operator's finalizers from all its resources, print which, and end: for when the operator is removed, or was
+    /// removed too early. Their drivers stay as they are
+    #[arg(long)]
+    pub prepare_uninstall: bool,
+
     #[command(flatten)]
     pub kube: stowage_service::KubeArgs,
 

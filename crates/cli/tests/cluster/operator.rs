@@ -82,6 +82,56 @@ fn the_original_command_line_brings_up_the_sample_driver() {
 }
 
 #[test]
+fn what_waits_for_an_operator_that_is_gone_is_let_go() {
+    let server = ApiServer::start().unwrap();
+    server.kubectl(&["apply", "-f", &crd_files()]).unwrap();
+    server.wait_for_definitions().unwrap();
+    let kubeconfig = format!("--kubeconfig={}", server.kubeconfig().display());
+    let operator = || {
+        let mut operator = Command::new(env!("CARGO_BIN_EXE_stowage"));
+        let lease = "--leader-election-namespace=default";
+        operator.args(["operator", "--http-endpoint=", &kubeconfig, lease]);
+        operator
+    };
+    let mut running = Running(operator().arg("--leader-election").spawn().unwrap());
+    let sample = crd_files().replace("/crds", "/samples/hostpath.yaml");
+    server.kubectl(&["apply", "-f", &sample]).unwrap();
+    let sets = || server.kubectl(&["get", "daemonset", "-o", "name"]);
+    eventually("deployed", || sets().is_ok_and(|it| !it.is_empty()));
+    let let_go = || {
+        let output = operator().arg("--prepare-uninstall").output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        (output.status.success(), said)
+    };
+    let (is_done, said) = let_go();
+    assert!(
+        !is_done && said.contains("an operator is running"),
+        "{said}"
+    );
+
+    // Removed in the wrong order: what it would clean up waits for it.
+    let id = running.id().to_string();
+    Command::new("kill").arg(id).status().unwrap();
+    assert!(running.wait().unwrap().success());
+    let definition = "csidriverdeployments.csidriver.storage.openshift.io";
+    server
+        .kubectl(&["delete", "crd", definition, "--wait=false"])
+        .unwrap();
+    let instances = || server.kubectl(&["get", "csidriverdeployments", "-o", "name"]);
+    assert!(instances().is_ok_and(|it| !it.is_empty()), "it is held");
+
+    let expected = "CSIDriverDeployment default/hostpath no longer waits for the operator.\n";
+    assert_eq!(let_go(), (true, expected.to_owned()));
+    eventually("the definition is gone", || {
+        server.kubectl(&["get", "crd", definition]).is_err()
+    });
+    assert!(sets().is_ok_and(|it| !it.is_empty()), "the driver runs on");
+    let nothing = "Nothing waits for the operator.\n";
+    assert_eq!(let_go(), (true, nothing.to_owned()));
+}
+
+#[test]
 fn a_cluster_that_cannot_be_reached_is_one_sentence() {
     let output = Command::new(env!("CARGO_BIN_EXE_stowage"))
         .args(["operator", "--http-endpoint=", "--kubeconfig=/nowhere"])

@@ -1,0 +1,68 @@
+//! Lets go of everything that waits for an operator which is gone for good.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, Client, Error, Resource, ResourceExt};
+use stowage_api::driver_deployment::{self, CSIDriverDeployment};
+use stowage_api::weka::{self, WekaClient, WekaContainer};
+use stowage_kubernetes::answer::Answer;
+use stowage_kubernetes::finalizer::{self, Seen};
+
+/// Who holds the operator's lease: it would put its finalizers back.
+pub async fn running_operator(
+    client: &Client,
+    namespace: &str,
+    lease: &str,
+) -> Result<Option<String>, Error> {
+    let leases = Api::<Lease>::namespaced(client.clone(), namespace);
+    let spec = leases.get_opt(lease).await?.and_then(|it| it.spec);
+    let Some(spec) = spec else {
+        return Ok(None);
+    };
+    let limit = i64::from(spec.lease_duration_seconds.unwrap_or_default());
+    let is_alive = spec.renew_time.is_some_and(|renewed| {
+        let age = jiff::Timestamp::now().duration_since(renewed.0);
+        age.as_secs() <= limit
+    });
+    let holder = spec.holder_identity.filter(|it| !it.is_empty());
+    Ok(holder.filter(|_| is_alive))
+}
+
+/// Takes the operator's finalizers from all its resources; which those were. Called twice: the second finds none.
+///
+/// Their objects stay: drivers go on running, and nobody looks after them.
+pub async fn let_go(client: &Client) -> Result<Vec<String>, Error> {
+    let mut released = of_kind::<CSIDriverDeployment>(client, driver_deployment::FINALIZER).await?;
+    released.extend(of_kind::<WekaClient>(client, weka::FINALIZER).await?);
+    released.extend(of_kind::<WekaContainer>(client, weka::FINALIZER).await?);
+    Ok(released)
+}
+
+/// Read as they are stored: also those that cannot be read otherwise are to be let go.
+async fn of_kind<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    finalizer: &str,
+) -> Result<Vec<String>, Error> {
+    let resource = ApiResource::erase::<K>(&());
+    let all = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let all = match all.list(&ListParams::default()).await {
+        Err(error) if Answer::of(&error) == Answer::NotServed => return Ok(Vec::new()),
+        all => all?,
+    };
+    let mut released = Vec::new();
+    for object in all {
+        if !object.finalizers().iter().any(|it| it == finalizer) {
+            continue;
+        }
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
+        let seen = Seen {
+            name: &name,
+            uid: &object.uid().unwrap_or_default(),
+            finalizers: object.finalizers(),
+        };
+        finalizer::remove(&api, seen, finalizer).await?;
+        released.push(format!("{} {namespace}/{name}", K::kind(&())));
+    }
+    Ok(released)
+}
