@@ -32,6 +32,11 @@ pub(crate) fn text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "nullable": true})
 }
 
+/// A number, or a text such as `10%`, which may be left out.
+pub(crate) fn optional_number_or_text(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"x-kubernetes-int-or-string": true, "nullable": true})
+}
+
 /// A list of texts, which may be left out.
 pub(crate) fn optional_texts(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "nullable": true, "items": {"type": "string", "nullable": true}})

@@ -14,10 +14,13 @@ mod tests;
 
 pub use spec::{
     CSIDriverDeployment, CSIDriverDeploymentSpec, ClassMetadata, ContainerImages,
-    CsiDriverTemplate, SidecarContainer, Sidecars, StorageClassTemplate, Unknown,
+    CsiDriverTemplate, NodeDrain, SidecarContainer, Sidecars, StorageClassTemplate, Unknown,
     VolumeSnapshotClassTemplate,
 };
-pub use status::{CSIDriverDeploymentStatus, Child, ConditionStatus, DriverCondition};
+pub use status::{
+    CSIDriverDeploymentStatus, Child, ConditionStatus, DrainStatus, DrainStop, DrainingNode,
+    DriverCondition,
+};
 
 /// The API group.
 pub const GROUP: &str = "csidriver.storage.openshift.io";
@@ -34,5 +37,10 @@ pub const OWNER_UID_LABEL: &str = "stowage.dev/owner-uid";
 pub const DAEMON_SET_LABEL: &str = "csidriver.storage.openshift.io/daemonset";
 /// Label by which a Deployment knows its pods.
 pub const DEPLOYMENT_LABEL: &str = "csidriver.storage.openshift.io/deployment";
+/// Key of the taint of a node whose driver pod is about to be replaced: this and the driver's name, with the uid of the
+/// instance as its value.
+pub const DRAINING_TAINT: &str = "draining.stowage.dev/";
+/// Annotation of pods that must not be evicted for an update: `"true"` holds it until they are gone.
+pub const HOLD_ANNOTATION: &str = "draining.stowage.dev/hold";
 /// Annotation of a CSIDriver whose driver is being uninstalled: its sidecars make no new volumes.
 pub const UNINSTALLING_ANNOTATION: &str = "stowage.dev/uninstalling";

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::status::CSIDriverDeploymentStatus;
 use crate::schema::{
-    any_object, optional_object, optional_objects, optional_text_map, optional_texts, read_text,
-    read_text_map, read_texts, text,
+    any_object, optional_number_or_text, optional_object, optional_objects, optional_text_map,
+    optional_texts, read_text, read_text_map, read_texts, text,
 };
 
 /// Fields that this version does not know.
@@ -66,10 +66,19 @@ pub struct CSIDriverDeploymentSpec {
     /// Storage classes to create with the driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_class_templates: Option<Vec<StorageClassTemplate>>,
-    /// How node pods are replaced: `Rolling`, or `OnDelete` for drivers whose restart breaks mounts.
+    /// How node pods are replaced: `Rolling`; `Draining` for drivers whose restart breaks mounts, which moves the pods
+    /// that use the driver away first; or `OnDelete` when somebody deletes them.
     #[serde(deserialize_with = "read_text")]
     #[schemars(schema_with = "text")]
     pub node_update_strategy: String,
+    /// Node pods that may be missing at a time while they are replaced, `Rolling` or `Draining`: a number, or a part of
+    /// all nodes such as `10%`. 1 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "optional_number_or_text")]
+    pub max_unavailable_nodes: Option<Value>,
+    /// `Draining` only: what may be moved away, and how long that may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_drain: Option<NodeDrain>,
     /// What deleting this resource does: `WhenUnused` (default) waits until no volume of the driver is left, `Force`
     /// removes the driver at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,6 +103,33 @@ pub struct CSIDriverDeploymentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet_root_dir: Option<String>,
 
+    /// Fields that this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// How nodes are emptied before their driver pod is replaced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeDrain {
+    /// Begin with no further node, and leave those that still have their old driver pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// Seconds that one node may take before the update stops. 1800 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<i32>,
+    /// Seconds to wait once nothing is seen to use the driver, where nobody can tell what is mounted. 30 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settle_seconds: Option<i32>,
+    /// Pods without a controller, which nobody makes again: `Hold` (default) waits for them, `Evict` loses them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bare_pods: Option<String>,
+    /// Pods with an `emptyDir`, whose content is lost: `Hold` (default) or `Evict`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_dir_pods: Option<String>,
+    /// Pods of DaemonSets, which do not move: `Hold` (default) waits for them, `Ignore` replaces the driver under them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daemon_set_pods: Option<String>,
     /// Fields that this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,

@@ -33,6 +33,54 @@ pub struct CSIDriverDeploymentStatus {
     /// First of the ports that are this driver's alone, where its pods use the network of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_port: Option<i32>,
+    /// How far an update by `Draining` is; absent where none is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainStatus>,
+}
+
+/// An update that empties nodes before it replaces their driver pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainStatus {
+    /// Nodes with the current driver pod of all nodes: `3/15`.
+    pub progress: String,
+    /// Nodes that are being emptied, or that wait for their new driver pod. A node is listed before it is touched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<DrainingNode>,
+    /// Why no further node is begun with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<DrainStop>,
+}
+
+/// A node that is being emptied, or that waits for its new driver pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainingNode {
+    /// Its name.
+    pub name: String,
+    /// When it was begun with.
+    pub since: Time,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<String>,
+    /// Since when nothing is seen to use the driver there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unused_since: Option<Time>,
+    /// `unverified` where nobody on the node can tell what is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mounts: Option<String>,
+}
+
+/// Why an update has stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainStop {
+    /// The node that failed.
+    pub node: String,
+    /// What it waited for.
+    pub reason: String,
+    /// The generation of the instance: another one makes the update go on.
+    pub generation: i64,
 }
 
 /// One object that was created for an instance.

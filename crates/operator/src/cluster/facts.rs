@@ -8,6 +8,7 @@ use kube::runtime::watcher::Event;
 use serde_json::Value;
 
 use super::Source;
+use super::usage::Claim;
 use super::wanted_secrets::WantedSecrets;
 use crate::driver::secret::{self, References};
 
@@ -17,6 +18,12 @@ enum Fact {
     /// Secrets of a driver.
     Secrets {
         driver: String,
+        references: References,
+    },
+    /// A volume of a driver, and the secrets that it names.
+    Volume {
+        driver: String,
+        claim: Option<Claim>,
         references: References,
     },
     /// Drivers that a node's kubelet knows.
@@ -34,6 +41,8 @@ pub(super) struct State {
     /// What a list that is under way has brought so far.
     incoming: HashMap<Source, BTreeMap<String, Fact>>,
     secrets: WantedSecrets,
+    /// The drivers of claims.
+    claims: HashMap<Claim, String>,
     /// Drivers whose volumes are being waited for to go.
     pub(super) awaited: BTreeSet<String>,
 }
@@ -107,7 +116,9 @@ impl State {
                 let (before, after) = (drivers(before), drivers(fact));
                 before.symmetric_difference(&after).cloned().collect()
             }
-            Source::StorageClasses | Source::SnapshotClasses | Source::Volumes => {
+            Source::StorageClasses | Source::SnapshotClasses => self.count_secrets(before, fact),
+            Source::Volumes => {
+                self.take_in_claims(before.as_ref(), fact.as_ref());
                 self.count_secrets(before, fact)
             }
         }
@@ -115,17 +126,44 @@ impl State {
 
     fn count_secrets(&mut self, before: Option<Fact>, after: Option<Fact>) -> Concerned {
         let mut concerned = Concerned::new();
-        if let Some(Fact::Secrets { driver, references }) = after
+        if let Some((driver, references)) = after.and_then(secrets)
             && self.secrets.add(&driver, &references)
         {
             concerned.insert(driver);
         }
-        if let Some(Fact::Secrets { driver, references }) = before
+        if let Some((driver, references)) = before.and_then(secrets)
             && self.secrets.remove(&driver, &references)
         {
             concerned.insert(driver);
         }
         concerned
+    }
+
+    fn take_in_claims(&mut self, before: Option<&Fact>, after: Option<&Fact>) {
+        if let Some(Fact::Volume {
+            claim: Some(claim), ..
+        }) = before
+        {
+            self.claims.remove(claim);
+        }
+        if let Some(Fact::Volume {
+            claim: Some(claim),
+            driver,
+            ..
+        }) = after
+        {
+            self.claims.insert(claim.clone(), driver.clone());
+        }
+    }
+
+    pub(super) fn is_claim_of(&self, driver: &str, claim: &Claim) -> bool {
+        self.claims.get(claim).is_some_and(|it| it == driver)
+    }
+
+    pub(super) fn is_registered(&self, driver: &str, node: &str) -> bool {
+        let nodes = self.facts.get(&Source::CsiNodes);
+        let fact = nodes.and_then(|nodes| nodes.get(node));
+        matches!(fact, Some(Fact::Drivers(drivers)) if drivers.contains(driver))
     }
 
     pub(super) fn secrets_of(&self, driver: &str) -> References {
@@ -149,7 +187,17 @@ impl State {
 fn drivers(fact: Option<Fact>) -> BTreeSet<String> {
     match fact {
         Some(Fact::Drivers(drivers)) => drivers,
-        Some(Fact::Secrets { .. } | Fact::Present) | None => BTreeSet::new(),
+        Some(Fact::Secrets { .. } | Fact::Volume { .. } | Fact::Present) | None => BTreeSet::new(),
+    }
+}
+
+fn secrets(fact: Fact) -> Option<(String, References)> {
+    match fact {
+        Fact::Secrets { driver, references }
+        | Fact::Volume {
+            driver, references, ..
+        } => Some((driver, references)),
+        Fact::Drivers(_) | Fact::Present => None,
     }
 }
 
@@ -162,7 +210,7 @@ fn driver_of_volume(source: Source, object: &DynamicObject) -> Option<String> {
 fn fact_of(source: Source, object: &DynamicObject) -> Option<Fact> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let secrets = |driver: Option<String>, references: References| {
-        // Most classes and volumes name no secret; thousands of them cost nothing.
+        // Most classes name no secret.
         (references != References::default()).then_some(Fact::Secrets {
             driver: driver?,
             references,
@@ -173,8 +221,12 @@ fn fact_of(source: Source, object: &DynamicObject) -> Option<Fact> {
         Source::StorageClasses => secrets(text(&data["provisioner"]), of_parameters(data)),
         Source::SnapshotClasses => secrets(text(&data["driver"]), of_parameters(data)),
         Source::Volumes => {
-            let references = secret::of_volume(&serde_json::to_value(object).unwrap_or_default());
-            secrets(text(&data["spec"]["csi"]["driver"]), references)
+            let claim = &data["spec"]["claimRef"];
+            Some(Fact::Volume {
+                driver: text(&data["spec"]["csi"]["driver"])?,
+                claim: text(&claim["namespace"]).zip(text(&claim["name"])),
+                references: secret::of_volume(&serde_json::to_value(object).unwrap_or_default()),
+            })
         }
         Source::CsiNodes => {
             let drivers = data["spec"]["drivers"].as_array().into_iter().flatten();

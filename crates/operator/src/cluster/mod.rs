@@ -1,6 +1,7 @@
 //! What the operator knows about the cluster beside its own objects, kept current by watches.
 //!
 //! - which secrets the classes and volumes of a driver name, whoever made them;
+//! - which claims its volumes are bound to;
 //! - on which nodes the kubelet knows a driver;
 //! - which namespaces there are.
 //!
@@ -145,6 +146,16 @@ impl Cluster {
     /// On how many nodes the kubelet knows a driver.
     pub fn registrations_of(&self, driver: &str) -> usize {
         self.state.lock().registrations_of(driver)
+    }
+
+    /// Whether the kubelet of a node knows a driver.
+    pub fn is_registered(&self, driver: &str, node: &str) -> bool {
+        self.state.lock().is_registered(driver, node)
+    }
+
+    /// Whether a claim has a volume of a driver.
+    pub fn is_claim_of(&self, driver: &str, claim: &usage::Claim) -> bool {
+        self.state.lock().is_claim_of(driver, claim)
     }
 
     /// Whether the cluster knows VolumeSnapshotClasses.

@@ -12,6 +12,9 @@ use stowage_kubernetes::pod_claims::claim_of;
 /// How many of a kind are named.
 const NAMED: usize = 3;
 
+/// Namespace and name of a claim.
+pub type Claim = (String, String);
+
 /// What holds on to a driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -58,19 +61,17 @@ impl fmt::Display for Usage {
 
 /// What holds on to a driver. Lists everything there is, so it is asked only when something depends on the answer.
 pub async fn of(client: &Client, driver: &str) -> Result<Usage, kube::Error> {
-    let everything = ListParams::default();
-    let attachments = Api::<VolumeAttachment>::all(client.clone());
-    let attachments = attachments.list(&everything).await?;
-    let attached = attachments.iter().filter(|it| it.spec.attacher == driver);
-    let volumes = Api::<PersistentVolume>::all(client.clone());
-    let volumes = volumes.list(&everything).await?;
-    let volumes: Vec<_> = volumes.iter().filter(|it| is_of(it, driver)).collect();
-    let claims: BTreeSet<_> = volumes.iter().filter_map(|it| bound_claim(it)).collect();
-    let pods = Api::<Pod>::all(client.clone()).list(&everything).await?;
-    let users = pods.iter().filter(|pod| uses(pod, driver, &claims));
+    let attached = attachments(client, driver).await?;
+    let volumes = volumes(client, driver).await?;
+    let claims: BTreeSet<_> = volumes.iter().filter_map(bound_claim).collect();
+    let pods = Api::<Pod>::all(client.clone());
+    let pods = pods.list(&ListParams::default()).await?;
+    let is_claim = |claim: &Claim| claims.contains(claim);
+    let users = pods.iter().filter(|pod| uses(pod, driver, is_claim));
     Ok(Usage {
-        volumes: volumes.iter().map(|it| it.name_any()).collect(),
+        volumes: volumes.iter().map(ResourceExt::name_any).collect(),
         attachments: attached
+            .iter()
             .map(|it| format!("{} on node {}", it.name_any(), it.spec.node_name))
             .collect(),
         pods: users
@@ -79,18 +80,41 @@ pub async fn of(client: &Client, driver: &str) -> Result<Usage, kube::Error> {
     })
 }
 
+/// Where volumes of a driver are attached.
+pub async fn attachments(
+    client: &Client,
+    driver: &str,
+) -> Result<Vec<VolumeAttachment>, kube::Error> {
+    let all = Api::<VolumeAttachment>::all(client.clone());
+    let all = all.list(&ListParams::default()).await?.into_iter();
+    Ok(all.filter(|it| it.spec.attacher == driver).collect())
+}
+
+/// The claims whose volumes are a driver's.
+pub async fn claims(client: &Client, driver: &str) -> Result<BTreeSet<Claim>, kube::Error> {
+    let volumes = volumes(client, driver).await?;
+    Ok(volumes.iter().filter_map(bound_claim).collect())
+}
+
+async fn volumes(client: &Client, driver: &str) -> Result<Vec<PersistentVolume>, kube::Error> {
+    let all = Api::<PersistentVolume>::all(client.clone());
+    let all = all.list(&ListParams::default()).await?.into_iter();
+    Ok(all.filter(|it| is_of(it, driver)).collect())
+}
+
 fn is_of(volume: &PersistentVolume, driver: &str) -> bool {
     let source = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
     source.is_some_and(|source| source.driver == driver)
 }
 
 /// The claim that a volume is bound to.
-fn bound_claim(volume: &PersistentVolume) -> Option<(String, String)> {
+fn bound_claim(volume: &PersistentVolume) -> Option<Claim> {
     let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
     Some((claim.namespace.clone()?, claim.name.clone()?))
 }
 
-fn uses(pod: &Pod, driver: &str, claims: &BTreeSet<(String, String)>) -> bool {
+/// Whether a pod that runs has a volume of a driver.
+pub fn uses(pod: &Pod, driver: &str, is_claim: impl Fn(&Claim) -> bool) -> bool {
     let phase = pod
         .status
         .as_ref()
@@ -107,7 +131,7 @@ fn uses(pod: &Pod, driver: &str, claims: &BTreeSet<(String, String)>) -> bool {
     volumes.into_iter().any(|volume| {
         let inline = volume.csi.as_ref().is_some_and(|csi| csi.driver == driver);
         let claim = claim_of(&pod.name_any(), volume);
-        inline || claim.is_some_and(|claim| claims.contains(&(namespace.clone(), claim)))
+        inline || claim.is_some_and(|claim| is_claim(&(namespace.clone(), claim)))
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod classes;
 mod sidecars;
+mod updates;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ pub use self::sidecars::{
     Builtin, ControllerRole, Ports, Probe, SecretAccess, Sidecars, Tuning, Upstream,
     UpstreamContainer,
 };
+pub use self::updates::{DrainRules, Limit, UpdateStrategy};
 use super::object::Kind;
 use super::template::PodTemplate;
 
@@ -28,6 +30,8 @@ pub struct ValidDriver {
     pub paths: Paths,
     /// Pods on nodes.
     pub node_workloads: Vec<NodeWorkload>,
+    /// How a node is emptied before its pod is replaced, if it is.
+    pub drain: Option<DrainRules>,
     /// Pods that serve the cluster.
     pub controller: Option<Controller>,
     /// What runs beside the driver.
@@ -147,15 +151,6 @@ pub enum NodeShape {
     DaemonSet(UpdateStrategy),
     /// The operator itself: whoever knows the nodes asks for each pod with [`pod_on_node`](super::pod_on_node).
     PodPerNode,
-}
-
-/// How node pods are replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UpdateStrategy {
-    /// Node by node, at once.
-    Rolling,
-    /// When somebody deletes the old pod.
-    OnDelete,
 }
 
 /// A Deployment.

@@ -7,7 +7,9 @@ use super::object;
 use super::object::{Kind, Object};
 use super::sidecar::{self, KUBELET_VOLUME, PROBE_PORT_NAME, REGISTRATION_VOLUME, SOCKET_VOLUME};
 use super::template::{Editor, PodTemplate};
-use super::valid::{Controller, NodeShape, NodeWorkload, Probe, UpdateStrategy, ValidDriver};
+use super::valid::{
+    Controller, Limit, NodeShape, NodeWorkload, Probe, UpdateStrategy, ValidDriver,
+};
 
 pub(super) fn workloads(driver: &ValidDriver) -> Vec<Object> {
     let mut objects = Vec::new();
@@ -28,15 +30,22 @@ pub(super) fn workloads(driver: &ValidDriver) -> Vec<Object> {
 
 fn daemon_set(driver: &ValidDriver, workload: &NodeWorkload, update: UpdateStrategy) -> Object {
     let update = match update {
-        UpdateStrategy::Rolling => "RollingUpdate",
-        UpdateStrategy::OnDelete => "OnDelete",
+        UpdateStrategy::Rolling(None) => json!({"type": "RollingUpdate"}),
+        UpdateStrategy::Rolling(Some(limit)) => {
+            let limit = match limit {
+                Limit::Nodes(count) => json!(count),
+                Limit::Percent(percent) => json!(format!("{percent}%")),
+            };
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": limit}})
+        }
+        UpdateStrategy::OnDelete => json!({"type": "OnDelete"}),
     };
     let mut pod = node_pod(driver, workload);
     pod.add_label(DAEMON_SET_LABEL, &workload.name);
     let spec = json!({
         "selector": {"matchLabels": {DAEMON_SET_LABEL: workload.name}},
         "template": pod.done(),
-        "updateStrategy": {"type": update},
+        "updateStrategy": update,
     });
     object(
         &driver.owner,

@@ -6,6 +6,7 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER, UNINSTALLIN
 use stowage_kubernetes::finalizer::{self, Seen};
 
 use super::context::Context;
+use super::drain;
 use super::fetch::children;
 use super::outcome::Outcome;
 use super::pods;
@@ -95,6 +96,8 @@ fn stage(kind: Kind) -> Stage {
 async fn remove(instance: &CSIDriverDeployment, context: &Context) -> Result<(), Vec<Problem>> {
     let objects = everything(instance, context).await?;
     delete(Stage::Classes, &objects, instance, context).await?;
+    let released = drain::release(instance, context).await;
+    released.map_err(|error| vec![Problem::may_not_drain(&error)])?;
     mark(&objects, instance, context).await?;
     until_unused(instance, context).await?;
     delete(Stage::Workloads, &objects, instance, context).await?;

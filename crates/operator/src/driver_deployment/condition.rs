@@ -58,6 +58,12 @@ pub(super) enum Reason {
     ApiError,
     /// Pods are being replaced.
     RollingOut,
+    /// Nodes are emptied before their pod is replaced.
+    Draining,
+    /// The same, and somebody asked not to go on.
+    DrainPaused,
+    /// The same, and a node took too long.
+    DrainStopped,
     /// Old pods wait for somebody to delete them.
     WaitingForDeletion,
     /// All pods are of the current template.
@@ -90,6 +96,9 @@ impl Reason {
             Self::Rejected => "Rejected",
             Self::ApiError => "ApiError",
             Self::RollingOut => "RollingOut",
+            Self::Draining => "Draining",
+            Self::DrainPaused => "DrainPaused",
+            Self::DrainStopped => "DrainStopped",
             Self::WaitingForDeletion => "WaitingForDeletion",
             Self::Complete => "Complete",
         }

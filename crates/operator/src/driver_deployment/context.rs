@@ -6,14 +6,15 @@ use std::time::Duration;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use stowage_api::backoff::Backoff;
-use stowage_api::driver_deployment::CSIDriverDeployment;
+use stowage_api::driver_deployment::{CSIDriverDeployment, DrainStatus};
 use stowage_kubernetes::events::Events;
 use tokio::sync::watch;
 
 use super::apply::Applied;
+use super::outcome::Outcome;
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
 use crate::metrics::OperatorMetrics;
@@ -62,6 +63,8 @@ pub struct Context {
     pub(super) ports: Mutex<HashMap<String, u16>>,
     /// The objects of each instance after its last sync, by uid. Missing: unknown, so that they are looked for.
     pub(super) known: Mutex<HashMap<String, BTreeSet<Key>>>,
+    /// How far updates of nodes were when that was last written, by uid: what is watched may be behind.
+    drains: Mutex<HashMap<String, Option<DrainStatus>>>,
     failures: Mutex<HashMap<String, u32>>,
 }
 
@@ -79,6 +82,7 @@ impl Context {
             rights: operator.rights,
             ports: Mutex::default(),
             known: Mutex::default(),
+            drains: Mutex::default(),
             failures: Mutex::default(),
         }
     }
@@ -112,10 +116,28 @@ impl Context {
         }
     }
 
+    /// How far the update of an instance's nodes is.
+    pub(super) fn drain_of(&self, instance: &CSIDriverDeployment) -> Option<DrainStatus> {
+        let uid = instance.uid().unwrap_or_default();
+        let written = self.drains.lock().get(&uid).cloned();
+        written.unwrap_or_else(|| instance.status.as_ref()?.drain.clone())
+    }
+
+    /// What was written of an outcome.
+    pub(super) fn remember(&self, instance: &CSIDriverDeployment, outcome: &Outcome) {
+        if let Outcome::Synced(synced) = outcome
+            && !synced.applied.is_outpaced()
+        {
+            let (uid, drain) = (instance.uid().unwrap_or_default(), &synced.drained.status);
+            self.drains.lock().insert(uid, drain.clone());
+        }
+    }
+
     /// Forgets an instance that is gone.
     pub(super) fn forget(&self, uid: &str) {
         self.forget_failures(uid);
         self.ports.lock().remove(uid);
         self.known.lock().remove(uid);
+        self.drains.lock().remove(uid);
     }
 }

@@ -19,6 +19,14 @@ pub(super) fn publish(instance: &CSIDriverDeployment, outcome: &Outcome, context
         for (reason, message) in changes(&synced.applied) {
             context.events.normal(object(), reason, message);
         }
+        for news in &synced.drained.news {
+            let events = &context.events;
+            if news.is_trouble {
+                events.warning(object(), news.reason, &news.message);
+            } else {
+                events.normal(object(), news.reason, &news.message);
+            }
+        }
     }
     let status = instance.status.as_ref();
     let mut conditions = status.iter().flat_map(|it| &it.conditions).flatten();

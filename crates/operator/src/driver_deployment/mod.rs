@@ -9,6 +9,7 @@ mod apply;
 mod cleanup;
 mod condition;
 mod context;
+mod drain;
 mod event;
 mod fetch;
 pub mod image;
@@ -34,6 +35,7 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpe
 
 use self::apply::Applied;
 pub use self::context::{Context, Guarded, Operator};
+use self::drain::Drained;
 pub use self::event::COMPONENT as EVENT_COMPONENT;
 use self::fetch::Fetched;
 use self::outcome::{Outcome, Synced};
@@ -81,13 +83,17 @@ async fn outcome_of(instance: &CSIDriverDeployment, context: &Context) -> Outcom
 async fn deploy(instance: &CSIDriverDeployment, context: &Context) -> Result<Synced, Outcome> {
     let fetched = fetch::fetch(instance, context).await?;
     let (first_port, mut warnings) = (fetched.first_port, Vec::new());
+    let mut drained = Drained::unchanged(context.drain_of(instance));
     let mut applied = match valid_driver(instance, &fetched) {
         Err(problems) => Applied::nothing(fetched.objects, problems),
         Ok(driver) => {
             cleanup::ensure_finalizer(instance, context).await?;
             warnings = problem::warnings(&driver, &fetched);
             let objects = build(&driver, &fetched.facts(&driver, context));
-            apply::apply(instance, &driver, &objects, fetched.objects, context).await
+            let mut applied =
+                apply::apply(instance, &driver, &objects, fetched.objects, context).await;
+            drained = drain::advance(instance, &driver, &mut applied, context).await?;
+            applied
         }
     };
     let observation = observe::observe(instance, &mut applied, context).await?;
@@ -95,6 +101,7 @@ async fn deploy(instance: &CSIDriverDeployment, context: &Context) -> Result<Syn
         applied,
         warnings,
         observation,
+        drained,
         first_port,
     })
 }

@@ -11,7 +11,7 @@ use stowage_api::driver_deployment::CSIDriverDeployment;
 use stowage_kubernetes::answer::Answer;
 
 use self::pod::PodFailure;
-use self::workload::Workload;
+pub(super) use self::workload::Workload;
 use super::apply::Applied;
 use super::context::Context;
 use super::problem::Problem;

@@ -1,6 +1,9 @@
 //! What a reconcile came to: the one thing that the status stage is given.
 
+use std::time::Duration;
+
 use super::apply::Applied;
+use super::drain::Drained;
 use super::observe::Observation;
 use super::problem::Problem;
 
@@ -27,6 +30,8 @@ pub(super) struct Synced {
     pub(super) warnings: Vec<Problem>,
     /// What the workloads look like; `None`: there is no telling.
     pub(super) observation: Option<Observation>,
+    /// How far an update is that empties nodes first.
+    pub(super) drained: Drained,
     /// The first of the instance's own ports, if it needs its own.
     pub(super) first_port: Option<u16>,
 }
@@ -41,7 +46,15 @@ impl Outcome {
         }
     }
 
-    /// Whether nothing is left to do until something changes.
+    /// When to look again although nothing went wrong.
+    pub(super) fn look_again(&self) -> Option<Duration> {
+        match self {
+            Self::Synced(synced) => synced.drained.look_again,
+            _ => None,
+        }
+    }
+
+    /// Whether nothing is left to do until something changes, or until it is time to look again.
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::Unmanaged | Self::Released => true,

@@ -73,6 +73,15 @@ impl Problem {
         Self::new(Reason::Forbidden, message)
     }
 
+    /// Nodes cannot be emptied, or not be let go of.
+    pub(super) fn may_not_drain(error: &kube::Error) -> Self {
+        let message = format!(
+            "cannot empty nodes before their driver pod is replaced: {}; `deploy/draining.yaml` grants what that needs",
+            answer::chain(error)
+        );
+        Self::new(Reason::Forbidden, message)
+    }
+
     /// The driver has volumes to look after.
     pub(super) fn in_use(driver: &str, usage: &Usage) -> Self {
         let message = format!(

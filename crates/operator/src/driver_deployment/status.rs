@@ -35,7 +35,10 @@ pub(super) async fn conclude(
     context: &Context,
 ) -> Action {
     let outcome = match make_known(instance, &outcome, context).await {
-        Ok(()) => outcome,
+        Ok(()) => {
+            context.remember(instance, &outcome);
+            outcome
+        }
         Err(error) => Outcome::Failed(error),
     };
     let is_ok = !matches!(outcome, Outcome::Failed(_));
@@ -47,7 +50,10 @@ pub(super) async fn conclude(
     }
     if outcome.is_final() {
         context.forget_failures(&uid);
-        return Action::await_change();
+        return match outcome.look_again() {
+            Some(pause) => Action::requeue(pause),
+            None => Action::await_change(),
+        };
     }
     let pause = match outcome {
         // Somebody waits for it, and pods and attachments that hold it are not watched.
@@ -125,7 +131,8 @@ fn with_objects(
         Some(observation) => {
             let sync = sync_finding(&applied.problems, &synced.warnings);
             let mut findings = vec![observation.available(driver), sync];
-            findings.extend(observation.progressing());
+            let drained = synced.drained.progressing();
+            findings.extend(drained.or_else(|| observation.progressing()));
             let (ready, desired) = observation.nodes();
             let nodes = observation
                 .is_deployed()
@@ -143,6 +150,7 @@ fn with_objects(
         after.driver_name = Some(driver.clone());
     }
     after.children = Some(applied.children()).filter(|children| !children.is_empty());
+    after.drain.clone_from(&synced.drained.status);
     after.first_port = synced.first_port.map(i32::from);
     after
 }

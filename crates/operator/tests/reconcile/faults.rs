@@ -45,6 +45,11 @@ impl Faults {
         };
     }
 
+    /// Goes on in another mode: what has failed once does not fail again.
+    pub(crate) fn set(&self, mode: Mode) {
+        self.0.lock().mode = mode;
+    }
+
     /// How many different requests have failed.
     fn count(&self) -> usize {
         self.0.lock().seen.len()

@@ -8,7 +8,9 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use stowage_operator::driver::rbac::{controller_rules, operator_rules};
 
-use crate::rig::{Rig, server};
+use crate::draining;
+use crate::fleet::Fleet;
+use crate::rig::{Rig, server, unique};
 
 fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -86,10 +88,14 @@ fn the_definition_is_the_same_in_both_places() {
 }
 
 async fn as_operator() -> Client {
+    as_account("csi-operator").await
+}
+
+async fn as_account(name: &str) -> Client {
     let mut kubeconfig = Kubeconfig::read_from(server().kubeconfig()).unwrap();
     for user in &mut kubeconfig.auth_infos {
         let user = user.auth_info.get_or_insert_default();
-        user.impersonate = Some("system:serviceaccount:csi-operator:csi-operator".to_owned());
+        user.impersonate = Some(format!("system:serviceaccount:csi-operator:{name}"));
         user.impersonate_groups = Some(vec![
             "system:serviceaccounts".to_owned(),
             "system:authenticated".to_owned(),
@@ -100,6 +106,38 @@ async fn as_operator() -> Client {
         .await
         .unwrap();
     Client::try_from(config).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_are_emptied_with_the_rights_of_a_manifest_of_its_own() {
+    for file in ["prerequisites", "draining.yaml"] {
+        let path = deploy(file);
+        server()
+            .kubectl(&["apply", "-f", path.to_str().unwrap()])
+            .unwrap();
+    }
+    // An account of its own: the operator's has the rights already.
+    let grant = |role: &str| {
+        let role = format!("--clusterrole={role}");
+        let binding = unique();
+        let words = ["create", "clusterrolebinding", &binding, &role];
+        let account = ["--serviceaccount=csi-operator:drainer"];
+        server().kubectl(&[&words[..], &account].concat()).unwrap();
+    };
+    grant("csi-operator");
+    let mut rig = Rig::with_client(as_account("drainer").await).await;
+    let mut fleet = Fleet::deploy(&mut rig, 1, |_| ()).await;
+    let node = fleet.nodes[0].clone();
+    fleet.user("db-0", &node).await;
+    draining::change_template(&mut rig, &mut fleet).await;
+    rig.reconcile("hostpath").await;
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(condition["reason"], "Forbidden");
+    let told = condition["message"].as_str().unwrap();
+    assert!(told.contains("deploy/draining.yaml"), "{told}");
+
+    grant("csi-operator-draining");
+    draining::finish(&mut rig, &fleet, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

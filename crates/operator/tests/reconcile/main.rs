@@ -8,8 +8,10 @@
 mod adoption;
 mod collisions;
 mod deletion;
+mod draining;
 mod drift;
 mod faults;
+mod fleet;
 mod in_use;
 mod installed;
 mod pods;

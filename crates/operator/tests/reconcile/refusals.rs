@@ -24,7 +24,7 @@ async fn an_invalid_instance_lists_every_mistake_and_nothing_is_made() {
     assert_eq!(
         condition["message"],
         "spec.driverSocket: Invalid value: \"csi.sock\": must be an absolute path\n\
-         spec.nodeUpdateStrategy: Unsupported value: \"Sometimes\": supported values: \"OnDelete\", \"Rolling\"\n\
+         spec.nodeUpdateStrategy: Unsupported value: \"Sometimes\": supported values: \"Draining\", \"OnDelete\", \"Rolling\"\n\
          spec.colour: Forbidden: unknown field"
     );
     assert_eq!(rig.condition("Available").await["status"], "Unknown");

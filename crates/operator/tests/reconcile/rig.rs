@@ -58,9 +58,11 @@ pub(crate) async fn client_of(server: &ApiServer, faults: &Faults) -> Client {
         .try_init();
     let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
     let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
         .unwrap();
+    // As the operator has it: it tries again by itself.
+    config.default_retry = false;
     let builder = ClientBuilder::try_from(config).unwrap();
     builder.with_layer(&FaultLayer(faults.clone())).build()
 }
@@ -101,21 +103,20 @@ pub(crate) struct Rig {
 impl Rig {
     /// A namespace of its own, and an operator that has just started.
     pub(crate) async fn new() -> Self {
-        Self::in_namespace(new_namespace().await, None).await
+        Self::in_namespace(new_namespace().await, None, Faults::default()).await
     }
 
     /// The same with an operator that is somebody else than the administrator.
     pub(crate) async fn with_client(operator: Client) -> Self {
-        Self::in_namespace(new_namespace().await, Some(operator)).await
+        Self::in_namespace(new_namespace().await, Some(operator), Faults::default()).await
     }
 
     /// Another operator on the same namespace: what a restart looks like.
     pub(crate) async fn restarted(&self) -> Self {
-        Self::in_namespace(self.namespace.clone(), None).await
+        Self::in_namespace(self.namespace.clone(), None, self.faults.clone()).await
     }
 
-    async fn in_namespace(namespace: String, operator: Option<Client>) -> Self {
-        let faults = Faults::default();
+    async fn in_namespace(namespace: String, operator: Option<Client>, faults: Faults) -> Self {
         let administrator = client_of(server(), &faults).await;
         let client = operator.unwrap_or_else(|| administrator.clone());
         let cluster = Cluster::default();

@@ -139,8 +139,16 @@ async fn changes_of_the_instance_reach_its_objects() {
     rig.edit(json!({"spec": spec})).await;
     rig.sync().await;
 
+    let update = |set: &Value| set["spec"]["updateStrategy"].clone();
     let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
-    assert_eq!(set["spec"]["updateStrategy"]["type"], "OnDelete");
+    assert_eq!(update(&set)["type"], "OnDelete");
+    for limit in [json!(3), json!("25%")] {
+        rig.edit(json!({"spec": {"nodeUpdateStrategy": "Rolling", "maxUnavailableNodes": limit}}))
+            .await;
+        rig.sync().await;
+        let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+        assert_eq!(update(&set)["rollingUpdate"]["maxUnavailable"], limit);
+    }
     let driver = &set["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(driver["image"], "driver:v2");
     assert!(

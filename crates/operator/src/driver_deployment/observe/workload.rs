@@ -6,24 +6,24 @@ use serde_json::Value;
 
 /// Counts of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Workload {
+pub(in super::super) struct Workload {
     /// Name of the DaemonSet or Deployment.
     pub(super) name: String,
     /// How many pods there should be.
-    pub(super) desired: i64,
+    pub(in super::super) desired: i64,
     /// How many are ready and have been for a while.
     pub(super) available: i64,
     /// How many are of the current template.
     pub(super) updated: i64,
     /// Whether these counts are about the current spec.
-    pub(super) is_current: bool,
+    pub(in super::super) is_current: bool,
     /// What the workload says about pods that it cannot create.
     pub(super) failure: Option<String>,
 }
 
 impl Workload {
     /// Reads the status of a DaemonSet.
-    pub(super) fn of_daemon_set(object: &DynamicObject) -> Self {
+    pub(in super::super) fn of_daemon_set(object: &DynamicObject) -> Self {
         let status = &object.data["status"];
         Self {
             name: object.name_any(),
@@ -68,7 +68,7 @@ impl Workload {
     }
 
     /// Whether every pod is of the current template.
-    pub(super) fn is_rolled_out(&self) -> bool {
+    pub(in super::super) fn is_rolled_out(&self) -> bool {
         self.is_current && self.updated >= self.desired
     }
 }

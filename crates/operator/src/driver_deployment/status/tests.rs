@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::driver::Kind;
 use crate::driver_deployment::apply::Applied;
+use crate::driver_deployment::drain::Drained;
 use crate::writer::{Key, Objects};
 
 /// An instance of generation 2, of which generation 1 was put into effect.
@@ -46,6 +47,7 @@ fn synced(problems: Vec<Problem>, is_seen: bool) -> Outcome {
         applied,
         warnings: Vec::new(),
         observation,
+        drained: Drained::default(),
         first_port: None,
     }))
 }

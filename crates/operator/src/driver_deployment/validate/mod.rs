@@ -11,12 +11,15 @@ mod sidecar;
 mod template;
 #[cfg(test)]
 mod tests;
+mod update;
 
 use std::collections::BTreeMap;
 
 use kube::ResourceExt;
-use serde_json::json;
-use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpec};
+use serde_json::{Value, json};
+use stowage_api::driver_deployment::{
+    CSIDriverDeployment, CSIDriverDeploymentSpec, DRAINING_TAINT,
+};
 
 use crate::config::OperatorConfig;
 use crate::driver::PodTemplate;
@@ -125,7 +128,7 @@ fn described(
         .and_then(|template| template::controller(errors, &pods, template, config));
     let storage_classes = class::storage_classes(errors, spec);
     let snapshot_classes = class::snapshot_classes(errors, spec);
-    let update = update_strategy(errors, spec);
+    let (update, drain) = update::updates(errors, spec);
     let csi_driver = csi_driver(errors, spec);
     let replicas = replicas(errors, spec, config);
     management_word(errors, spec);
@@ -133,14 +136,21 @@ fn described(
     errors.unknown("spec", &spec.unknown);
 
     let name = instance.name_any();
+    let own_taint = drain.map(|_| draining_taint(&spec.driver_name));
     Some(ValidDriver {
         owner: owner(instance),
         driver_name: spec.driver_name.clone(),
         names,
         paths: paths?,
-        node_workloads: vec![node_workload(&name, node_template?, update)],
+        node_workloads: vec![node_workload(
+            &name,
+            node_template?,
+            update,
+            own_taint.as_ref(),
+        )],
+        drain,
         controller: controller_template
-            .map(|template| controller(&name, template, replicas, config)),
+            .map(|template| controller(&name, template, replicas, config, own_taint)),
         sidecars: sidecars.sidecars,
         secret_access: sidecars.secret_access,
         probe,
@@ -157,7 +167,10 @@ fn controller(
     template: PodTemplate,
     replicas: u16,
     config: &OperatorConfig,
+    own_taint: Option<Value>,
 ) -> Controller {
+    let mut tolerations = config.infrastructure_tolerations.clone();
+    tolerations.extend(own_taint);
     let mut node_selector = linux();
     node_selector.extend(
         config
@@ -171,43 +184,43 @@ fn controller(
         replicas,
         placement: Placement {
             node_selector,
-            tolerations: config.infrastructure_tolerations.clone(),
+            tolerations,
         },
     }
 }
 
 /// Volumes must be unmounted wherever there are any: no taint keeps the driver away, unless its template says which may.
-fn node_workload(instance: &str, template: PodTemplate, update: UpdateStrategy) -> NodeWorkload {
+fn node_workload(
+    instance: &str,
+    template: PodTemplate,
+    update: UpdateStrategy,
+    own_taint: Option<&Value>,
+) -> NodeWorkload {
     let is_open = template.spec()["tolerations"].is_null();
-    let everything = json!({"operator": "Exists"});
+    let tolerations = match (is_open, own_taint) {
+        (true, _) => vec![json!({"operator": "Exists"})],
+        (false, Some(own)) => vec![own.clone()],
+        (false, None) => Vec::new(),
+    };
     NodeWorkload {
         name: format!("{instance}-node"),
         template,
         shape: NodeShape::DaemonSet(update),
         placement: Placement {
             node_selector: linux(),
-            tolerations: is_open.then_some(everything).into_iter().collect(),
+            tolerations,
         },
     }
+}
+
+/// A node that is being emptied is no reason for the driver's own pods to leave it.
+fn draining_taint(driver: &str) -> Value {
+    json!({"key": format!("{DRAINING_TAINT}{driver}"), "operator": "Exists", "effect": "NoSchedule"})
 }
 
 /// Nodes of another system have no use for our sidecars.
 fn linux() -> BTreeMap<String, String> {
     [("kubernetes.io/os".to_owned(), "linux".to_owned())].into()
-}
-
-fn update_strategy(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) -> UpdateStrategy {
-    let words = [
-        ("OnDelete", UpdateStrategy::OnDelete),
-        ("Rolling", UpdateStrategy::Rolling),
-    ];
-    let word = Some(spec.node_update_strategy.as_str());
-    errors.word(
-        "spec.nodeUpdateStrategy",
-        word,
-        &words,
-        UpdateStrategy::Rolling,
-    )
 }
 
 /// Names that are made of the instance's. One that would be too long is reported, never cut: cut names collide.

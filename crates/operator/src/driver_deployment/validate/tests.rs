@@ -257,8 +257,16 @@ fn derived_names_are_never_cut() {
 #[test]
 fn words_come_from_fixed_sets() {
     for (path, value, supported) in [
-        ("nodeUpdateStrategy", "Draining", r#""OnDelete", "Rolling""#),
-        ("nodeUpdateStrategy", "", r#""OnDelete", "Rolling""#),
+        (
+            "nodeUpdateStrategy",
+            "Sometimes",
+            r#""Draining", "OnDelete", "Rolling""#,
+        ),
+        (
+            "nodeUpdateStrategy",
+            "",
+            r#""Draining", "OnDelete", "Rolling""#,
+        ),
         ("managementState", "Removed", r#""Managed", "Unmanaged""#),
         ("sidecars/mode", "Go", r#""Builtin", "Upstream""#),
         ("sidecars/secretAccess", "None", r#""Cluster", "Named""#),

@@ -163,6 +163,7 @@ fn driver(plan: &DriverPlan, config: &OperatorConfig, resources: &Resources) -> 
         },
         paths: paths(&names.driver, config),
         node_workloads: Vec::new(),
+        drain: None,
         controller: None,
         sidecars: sidecars(config, resources),
         secret_access: SecretAccess::Named,

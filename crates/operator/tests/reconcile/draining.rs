@@ -1,0 +1,323 @@
+//! `nodeUpdateStrategy: Draining`.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use stowage_operator::driver::Kind;
+
+use crate::faults::Mode;
+use crate::fleet::Fleet;
+use crate::rig::Rig;
+
+/// The driver's pod changes: an update begins.
+pub(crate) async fn change_template(rig: &mut Rig, fleet: &mut Fleet) {
+    let patch = Patch::Json::<()>(
+        serde_json::from_value(json!([
+            {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/terminationGracePeriodSeconds", "value": fleet.nodes.len()},
+        ]))
+        .unwrap(),
+    );
+    let (instances, nothing) = (rig.instances(), PatchParams::default());
+    instances.patch("hostpath", &nothing, &patch).await.unwrap();
+    rig.reconcile("hostpath").await;
+    fleet.new_revision().await;
+}
+
+fn waiting_for(instance: &Value) -> &str {
+    let node = &instance["status"]["drain"]["nodes"][0];
+    node["waitingFor"].as_str().unwrap_or_default()
+}
+
+/// Goes on until the update is over; what must hold at every moment is looked at all the time.
+pub(crate) async fn finish(rig: &mut Rig, fleet: &Fleet, at_a_time: usize) {
+    for _ in 0..200 {
+        let before = fleet.driver_pods().await;
+        let users = fleet.users().await;
+        rig.reconcile("hostpath").await;
+        let after = fleet.driver_pods().await;
+        for (node, _) in before.iter().filter(|it| !after.contains(it)) {
+            let uses = users.iter().find(|(_, on)| on == node);
+            assert_eq!(uses, None, "the driver was taken from under a pod");
+        }
+        assert!(fleet.taints().await.len() <= at_a_time);
+        fleet.play().await;
+        if rig.instance().await["status"]["drain"].is_null()
+            && fleet
+                .driver_pods()
+                .await
+                .iter()
+                .all(|(_, hash)| hash == "v2")
+        {
+            return;
+        }
+    }
+    panic!("not over: {:#}", rig.instance().await["status"]);
+}
+
+/// Goes on until the update stops; why it did.
+async fn stopped(rig: &mut Rig, fleet: &Fleet) -> Value {
+    for _ in 0..200 {
+        rig.reconcile("hostpath").await;
+        fleet.play().await;
+        let instance = rig.instance().await;
+        let stopped = &instance["status"]["drain"]["stopped"];
+        if !stopped.is_null() {
+            return stopped.clone();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it goes on: {:#}", rig.instance().await["status"]);
+}
+
+#[tokio::test]
+async fn nodes_are_emptied_one_after_the_other_before_their_driver_is_replaced() {
+    let mut rig = Rig::new().await;
+    let mut fleet = Fleet::deploy(&mut rig, 3, |_| ()).await;
+    assert_eq!(rig.condition("Progressing").await["reason"], "Complete");
+    for (number, node) in fleet.nodes.clone().iter().enumerate() {
+        fleet.user(&format!("db-{number}"), node).await;
+    }
+    let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+    assert_eq!(set["spec"]["updateStrategy"]["type"], "OnDelete");
+    change_template(&mut rig, &mut fleet).await;
+    rig.reconcile("hostpath").await;
+    // It is written down where a taint may be, before there is one.
+    assert_eq!(rig.instance().await["status"]["drain"]["progress"], "0/3");
+    assert_eq!(fleet.taints().await, []);
+    rig.reconcile("hostpath").await;
+    let key = "draining.stowage.dev/DRIVER".to_owned();
+    assert_eq!(fleet.taints().await, [(fleet.nodes[0].clone(), key)]);
+    assert_eq!(rig.condition("Progressing").await["reason"], "Draining");
+
+    finish(&mut rig, &fleet, 1).await;
+    assert_eq!(
+        (fleet.taints().await, fleet.users().await),
+        (vec![], vec![])
+    );
+    assert_eq!(rig.condition("Progressing").await["reason"], "Complete");
+    let events = rig.events().await.join("\n");
+    for word in ["NodeDraining", "NodeUpdated"] {
+        assert_eq!(events.matches(word).count(), 3, "{events}");
+    }
+    // Nothing is left to do, and nothing is sent.
+    rig.make_ready(3).await;
+    rig.sync().await;
+    rig.faults.start(Mode::Off);
+    rig.sync().await;
+    assert_eq!(rig.faults.writes(), Vec::<String>::new());
+    assert_eq!(rig.faults.sent("controllerrevisions"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_budget_that_admits_no_eviction_holds_a_node_and_is_named() {
+    let mut rig = Rig::new().await;
+    let mut fleet = Fleet::deploy(&mut rig, 1, |_| ()).await;
+    let node = fleet.nodes[0].clone();
+    fleet.user("db-0", &node).await;
+    let budget = json!({"metadata": {"name": "db"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "db"}}}});
+    let budgets = rig.api(Kind::PodDisruptionBudget);
+    let budget = serde_json::from_value(budget).unwrap();
+    budgets
+        .create(&PostParams::default(), &budget)
+        .await
+        .unwrap();
+    let counts = |allowed: u8| json!({"observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1});
+    rig.patch_status(Kind::PodDisruptionBudget, "db", counts(0))
+        .await;
+    change_template(&mut rig, &mut fleet).await;
+    for _ in 0..6 {
+        rig.reconcile("hostpath").await;
+        fleet.play().await;
+    }
+    let instance = rig.instance().await;
+    let told = waiting_for(&instance);
+    assert!(
+        told.contains("/db-0: its budget allows no disruption"),
+        "{told}"
+    );
+    assert_eq!(fleet.users().await.len(), 1);
+    assert_eq!(fleet.driver_pods().await[0].1, "v1");
+
+    rig.patch_status(Kind::PodDisruptionBudget, "db", counts(1))
+        .await;
+    finish(&mut rig, &fleet, 1).await;
+    assert_eq!(fleet.taints().await, []);
+}
+
+#[tokio::test]
+async fn an_operator_that_dies_at_any_request_is_followed_by_one_that_goes_on() {
+    for mode in [Mode::Before, Mode::After] {
+        let mut rig = Rig::new().await;
+        let mut fleet = Fleet::deploy(&mut rig, 2, |_| ()).await;
+        for (number, node) in fleet.nodes.clone().iter().enumerate() {
+            fleet.user(&format!("db-{number}"), node).await;
+        }
+        change_template(&mut rig, &mut fleet).await;
+        rig.faults.start(mode);
+        for _ in 0..150 {
+            rig.faults.set(Mode::Off);
+            rig = rig.restarted().await;
+            rig.faults.set(mode);
+            rig.reconcile("hostpath").await;
+            assert!(fleet.taints().await.len() <= 1);
+            fleet.play().await;
+            if fleet
+                .driver_pods()
+                .await
+                .iter()
+                .all(|(_, hash)| hash == "v2")
+            {
+                break;
+            }
+        }
+        rig.faults.set(Mode::Off);
+        finish(&mut rig, &fleet, 1).await;
+        assert_eq!(
+            (fleet.taints().await, fleet.users().await),
+            (vec![], vec![])
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_takes_too_long_stops_the_update_and_gets_its_pods_back() {
+    let mut rig = Rig::new().await;
+    let spec = json!({"settleSeconds": 0, "timeoutSeconds": 1});
+    let mut fleet = Fleet::deploy(&mut rig, 2, |it| it["nodeDrain"] = spec).await;
+    let node = fleet.nodes[0].clone();
+    fleet.user("db-0", &node).await;
+    let hold = json!({"metadata": {"annotations": {"draining.stowage.dev/hold": "true"}}});
+    let pods = fleet.pod_api();
+    let hold = Patch::Merge(hold);
+    pods.patch("db-0", &PatchParams::default(), &hold)
+        .await
+        .unwrap();
+    change_template(&mut rig, &mut fleet).await;
+    let stopped = stopped(&mut rig, &fleet).await;
+    assert_eq!(stopped["node"], json!(node));
+    assert!(
+        stopped["reason"]
+            .as_str()
+            .unwrap()
+            .contains("db-0: its annotation"),
+        "{stopped}"
+    );
+    assert_eq!(rig.condition("Progressing").await["reason"], "DrainStopped");
+    for _ in 0..3 {
+        rig.reconcile("hostpath").await;
+    }
+    assert_eq!(fleet.taints().await, [], "no other node was begun with");
+
+    pods.delete("db-0", &DeleteParams::default()).await.unwrap();
+    fleet.play().await;
+    rig.edit(json!({"spec": {"nodeDrain": {"timeoutSeconds": 600}}}))
+        .await;
+    finish(&mut rig, &fleet, 1).await;
+}
+
+#[tokio::test]
+async fn an_update_is_paused_and_goes_on_and_another_strategy_lets_nodes_go() {
+    let mut rig = Rig::new().await;
+    let mut fleet = Fleet::deploy(&mut rig, 2, |_| ()).await;
+    let node = fleet.nodes[0].clone();
+    // Somebody else's taint stays, whatever happens.
+    let foreign =
+        json!({"spec": {"taints": [{"key": "example.com/mine", "effect": "NoSchedule"}]}});
+    let foreign = Patch::Merge(foreign);
+    let nodes = fleet.node_api();
+    nodes
+        .patch(&node, &PatchParams::default(), &foreign)
+        .await
+        .unwrap();
+    fleet.user("db-0", &node).await;
+    change_template(&mut rig, &mut fleet).await;
+    for (edit, reason) in [
+        (json!({"nodeDrain": {"paused": true}}), "DrainPaused"),
+        (
+            json!({"nodeUpdateStrategy": "OnDelete"}),
+            "WaitingForDeletion",
+        ),
+    ] {
+        rig.edit(json!({"spec": {"nodeDrain": {"paused": null}}}))
+            .await;
+        for _ in 0..100 {
+            if fleet.taints().await.len() == 2 {
+                break;
+            }
+            rig.reconcile("hostpath").await;
+            fleet.count().await;
+        }
+        assert_eq!(fleet.taints().await.len(), 2);
+        rig.edit(json!({"spec": edit})).await;
+        for _ in 0..3 {
+            rig.reconcile("hostpath").await;
+            fleet.count().await;
+        }
+        assert_eq!(
+            fleet.taints().await,
+            [(node.clone(), "example.com/mine".to_owned())]
+        );
+        assert_eq!(rig.condition("Progressing").await["reason"], reason);
+    }
+    rig.edit(json!({"spec": {"nodeUpdateStrategy": "Draining"}}))
+        .await;
+    finish(&mut rig, &fleet, 2).await;
+    assert_eq!(fleet.taints().await.len(), 1);
+}
+
+#[tokio::test]
+async fn nodes_that_go_and_instances_that_go_leave_nothing_behind() {
+    let mut rig = Rig::new().await;
+    let mut fleet = Fleet::deploy(&mut rig, 2, |it| it["uninstallPolicy"] = json!("Force")).await;
+    let [first, second] = [fleet.nodes[0].clone(), fleet.nodes[1].clone()];
+    for (name, node) in [("db-0", &first), ("db-1", &second)] {
+        fleet.user(name, node).await;
+    }
+    change_template(&mut rig, &mut fleet).await;
+    for _ in 0..2 {
+        rig.reconcile("hostpath").await;
+    }
+    assert_eq!(fleet.taints().await[0].0, first);
+    let nodes = fleet.node_api();
+    nodes
+        .delete(&first, &DeleteParams::default())
+        .await
+        .unwrap();
+    let pods = fleet.pod_api();
+    let at_once = DeleteParams::default().grace_period(0);
+    for pod in ["db-0", &format!("{first}-v1")] {
+        pods.delete(pod, &at_once).await.unwrap();
+    }
+    fleet.nodes.remove(0);
+    fleet.play().await;
+    for _ in 0..3 {
+        rig.reconcile("hostpath").await;
+    }
+    assert_eq!(fleet.taints().await[0].0, second);
+    rig.delete().await;
+    rig.reconcile("hostpath").await;
+    assert_eq!(fleet.taints().await, []);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|instance| {
+        let spec = &mut instance["spec"];
+        spec["nodeUpdateStrategy"] = json!("Draining");
+        spec["maxUnavailableNodes"] = json!("200%");
+        spec["nodeDrain"] = json!({"timeoutSeconds": 0, "barePods": "Kill", "pause": true});
+    })
+    .await;
+    let told = rig.condition("SyncSuccessful").await["message"].to_string();
+    for part in [
+        "spec.maxUnavailableNodes: Invalid value: \\\"200%\\\"",
+        "spec.nodeDrain.timeoutSeconds: Invalid value: 0",
+        "spec.nodeDrain.barePods: Unsupported value: \\\"Kill\\\": supported values: \\\"Evict\\\", \\\"Hold\\\"",
+        "spec.nodeDrain.pause: Forbidden: unknown field",
+    ] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+}

@@ -1,0 +1,240 @@
+//! Nodes with driver pods and pods that use the driver. There are no kubelets and no DaemonSet controller here: the fleet
+//! does what those would do.
+
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::faults::Faults;
+use crate::rig::{Rig, client_of, resource, server};
+
+const REVISION: &str = "controller-revision-hash";
+
+pub(crate) struct Fleet {
+    client: Client,
+    namespace: String,
+    driver: String,
+    /// Names of the nodes, which the whole cluster shares.
+    pub(crate) nodes: Vec<String>,
+    revision: u64,
+}
+
+impl Fleet {
+    /// Deploys the example with `Draining`, and has its pods run on some nodes.
+    pub(crate) async fn deploy(
+        rig: &mut Rig,
+        nodes: usize,
+        change: impl FnOnce(&mut Value),
+    ) -> Self {
+        rig.deploy(|instance| {
+            let spec = &mut instance["spec"];
+            spec["nodeUpdateStrategy"] = json!("Draining");
+            spec["nodeDrain"] = json!({"settleSeconds": 0});
+            change(spec);
+        })
+        .await;
+        let mut fleet = Self {
+            client: client_of(server(), &Faults::default()).await,
+            namespace: rig.namespace.clone(),
+            driver: format!("{}.example", rig.namespace),
+            nodes: Vec::new(),
+            revision: 0,
+        };
+        for number in 0..nodes {
+            let name = format!("{}-node-{number}", rig.namespace);
+            let node = json!({"metadata": {"name": name}});
+            fleet.create(&fleet.node_api(), node).await;
+            let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+            fleet.set_status(&fleet.node_api(), &name, ready).await;
+            fleet.nodes.push(name);
+        }
+        fleet.new_revision().await;
+        fleet.play().await;
+        rig.make_ready(nodes).await;
+        rig.sync().await;
+        fleet
+    }
+
+    fn api(&self, group: &str, version: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
+        let resource = resource(group, version, kind, plural);
+        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+    }
+
+    pub(crate) fn pod_api(&self) -> Api<DynamicObject> {
+        self.api("", "v1", "Pod", "pods")
+    }
+
+    pub(crate) fn node_api(&self) -> Api<DynamicObject> {
+        let nodes: ApiResource = resource("", "v1", "Node", "nodes");
+        Api::all_with(self.client.clone(), &nodes)
+    }
+
+    async fn create(&self, api: &Api<DynamicObject>, object: Value) {
+        let object = serde_json::from_value(object).unwrap();
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    pub(crate) async fn set_status(&self, api: &Api<DynamicObject>, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        let nothing = PatchParams::default();
+        api.patch_status(name, &nothing, &patch).await.unwrap();
+    }
+
+    /// What the DaemonSet's controller notes down when its template changes.
+    pub(crate) async fn new_revision(&mut self) {
+        self.revision += 1;
+        let set = self.set().await;
+        let revision = json!({
+            "metadata": {
+                "name": format!("hostpath-node-{}", self.revision),
+                "labels": {
+                    "csidriver.storage.openshift.io/daemonset": "hostpath-node", REVISION: self.hash(),
+                },
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "hostpath-node",
+                    "uid": set["metadata"]["uid"], "controller": true,
+                }],
+            },
+            "data": {"spec": {}}, "revision": self.revision,
+        });
+        let revisions = self.api("apps", "v1", "ControllerRevision", "controllerrevisions");
+        self.create(&revisions, revision).await;
+        self.count().await;
+    }
+
+    async fn set(&self) -> Value {
+        let sets = self.api("apps", "v1", "DaemonSet", "daemonsets");
+        serde_json::to_value(sets.get("hostpath-node").await.unwrap()).unwrap()
+    }
+
+    fn hash(&self) -> String {
+        format!("v{}", self.revision)
+    }
+
+    /// What the DaemonSet's controller and the kubelets do: missing driver pods are made and get ready, pods that are to
+    /// go are gone.
+    pub(crate) async fn play(&self) {
+        for pod in self.pods().await {
+            if pod.metadata.deletion_timestamp.is_some() {
+                let at_once = DeleteParams::default().grace_period(0);
+                let _ = self.pod_api().delete(&pod.name_any(), &at_once).await;
+            }
+        }
+        let there = self.driver_pods().await;
+        for node in &self.nodes {
+            if there.iter().any(|(on, _)| on == node) || self.node(node).await.is_null() {
+                continue;
+            }
+            let name = format!("{node}-{}", self.hash());
+            let labels = json!({
+                "csidriver.storage.openshift.io/daemonset": "hostpath-node", REVISION: self.hash(),
+            });
+            let metadata = json!({"name": name, "labels": labels});
+            self.start(node, metadata, json!([])).await;
+        }
+        self.count().await;
+    }
+
+    async fn start(&self, node: &str, metadata: Value, volumes: Value) {
+        let name = metadata["name"].as_str().unwrap().to_owned();
+        let account = json!({"metadata": {"name": "default"}});
+        let accounts = self.api("", "v1", "ServiceAccount", "serviceaccounts");
+        let account = serde_json::from_value(account).unwrap();
+        let _ = accounts.create(&PostParams::default(), &account).await;
+        let pod = json!({"metadata": metadata, "spec": {
+            "nodeName": node, "automountServiceAccountToken": false, "volumes": volumes,
+            "containers": [{"name": "main", "image": "x"}],
+        }});
+        self.create(&self.pod_api(), pod).await;
+        let running =
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        self.set_status(&self.pod_api(), &name, running).await;
+    }
+
+    /// What the DaemonSet's controller counts.
+    pub(crate) async fn count(&self) {
+        let set = self.set().await;
+        let pods = self.driver_pods().await;
+        let updated = pods.iter().filter(|(_, hash)| *hash == self.hash()).count();
+        let counts = json!({
+            "observedGeneration": set["metadata"]["generation"], "desiredNumberScheduled": self.nodes.len(),
+            "currentNumberScheduled": pods.len(), "numberReady": pods.len(), "numberAvailable": pods.len(),
+            "updatedNumberScheduled": updated, "numberMisscheduled": 0,
+        });
+        let sets = self.api("apps", "v1", "DaemonSet", "daemonsets");
+        self.set_status(&sets, "hostpath-node", counts).await;
+    }
+
+    async fn pods(&self) -> Vec<DynamicObject> {
+        self.pod_api()
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+    }
+
+    /// Node and revision of each driver pod.
+    pub(crate) async fn driver_pods(&self) -> Vec<(String, String)> {
+        let pods = self.pods().await;
+        let of_driver = pods.iter().filter_map(|pod| {
+            let hash = pod.labels().get(REVISION)?.clone();
+            let node = pod.data["spec"]["nodeName"].as_str()?.to_owned();
+            Some((node, hash))
+        });
+        of_driver.collect()
+    }
+
+    /// A pod of a StatefulSet with a volume of the driver.
+    pub(crate) async fn user(&self, name: &str, node: &str) {
+        let volume = json!({
+            "metadata": {"name": format!("{}-{name}", self.namespace)},
+            "spec": {
+                "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+                "csi": {"driver": self.driver, "volumeHandle": name},
+                "claimRef": {"namespace": self.namespace, "name": name},
+            },
+        });
+        let volumes = resource("", "v1", "PersistentVolume", "persistentvolumes");
+        let volumes = Api::<DynamicObject>::all_with(self.client.clone(), &volumes);
+        self.create(&volumes, volume).await;
+        let owner = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "1", "controller": true,
+        });
+        let metadata = json!({"name": name, "labels": {"app": "db"}, "ownerReferences": [owner]});
+        let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
+        self.start(node, metadata, volumes).await;
+    }
+
+    /// The node as JSON; null when it is gone.
+    pub(crate) async fn node(&self, name: &str) -> Value {
+        let node = self.node_api().get_opt(name).await.unwrap();
+        node.map_or(Value::Null, |node| serde_json::to_value(node).unwrap())
+    }
+
+    /// Nodes with taints, and their keys without the driver's name.
+    pub(crate) async fn taints(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for name in &self.nodes {
+            let node = self.node(name).await;
+            for taint in node["spec"]["taints"].as_array().into_iter().flatten() {
+                let key = taint["key"].as_str().unwrap();
+                // The server itself taints nodes that no controller has looked at.
+                if !key.starts_with("node.kubernetes.io/") {
+                    let key = key.replace(&self.driver, "DRIVER");
+                    found.push((name.clone(), key));
+                }
+            }
+        }
+        found
+    }
+
+    /// Pods of users that are there, and where.
+    pub(crate) async fn users(&self) -> Vec<(String, String)> {
+        let pods = self.pods().await;
+        let users = pods.iter().filter(|pod| pod.labels().contains_key("app"));
+        let node = |pod: &DynamicObject| pod.data["spec"]["nodeName"].as_str().unwrap().to_owned();
+        users.map(|pod| (pod.name_any(), node(pod))).collect()
+    }
+}
