@@ -33,12 +33,12 @@ fn waiting_for(instance: &Value) -> &str {
 pub(crate) async fn finish(rig: &mut Rig, fleet: &Fleet, at_a_time: usize) {
     for _ in 0..200 {
         let before = fleet.driver_pods().await;
-        let users = fleet.users().await;
+        let there = fleet.users().await;
         rig.reconcile("hostpath").await;
         let after = fleet.driver_pods().await;
         for (node, _) in before.iter().filter(|it| !after.contains(it)) {
-            let uses = users.iter().find(|(_, on)| on == node);
-            assert_eq!(uses, None, "the driver was taken from under a pod");
+            let user = there.iter().find(|(_, on)| on == node);
+            assert_eq!(user, None, "the driver was taken from under a pod");
         }
         assert!(fleet.taints().await.len() <= at_a_time);
         fleet.play().await;
@@ -158,7 +158,7 @@ async fn an_operator_that_dies_at_any_request_is_followed_by_one_that_goes_on() 
         rig.faults.start(mode);
         for _ in 0..150 {
             rig.faults.set(Mode::Off);
-            rig = rig.restarted().await;
+            rig = rig.restarted_among_faults().await;
             rig.faults.set(mode);
             rig.reconcile("hostpath").await;
             assert!(fleet.taints().await.len() <= 1);

@@ -113,6 +113,11 @@ impl Rig {
 
     /// Another operator on the same namespace: what a restart looks like.
     pub(crate) async fn restarted(&self) -> Self {
+        Self::in_namespace(self.namespace.clone(), None, Faults::default()).await
+    }
+
+    /// The same, and it meets the same faults.
+    pub(crate) async fn restarted_among_faults(&self) -> Self {
         Self::in_namespace(self.namespace.clone(), None, self.faults.clone()).await
     }
 

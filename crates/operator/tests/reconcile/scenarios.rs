@@ -1,7 +1,7 @@
 //! What an instance becomes, step by step: the scenarios of the original's tests.
 
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 use stowage_operator::driver::Kind;
 
 use crate::rig::Rig;
