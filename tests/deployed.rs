@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::{PATIENCE, get, text};
 
 const OPERATOR: &str = include_str!("../deploy/operator.yaml");
+const DRAINING: &str = include_str!("../deploy/draining.yaml");
 const EVERY_NODE: &str = include_str!("../deploy/samples/hostpath-every-node.yaml");
 const ONE_CONTROLLER: &str = include_str!("../deploy/samples/hostpath.yaml");
 
@@ -27,6 +28,7 @@ pub fn install_operator(cluster: &TestCluster) {
     DONE.get_or_init(|| {
         let prerequisites = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/prerequisites");
         cluster.kubectl(&["apply", "-f", prerequisites]).unwrap();
+        cluster.apply(DRAINING).unwrap();
         // On a cluster of somebody's own, Weka's operator may take care of them.
         if cluster.dev().is_ok() {
             for file in [

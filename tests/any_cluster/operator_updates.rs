@@ -1,8 +1,9 @@
 //! Changed templates reach the nodes by the instance's strategy, and nobody else's.
 
+use devcluster::testing::Namespace;
 use serde_json::Value;
 use stowage_tests::deployed::{Deployed, install_operator, uids};
-use stowage_tests::{cluster, eventually, nodes, text};
+use stowage_tests::{cluster, eventually, get, nodes, text};
 
 /// A change of the node pods that changes nothing in them.
 const CHANGE_NODES: &str =
@@ -100,5 +101,98 @@ fn with_on_delete_pods_stay_until_somebody_deletes_them_and_the_controller_rolls
         );
     }
     driver.wait_until_rolled_out();
+    driver.remove();
+}
+
+/// Two pods with a volume each, which notes down each start, and a budget that admits no eviction.
+const DATABASE: &str = "\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  replicas: 2
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      affinity:
+        podAntiAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+          - weight: 100
+            podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}
+      containers:
+      - name: main
+        image: busybox
+        command: [sh, -c, 'echo $HOSTNAME >> /data/starts; exec sleep 3600']
+        volumeMounts: [{name: data, mountPath: /data}]
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec:
+      accessModes: [ReadWriteOnce]
+      storageClassName: CLASS
+      resources: {requests: {storage: 16Mi}}
+---
+apiVersion: policy/POLICY
+kind: PodDisruptionBudget
+metadata: {name: db}
+spec: {minAvailable: 2, selector: {matchLabels: {app: db}}}
+";
+
+/// Where the pods of the database run; nothing while one of them does not.
+fn places(namespace: &Namespace<'_>) -> Option<Vec<String>> {
+    let place = |name: &str| {
+        let pod = get(namespace, "pod", name)?;
+        let is_ready = pod["status"]["containerStatuses"][0]["ready"] == true;
+        let place = text(&pod["spec"]["nodeName"]).to_owned();
+        is_ready.then_some(place)
+    };
+    ["db-0", "db-1"].into_iter().map(place).collect()
+}
+
+#[test]
+fn with_draining_pods_leave_a_node_before_its_driver_is_replaced_and_come_back() {
+    let cluster = cluster();
+    install_operator(cluster);
+    let namespace = cluster.namespace("draining").unwrap();
+    let driver = Deployed::every_node(&namespace, |manifest| manifest);
+    driver.patch(
+        r#"{"spec": {"nodeUpdateStrategy": "Draining", "nodeDrain": {"settleSeconds": 1}}}"#,
+    );
+    driver.wait_until_rolled_out();
+    let served = cluster.kubectl(&["api-versions"]).unwrap();
+    let is_served = served.lines().any(|it| it == "policy/v1");
+    let policy = if is_served { "v1" } else { "v1beta1" };
+    let database = DATABASE
+        .replace("CLASS", driver.name())
+        .replace("POLICY", policy);
+    namespace.apply(&database).unwrap();
+    let before = eventually("the database runs", || places(&namespace));
+
+    driver.patch(CHANGE_NODES);
+    driver.wait_for("Progressing", "True", "its budget allows no disruption");
+    assert_eq!(places(&namespace).as_ref(), Some(&before));
+    namespace.kubectl(&["delete", "pdb", "db"]).unwrap();
+    driver.wait_until_rolled_out();
+    assert!(driver.node_pods().iter().all(is_changed));
+
+    let after = eventually("the database runs again", || places(&namespace));
+    assert_eq!(after, before, "their volumes are there");
+    for pod in ["db-0", "db-1"] {
+        let starts = namespace.kubectl(&["exec", pod, "--", "cat", "/data/starts"]);
+        assert_eq!(starts.unwrap().lines().count(), 2, "evicted once");
+    }
+    let taints = [
+        "get",
+        "nodes",
+        "-o",
+        "jsonpath={.items[*].spec.taints[*].key}",
+    ];
+    let taints = cluster.kubectl(&taints).unwrap();
+    assert!(!taints.contains(&driver.driver), "{taints}");
+    namespace.kubectl(&["delete", "statefulset", "db"]).unwrap();
+    namespace.kubectl(&["delete", "pvc", "--all"]).unwrap();
     driver.remove();
 }
