@@ -184,6 +184,10 @@ fn filesystems_on_disks_grow_and_are_copied(vpsas: &Vpsas, namespace: &Namespace
 }
 
 fn pods_do_not_notice_that_the_driver_is_away(vpsas: &Vpsas, namespace: &Namespace) {
+    // Disks of pods that are done are detached by and by: the writer's and those of the set stay.
+    eventually("only what is used is attached", || {
+        (vpsas.names("volumeattachment").len() == 3).then_some(())
+    });
     let arrays = vpsas.on_arrays();
     let kinds = [
         "vpsa",

@@ -3,7 +3,6 @@
 mod step;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::ResourceExt;
 use stowage_api::causes::chain;
@@ -14,7 +13,7 @@ use stowage_kubernetes::queue::Verdict;
 pub use self::step::{Observed, Step, aggregate, next_step};
 use super::cluster::of_class;
 use super::condition::Reason;
-use super::context::Context;
+use super::context::{BEHIND, Context};
 use super::write::is_held;
 
 /// Keeps VSCStorageClasses.
@@ -30,9 +29,9 @@ impl Classes {
             return Verdict::Done;
         };
         match self.work(kept.object.clone()).await {
-            Ok(()) => Verdict::Done,
+            Ok(verdict) => verdict,
             // Somebody else was faster: what they wrote comes with the watch.
-            Err(error) if error.is_stale() => Verdict::After(Duration::from_millis(200), None),
+            Err(error) if error.is_stale() => Verdict::After(BEHIND, None),
             Err(error) => {
                 let text = chain(&error);
                 tracing::warn!(class = name, error = text, "Trying again.");
@@ -41,23 +40,30 @@ impl Classes {
         }
     }
 
-    async fn work(&self, mut class: VscStorageClass) -> Result<(), ObjectError> {
+    async fn work(&self, mut class: VscStorageClass) -> Result<Verdict, ObjectError> {
         let mut last = None;
         loop {
             let step = self.next(&class);
             if last.as_ref() == Some(&step) {
-                return Ok(());
+                return Ok(Verdict::Done);
             }
             match &step {
-                Step::Rest => return Ok(()),
+                Step::Rest => return Ok(Verdict::Done),
                 Step::Hold => self.context.writer.hold(&class).await?,
                 Step::Record(state, reason) => self.record(&class, state, reason).await?,
-                Step::LetGo => return self.context.writer.let_go(&class).await,
+                Step::LetGo => {
+                    // What is known may be behind. What comes with the watch tells why it stays.
+                    if self.context.writer.is_class_used(&class.name_any()).await? {
+                        return Ok(Verdict::After(BEHIND, None));
+                    }
+                    self.context.writer.let_go(&class).await?;
+                    return Ok(Verdict::Done);
+                }
             }
             last = Some(step);
             match self.context.writer.read(&class.name_any()).await? {
                 Some(now) => class = now,
-                None => return Ok(()),
+                None => return Ok(Verdict::Done),
             }
         }
     }

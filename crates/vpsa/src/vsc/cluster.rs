@@ -146,7 +146,7 @@ impl Cluster {
 }
 
 /// Whether deleting a snapshot deletes it on the array.
-fn is_own(snapshot: &Snapshot) -> bool {
+pub fn is_own(snapshot: &Snapshot) -> bool {
     let policy = snapshot.spec.deletion_policy.as_ref();
     policy.is_none_or(|policy| *policy != DeletionPolicy::Retain)
 }

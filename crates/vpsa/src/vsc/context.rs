@@ -22,6 +22,9 @@ use super::error::StepError;
 use super::write::{Own, Writer};
 use crate::rest::Api;
 
+/// How soon it is looked again at what was decided on something that is no longer so.
+pub const BEHIND: Duration = Duration::from_millis(200);
+
 /// How soon it is looked again at what the array is busy with.
 pub const SOON: Duration = Duration::from_millis(500);
 

@@ -1,10 +1,14 @@
 //! How objects are written: patches that name the uid, so that another object of the same name is left alone.
 
+mod usage;
+
 use std::fmt::Debug;
 
+use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use stowage_api::vpsa::FINALIZER;
 use stowage_kubernetes::answer;
 use stowage_kubernetes::finalizer::{self, Seen};
@@ -81,18 +85,29 @@ impl Writer {
         written.map(drop).map_err(explain("patch", K::plural(&())))
     }
 
-    /// Says how the object is.
+    /// Says how the object is, unless somebody has changed it since it was read: nodes write into the same status. Returns
+    /// what is there now.
     pub async fn set_status<K: Own>(
         &self,
         object: &K,
         status: &impl Serialize,
-    ) -> Result<(), ObjectError> {
+    ) -> Result<K, ObjectError> {
         let (name, uid) = names(object);
         let status = serde_json::to_value(status).map_err(ObjectError::unreadable)?;
-        let patch = ObjectPatch::of(&uid).set(["status"], status).into_patch();
+        let read = Value::from(object.resource_version());
+        let patch = ObjectPatch::of(&uid)
+            .test(["metadata", "resourceVersion"], read)
+            .set(["status"], status)
+            .into_patch();
         let written = self.api::<K>().patch_status(&name, &PARAMS, &patch).await;
         let kind = format!("{}/status", K::plural(&()));
-        written.map(drop).map_err(explain("patch", kind))
+        written.map_err(explain("patch", kind))
+    }
+
+    /// All objects of a kind as they are now, and not as they were last heard of: for what cannot be taken back.
+    pub async fn list<K: Own>(&self) -> Result<Vec<K>, ObjectError> {
+        let listed = self.api::<K>().list(&ListParams::default()).await;
+        Ok(listed.map_err(explain("list", K::plural(&())))?.items)
     }
 
     /// Makes an object, unless there is one of this name.

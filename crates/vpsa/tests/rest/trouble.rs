@@ -7,6 +7,7 @@ use stowage_sim::faults::Trouble;
 use stowage_sim::vpsa::control::trouble::Own;
 use stowage_vpsa::rest::api::Kind;
 use stowage_vpsa::rest::{ApiError, Client, ClientOptions, Refusal, Trust};
+use tokio::net::TcpStream;
 
 use crate::rig::{Rig, client, done};
 
@@ -224,7 +225,10 @@ async fn a_restart_is_lived_through() {
     let (control, api) = (rig.array.control().clone(), rig.api());
     let restart =
         tokio::spawn(async move { control.restart(Duration::from_millis(300)).await.unwrap() });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let address = rig.array.hostname();
+    while TcpStream::connect(&address).await.is_ok() && !restart.is_finished() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     assert!(api.volume_named("kept").await.unwrap().is_some());
     restart.await.unwrap();
     let volume = api.volume_named("kept").await.unwrap().unwrap();

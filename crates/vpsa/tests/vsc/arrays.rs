@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube::api::{Patch, PatchParams};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use stowage_api::vpsa::{ExternalVolume, Snapshot, Volume, Vpsa, VscStorageClass};
@@ -133,16 +132,9 @@ async fn an_array_goes_when_nothing_is_on_it_even_if_it_is_dead() {
     rig.class("gold", json!({})).await;
     rig.vpsa("one", "gold", &array).await;
     rig.vpsa_is("one", "Ready", "Ready").await;
-    let snapshot = json!({"apiVersion": "storage.zadara.com/v1", "kind": "Snapshot", "metadata": {"name": "s"},
-        "spec": {"displayName": "s", "volumeID": "v"}});
-    rig.create::<Snapshot>(snapshot).await;
-    let patch = Patch::Merge(json!({"status": {"state": "Ready", "VPSAID": "one"}}));
-    let snapshots = rig.api::<Snapshot>();
-    snapshots
-        .patch_status("s", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    on_array_one(&rig).await;
+    let held = |it: &Value| it["metadata"]["finalizers"].is_array();
+    rig.until::<Snapshot>("s", held).await;
     rig.delete::<Vpsa>("one").await;
     rig.vpsa_is("one", "Deleting", "InUse").await;
     array.control().stop_endpoint(0).await.unwrap();
@@ -154,10 +146,51 @@ async fn an_array_goes_when_nothing_is_on_it_even_if_it_is_dead() {
     rig.patch::<Snapshot>("s", json!({"metadata": {"finalizers": null}}))
         .await;
     rig.until::<Snapshot>("s", Value::is_null).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    rig.until::<Vpsa>("one", |it| !it.is_null()).await;
+    rig.until::<Vpsa>("one", Value::is_object).await;
     rig.start_plane();
     rig.until::<Vpsa>("one", Value::is_null).await;
+}
+
+/// A Snapshot that is on array `one`. Whoever looks at it meanwhile keeps that.
+async fn on_array_one(rig: &Rig) {
+    let snapshot = json!({"apiVersion": "storage.zadara.com/v1", "kind": "Snapshot", "metadata": {"name": "s"},
+        "spec": {"displayName": "s", "volumeID": "v"}});
+    rig.create::<Snapshot>(snapshot).await;
+    let status = json!({"status": {"state": "Ready", "VPSAID": "one"}});
+    rig.patch_status::<Snapshot>("s", status).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_let_go_on_the_word_of_watches_that_are_behind() {
+    let rig = Rig::with(|rig| rig.is_behind = true).await;
+    for class in ["gold", "empty"] {
+        rig.class(class, json!({})).await;
+    }
+    let (array, _data) = array(|_| {}).await;
+    for name in ["one", "two"] {
+        rig.vpsa(name, "gold", &array).await;
+        rig.vpsa_is(name, "Ready", "Ready").await;
+    }
+    on_array_one(&rig).await;
+    let in_class = json!({"VSCStorageClassName": "used"});
+    rig.volume("v", "10Gi", in_class).await;
+    rig.class("used", json!({})).await;
+    let held = |it: &Value| it["metadata"]["finalizers"].is_array();
+    rig.until::<VscStorageClass>("used", held).await;
+    rig.delete::<Vpsa>("one").await;
+    rig.delete::<VscStorageClass>("used").await;
+    // Those that nobody needs go, and by then it was looked at those that somebody needs.
+    rig.delete::<Vpsa>("two").await;
+    rig.delete::<VscStorageClass>("empty").await;
+    rig.until::<Vpsa>("two", Value::is_null).await;
+    rig.until::<VscStorageClass>("empty", Value::is_null).await;
+    rig.until::<Vpsa>("one", Value::is_object).await;
+    rig.until::<VscStorageClass>("used", Value::is_object).await;
+
+    rig.delete::<Snapshot>("s").await;
+    rig.delete::<Volume>("v").await;
+    rig.until::<Vpsa>("one", Value::is_null).await;
+    rig.until::<VscStorageClass>("used", Value::is_null).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

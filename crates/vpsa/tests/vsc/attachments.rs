@@ -8,7 +8,7 @@ use stowage_sim::vpsa::control::{Fault, Trouble};
 use stowage_vpsa::rest::api::NewServer;
 
 use crate::arrays::api_of;
-use crate::rig::{Rig, array};
+use crate::rig::{PATIENCE, Rig, array};
 
 /// A node of the cluster, and its VSCNode, which would go without it.
 pub async fn node(rig: &Rig, name: &str, ip: &str, iqn: Option<&str>) {
@@ -146,7 +146,7 @@ async fn a_record_that_was_edited_by_hand_is_repaired_and_one_of_others_is_used_
     let done = api.configure_server(&server, &edited).await;
     done.unwrap().done().unwrap();
     // It is noticed with the next list of what is on the array.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + PATIENCE;
     loop {
         let attached = api.volume_servers(&volume[0].id).await.unwrap();
         let back = attached

@@ -1,9 +1,12 @@
 //! VSCStorageClasses: empty, with members, with a sick one, to be deleted.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 use stowage_api::vpsa::{Vpsa, VscStorageClass};
 
-use crate::rig::{Rig, array};
+use crate::asked::asked;
+use crate::rig::{PATIENCE, Rig, array};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_class_is_its_members_taken_together() {
@@ -52,9 +55,17 @@ async fn a_class_is_its_members_taken_together() {
         let version = |it: &Value| it["metadata"]["resourceVersion"].clone();
         (version(&class), version(&array))
     };
-    let before = versions().await;
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    assert_eq!(versions().await, before);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let before = versions().await;
+        // Counters and capacity were looked at twice, too.
+        asked(&one, "GET volumes", 2).await;
+        let now = versions().await;
+        if now == before {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{before:?}, then {now:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,9 +6,11 @@
 )]
 
 mod arrays;
+mod asked;
 mod attachments;
 mod classes;
 mod nodes;
 mod rig;
+mod rights;
 mod snapshots;
 mod volumes;

@@ -9,6 +9,7 @@ use stowage_api::vpsa::{FENCED, VolumeAttachment, VscNode};
 use stowage_sim::vpsa::control::trouble::Own;
 use stowage_sim::vpsa::control::{Fault, Trouble};
 
+use crate::asked::asked;
 use crate::attachments::{attach, is, node, servers};
 use crate::rig::{Rig, array};
 
@@ -91,7 +92,7 @@ async fn scene(rig: &Rig, array: &stowage_sim::vpsa::Array) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_node_is_fenced_on_the_array_before_its_pods_are_deleted() {
     let (array, _data) = array(|_| {}).await;
-    let rig = Rig::with_node_loss(Some(Duration::from_secs(60))).await;
+    let rig = Rig::with(|rig| rig.node_loss = Some(Duration::from_secs(60))).await;
     let attachment = scene(&rig, &array).await;
     // The array does not do it at first: so long nobody may start elsewhere.
     let fault = Fault {
@@ -107,7 +108,7 @@ async fn a_lost_node_is_fenced_on_the_array_before_its_pods_are_deleted() {
     assert!(told.contains("not been ready"), "{told}");
     let leaves = |it: &Value| it["metadata"]["deletionTimestamp"].is_string();
     rig.until::<VolumeAttachment>(&attachment, leaves).await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    asked(&array, "POST volumes/*/detach", 3).await;
     assert!(rig.kubectl(&["get", "pod", "ours"]).contains("ours"));
     assert_eq!(servers(&array).await.len(), 1);
 
@@ -140,8 +141,12 @@ async fn nothing_is_moved_unless_asked_for_and_a_vscnode_goes_with_its_node() {
     assert!(rig.kubectl(&["get", "pod", "ours"]).contains("ours"));
 
     // As long as something is attached, the record is needed for detaching it.
-    rig.delete::<Node>("lost").await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    machine(&rig, "later").await;
+    node(&rig, "later", "10.0.0.9", None).await;
+    for name in ["lost", "later"] {
+        rig.delete::<Node>(name).await;
+    }
+    rig.until::<VscNode>("later", Value::is_null).await;
     rig.until::<VscNode>("lost", Value::is_object).await;
     rig.delete::<VolumeAttachment>(&attachment).await;
     rig.until::<VscNode>("lost", Value::is_null).await;

@@ -26,40 +26,23 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::rights::{ACCOUNT, NAMESPACE, grant};
+
 /// How long anything may take, on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The rights of the control plane are those of the sample.
-const SAMPLE: &str = include_str!("../../../../deploy/samples/vpsa.yaml");
+/// What the sample adds for moving pods.
 const NODE_LOSS: &str = include_str!("../../../../deploy/samples/vpsa-node-loss.yaml");
-const ACCOUNT: &str = "system:serviceaccount:csi-vpsa:csi-vpsa";
-
-/// Where the sample is, and with it the lease and Secrets that name no namespace.
-pub const NAMESPACE: &str = "csi-vpsa";
-
-/// What the operator grants for the sidecar beside it, and the control plane needs, too.
-const LEASES: [&[&str]; 2] = [
-    &[
-        "create",
-        "role",
-        "leases",
-        "--verb=get,create,update,patch",
-        "--resource=leases.coordination.k8s.io",
-    ],
-    &[
-        "create",
-        "rolebinding",
-        "leases",
-        "--role=leases",
-        "--serviceaccount=csi-vpsa:csi-vpsa",
-    ],
-];
-
 pub struct Rig {
     server: ApiServer,
     config: Config,
     pub client: Client,
-    node_loss: Option<Duration>,
+    /// Pods are moved from nodes that are lost for longer.
+    pub node_loss: Option<Duration>,
+    /// How long an array may take for one look.
+    pub request_timeout: Duration,
+    /// Volumes and Snapshots are not seen, as by watches that are far behind.
+    pub is_behind: bool,
     /// Letters of which keys are made: the first writes.
     pub keys: &'static [&'static str],
     plane: Option<(CancellationToken, JoinHandle<()>)>,
@@ -74,11 +57,11 @@ struct Flags {
 
 impl Rig {
     pub async fn start() -> Self {
-        Self::with_node_loss(None).await
+        Self::with(|_| {}).await
     }
 
-    /// Pods are moved from nodes that are lost for longer.
-    pub async fn with_node_loss(node_loss: Option<Duration>) -> Self {
+    /// A rig whose control plane is another.
+    pub async fn with(change: impl FnOnce(&mut Self)) -> Self {
         stowage_service::client::install_crypto_provider();
         let filter = "warn,stowage=debug";
         // Shown for tests that fail.
@@ -103,11 +86,14 @@ impl Rig {
             client: Client::try_from(config.clone()).unwrap(),
             server,
             config,
-            node_loss,
+            node_loss: None,
+            request_timeout: Duration::from_secs(10),
+            is_behind: false,
             keys: &["k"],
             plane: None,
         };
-        if node_loss.is_some() {
+        change(&mut rig);
+        if rig.node_loss.is_some() {
             rig.apply(NODE_LOSS);
         }
         rig.start_plane();
@@ -132,7 +118,7 @@ impl Rig {
         let options = VscOptions {
             monitor_interval: Duration::from_millis(500),
             refresh_period: Duration::from_secs(2),
-            request_timeout: Duration::from_secs(10),
+            request_timeout: self.request_timeout,
             import_existing: true,
             allocator: Allocator::default(),
             ciphers: Ciphers {
@@ -145,6 +131,7 @@ impl Rig {
         };
         let mut config = self.config.clone();
         config.auth_info.impersonate = Some(ACCOUNT.to_owned());
+        let is_behind = self.is_behind;
         let task = tokio::spawn(async move {
             let flags = Flags::parse_from([
                 "vsc",
@@ -156,9 +143,13 @@ impl Rig {
                 tasks: process.tasks.clone(),
                 health: process.health.clone(),
             };
-            let cluster = Arc::new(Cluster::default());
+            let mut cluster = Cluster::default();
             cluster.follow(&watcher, &process.shutdown).await;
-            vsc::run(options, cluster, config, &flags.lease, process)
+            if is_behind {
+                cluster.volumes = Arc::default();
+                cluster.snapshots = Arc::default();
+            }
+            vsc::run(options, Arc::new(cluster), config, &flags.lease, process)
                 .await
                 .unwrap();
         });
@@ -325,19 +316,4 @@ pub async fn array(change: impl FnOnce(&mut Options)) -> (Array, TempDir) {
     let mut options = Options::new(directory.path().join("data"));
     change(&mut options);
     (Array::start(options).await.unwrap(), directory)
-}
-
-/// Gives the account of the control plane what the sample gives it, and no more.
-fn grant(server: &ApiServer) {
-    let documents = SAMPLE.split("\n---\n");
-    let rights = documents.filter(|it| !it.contains("kind: CSIDriverDeployment"));
-    let rights: Vec<&str> = rights.collect();
-    let apply = ["apply", "-f", "-"];
-    server
-        .kubectl_with_input(&apply, &rights.join("\n---\n"))
-        .unwrap();
-    for role in LEASES {
-        let place = format!("--namespace={NAMESPACE}");
-        server.kubectl(&[role, &[place.as_str()]].concat()).unwrap();
-    }
 }

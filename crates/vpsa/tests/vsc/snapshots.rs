@@ -1,12 +1,14 @@
 //! Snapshots: taken, restored into a larger volume, deleted; those of others are recorded and left alone.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use stowage_api::vpsa::{Snapshot, Volume};
 use stowage_sim::vpsa::Array;
 use stowage_sim::vpsa::control::trouble::Own;
 use stowage_sim::vpsa::control::{Fault, Trouble};
 
-use crate::rig::{Rig, array};
+use crate::rig::{PATIENCE, Rig, array};
 
 async fn snapshot(rig: &Rig, name: &str, volume: &str) {
     let object = json!({"apiVersion": "storage.zadara.com/v1", "kind": "Snapshot", "metadata": {"name": name},
@@ -49,8 +51,10 @@ async fn a_snapshot_is_taken_once_restored_into_more_room_and_deleted() {
 
     rig.patch::<Snapshot>("s", json!({"spec": {"displayName": "renamed"}}))
         .await;
+    let deadline = Instant::now() + PATIENCE;
     while on_array(&array).await != ["renamed"] {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        assert!(Instant::now() < deadline, "{:?}", on_array(&array).await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let source = json!({"cloneSource": {"kind": "Snapshot", "name": "s"}});
     rig.volume("restored", "12Gi", source).await;

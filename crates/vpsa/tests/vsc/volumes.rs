@@ -6,7 +6,8 @@ use stowage_sim::vpsa::Array;
 use stowage_sim::vpsa::control::trouble::Own;
 use stowage_sim::vpsa::control::{Fault, Trouble};
 
-use crate::rig::{Rig, array};
+use crate::asked::asked;
+use crate::rig::{PATIENCE, Rig, array};
 
 async fn ready(rig: &Rig, name: &str) -> Value {
     let is_ready = |it: &Value| it["status"]["conditions"][0]["reason"] == "Ready";
@@ -126,7 +127,6 @@ async fn answers_that_are_lost_make_no_second_volume_and_a_dead_array_holds_its_
     rig.event("v", "ArrayFailed").await;
     rig.stop_plane().await;
     array.control().start_endpoint(0).await.unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     assert_eq!(
         on_array(&array).await.len(),
         1,
@@ -139,7 +139,8 @@ async fn answers_that_are_lost_make_no_second_volume_and_a_dead_array_holds_its_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn growth_that_was_asked_for_is_not_asked_for_again_by_whoever_comes_after_a_crash() {
-    let mut rig = Rig::start().await;
+    // For as long it is waited for the growth.
+    let mut rig = Rig::with(|rig| rig.request_timeout = 10 * PATIENCE).await;
     let (array, _data) = array(|_| {}).await;
     rig.class("gold", json!({})).await;
     rig.vpsa("one", "gold", &array).await;
@@ -161,7 +162,7 @@ async fn growth_that_was_asked_for_is_not_asked_for_again_by_whoever_comes_after
         .await;
     rig.stop_plane().await;
     rig.start_plane();
-    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    asked(&array, "GET volumes/*", 5).await;
     let id = rig
         .until::<Volume>("v", |it| it["status"]["ID"].is_string())
         .await;

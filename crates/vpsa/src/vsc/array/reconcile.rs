@@ -22,7 +22,7 @@ use super::step::{Desired, Observed, Step, Trouble, next_step};
 use crate::vsc::cipher::{CipherError, Ciphers, Held, Place};
 use crate::vsc::clients::TOKEN_FIELD;
 use crate::vsc::condition::Reason;
-use crate::vsc::context::Context;
+use crate::vsc::context::{BEHIND, Context};
 use crate::vsc::queues::Queues;
 use crate::vsc::write::is_held;
 
@@ -91,9 +91,7 @@ impl Arrays {
         match self.work(kept.object.clone()).await {
             Ok(verdict) => verdict,
             // Somebody else was faster: what they wrote comes with the watch.
-            Err(StepError::Object(error)) if error.is_stale() => {
-                Verdict::After(Duration::from_millis(200), None)
-            }
+            Err(StepError::Object(error)) if error.is_stale() => Verdict::After(BEHIND, None),
             Err(error) => {
                 let text = chain(&error);
                 tracing::warn!(vpsa = name, error = text, "Trying again.");
@@ -128,6 +126,10 @@ impl Arrays {
                 Step::Hold => self.context.writer.hold(&array).await?,
                 Step::Conceal => self.conceal(&array).await?,
                 Step::LetGo => {
+                    // What is known may be behind. What comes with the watch tells why it stays.
+                    if self.context.writer.is_array_used(&array.name_any()).await? {
+                        return Ok(Verdict::After(BEHIND, None));
+                    }
                     self.context.writer.let_go(&array).await?;
                     return Ok(Verdict::Done);
                 }

@@ -139,7 +139,8 @@ impl Snapshots {
             vpsa_volume_id: Some(volume.id),
             ..snapshot.status.clone().unwrap_or_default()
         };
-        Ok(self.context.writer.set_status(snapshot, &status).await?)
+        self.context.writer.set_status(snapshot, &status).await?;
+        Ok(())
     }
 
     /// What the array has.

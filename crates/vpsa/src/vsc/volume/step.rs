@@ -204,6 +204,7 @@ fn leave(observed: &Observed<'_>) -> Step {
     if observed.array.is_empty() {
         return Step::LetGo;
     }
+    // What is known of these may be behind: the array itself refuses to delete a volume that has either.
     if observed.attachments > 0 {
         return wait(
             "Attached",

@@ -209,11 +209,12 @@ impl Volumes {
             since: Time(Timestamp::now()),
             unknown: Unknown::new(),
         });
-        self.context.writer.set_status(object, &status).await?;
+        let writer = &self.context.writer;
+        let written = writer.set_status(object, &status).await?;
         let asked = api.expand_volume(&volume.id, more).await;
         if asked.as_ref().is_err_and(|error| error.refusal().is_some()) {
             status.expansion = None;
-            self.context.writer.set_status(object, &status).await?;
+            writer.set_status(&written, &status).await?;
         }
         if asked? == Outcome::Submitted {
             tokio::time::sleep(SOON).await;

@@ -44,7 +44,8 @@ impl Volumes {
             vpsa_id: array,
             ..volume.status.clone().unwrap_or_default()
         };
-        Ok(self.context.writer.set_status(volume, &status).await?)
+        self.context.writer.set_status(volume, &status).await?;
+        Ok(())
     }
 
     /// Records where a volume is that was somebody else's. Called twice: it is recorded.
@@ -56,7 +57,8 @@ impl Volumes {
             id: id.to_owned(),
             ..volume.status.clone().unwrap_or_default()
         };
-        Ok(self.context.writer.set_status(volume, &status).await?)
+        self.context.writer.set_status(volume, &status).await?;
+        Ok(())
     }
 
     fn candidate(&self, array: &Vpsa) -> Candidate {
