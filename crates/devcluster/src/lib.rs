@@ -23,7 +23,7 @@ pub mod error;
 pub mod hub;
 pub mod image;
 pub mod kubernetes;
-mod loops;
+pub mod loops;
 pub mod machine;
 pub mod network;
 pub mod node;

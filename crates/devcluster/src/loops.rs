@@ -15,35 +15,110 @@ use crate::process::capture;
 /// The file system of a backing file as `major:minor`, and the file's inode there.
 type Backing = (String, u64);
 
-/// A loop device whose backing file lies below a directory.
+/// Where the kernel tells of devices.
+const SYS: &str = "/sys/block";
+
+/// How a loop device is known again: its number may be another's by the time it is detached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Identity {
+    /// By its backing file.
+    File(Backing),
+    /// By the name that the kernel shows of it, which nobody else has. Where the file is nobody may know any more.
+    Name(String),
+}
+
+/// A loop device of a cluster.
 pub(crate) struct Attached {
     device: String,
-    backing: Backing,
+    identity: Identity,
     /// Its backing file.
     pub(crate) file: PathBuf,
 }
 
-/// Detaches every loop device whose backing file lies below `directory`.
+/// Begins the names of files that are served by processes of a cluster, and are in no directory: so a loop device tells
+/// whose it is even after the process has died.
+pub fn label(directory: &Path) -> String {
+    directory.display().to_string().replace('/', "!")
+}
+
+/// Detaches every loop device whose backing file lies below `directory`, or has its [`label`], and those that stand on
+/// another of them, as the kubelet's do for raw disks.
 pub fn detach_below(directory: &Path) -> Result<()> {
     attached_below(directory)?.iter().try_for_each(detach)
 }
 
-/// The loop devices whose backing files lie below `directory`.
+/// Detaches those with the [`label`] of `directory` whose files nobody serves any more.
+pub fn detach_dead(directory: &Path) -> Result<()> {
+    let others = all_attached()?;
+    let mut dead = labelled(&label(directory));
+    dead.retain(|it| others.iter().all(|(device, _)| *device != it.device));
+    with_those_above(dead, others).iter().try_for_each(detach)
+}
+
+/// The loop devices of a directory: those that stand on others first.
 pub(crate) fn attached_below(directory: &Path) -> Result<Vec<Attached>> {
-    let attached = all_attached()?;
-    if attached.is_empty() {
-        return Ok(Vec::new());
+    let mut found = labelled(&label(directory));
+    let mut others = all_attached()?;
+    if !others.is_empty() {
+        take(&mut others, &files_below(directory), &mut found);
     }
-    let mut ours = files_below(directory);
-    let below = |(device, backing)| {
-        let file = ours.remove(&backing)?;
-        Some(Attached {
-            device,
-            backing,
-            file,
-        })
+    Ok(with_those_above(found, others))
+}
+
+/// Adds the devices that stand on these, in front of them.
+fn with_those_above(mut found: Vec<Attached>, mut others: Vec<(String, Backing)>) -> Vec<Attached> {
+    loop {
+        let nodes = found.iter().map(|it| PathBuf::from(&it.device));
+        let nodes = nodes.filter_map(|node| Some((backing(&node)?, node)));
+        if !take(&mut others, &nodes.collect(), &mut found) {
+            found.reverse();
+            return found;
+        }
+    }
+}
+
+/// Moves devices with one of these files; whether there are any.
+fn take(
+    others: &mut Vec<(String, Backing)>,
+    files: &HashMap<Backing, PathBuf>,
+    found: &mut Vec<Attached>,
+) -> bool {
+    let before = found.len();
+    others.retain(|(device, backing)| {
+        let Some(file) = files.get(backing) else {
+            return true;
+        };
+        found.push(Attached {
+            device: device.clone(),
+            identity: Identity::File(backing.clone()),
+            file: file.clone(),
+        });
+        false
+    });
+    found.len() > before
+}
+
+/// The loop devices whose file has a name with this label.
+fn labelled(label: &str) -> Vec<Attached> {
+    let devices = fs::read_dir(SYS).into_iter().flatten().flatten();
+    let devices = devices.filter_map(|entry| entry.file_name().into_string().ok());
+    let named = devices.filter_map(|device| Some((shown(&device)?, device)));
+    let ours = named.filter(|(name, _)| {
+        let rest = name.strip_prefix('/').and_then(|it| it.strip_prefix(label));
+        rest.is_some_and(|rest| rest.starts_with('!'))
+    });
+    let attached = |(name, device): (String, String)| Attached {
+        device: format!("/dev/{device}"),
+        file: PathBuf::from(&name),
+        identity: Identity::Name(name),
     };
-    Ok(attached.into_iter().filter_map(below).collect())
+    ours.map(attached).collect()
+}
+
+/// What the kernel shows of a device's file. It looks at nothing for it, so that it answers when nobody serves the file.
+fn shown(device: &str) -> Option<String> {
+    let name = fs::read_to_string(Path::new(SYS).join(device).join("loop/backing_file"));
+    name.ok().map(|name| name.trim_end().to_owned())
 }
 
 /// Called twice, or by two at once: whoever comes late finds it done. The number of a device that is gone may be another's
@@ -59,11 +134,19 @@ pub(crate) fn detach(attached: &Attached) -> Result<()> {
 }
 
 fn is_attached(attached: &Attached) -> Result<bool> {
-    let now = all_attached()?;
-    let is_it = |(device, backing): &(String, Backing)| {
-        (device, backing) == (&attached.device, &attached.backing)
-    };
-    Ok(now.iter().any(is_it))
+    let device = attached.device.as_str();
+    match &attached.identity {
+        Identity::Name(name) => {
+            let device = device.trim_start_matches("/dev/");
+            Ok(shown(device).as_ref() == Some(name))
+        }
+        Identity::File(backing) => {
+            let now = all_attached()?;
+            Ok(now
+                .iter()
+                .any(|it| (it.0.as_str(), &it.1) == (device, backing)))
+        }
+    }
 }
 
 fn all_attached() -> Result<Vec<(String, Backing)>> {
@@ -91,13 +174,21 @@ fn files_below(directory: &Path) -> HashMap<Backing, PathBuf> {
             if metadata.is_dir() {
                 open.push(entry.path());
             } else if metadata.is_file() {
-                let device = metadata.dev();
-                let filesystem = format!("{}:{}", major(device), minor(device));
-                found.insert((filesystem, metadata.ino()), entry.path());
+                found.insert(backing_of(&metadata), entry.path());
             }
         }
     }
     found
+}
+
+fn backing(file: &Path) -> Option<Backing> {
+    fs::metadata(file).ok().map(|it| backing_of(&it))
+}
+
+fn backing_of(metadata: &fs::Metadata) -> Backing {
+    let device = metadata.dev();
+    let filesystem = format!("{}:{}", major(device), minor(device));
+    (filesystem, metadata.ino())
 }
 
 #[cfg(test)]
@@ -109,6 +200,10 @@ mod tests {
 
     fn attach(file: &Path) -> String {
         fs::File::create(file).unwrap().set_len(1 << 20).unwrap();
+        attach_to(file)
+    }
+
+    fn attach_to(file: &Path) -> String {
         let mut losetup = Command::new("losetup");
         let device = capture(losetup.args(["--find", "--show"]).arg(file)).unwrap();
         device.trim().to_owned()
@@ -140,6 +235,24 @@ mod tests {
     }
 
     #[test]
+    fn a_loop_on_a_loop_of_ours_is_ours() {
+        let directory = tempfile::tempdir().unwrap();
+        let below = attach(&directory.path().join("disk"));
+        let above = attach_to(Path::new(&attach_to(Path::new(&below))));
+        let found = attached_below(directory.path()).unwrap();
+        let devices: Vec<&str> = found.iter().map(|it| it.device.as_str()).collect();
+        let (first, last) = (devices.first().copied(), devices.last().copied());
+        let seen = (devices.len(), first == Some(&above), last == Some(&below));
+        detach_below(directory.path()).unwrap();
+        assert_eq!(seen, (3, true, true));
+        all_detached(directory.path());
+        for device in [below, above] {
+            let used = PathBuf::from(device.replace("/dev", SYS)).join("loop");
+            eventually("it is free", || !used.exists());
+        }
+    }
+
+    #[test]
     fn loops_that_two_detach_at_once_are_detached() {
         let directory = tempfile::tempdir().unwrap();
         for number in 0..8 {
@@ -164,7 +277,7 @@ mod tests {
         let (ours, foreign) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         attach(&foreign.path().join("disk"));
         let mut stale = attached_below(foreign.path()).unwrap().remove(0);
-        stale.backing.1 = ours.path().metadata().unwrap().ino();
+        stale.identity = Identity::File(backing(ours.path()).unwrap());
         let outcome = detach(&stale);
         let left = left(foreign.path());
         detach_below(foreign.path()).unwrap();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::Result;
+use crate::loops::label;
 use crate::process::{capture, feed};
 use crate::stand_ins;
 
@@ -14,6 +15,7 @@ const DEFINITIONS: &str = include_str!("../../../deploy/crds/storage.zadara.com.
 /// As the manifests name them.
 pub const NAMESPACE: &str = "vpsa-sim";
 const DATA: &str = "path: /srv/stowage-sim-vpsa\n";
+const LABEL: &str = "--label=!srv!stowage-sim-vpsa\n";
 
 /// The arrays; the first has the larger pool.
 pub const ARRAYS: [&str; 2] = ["vpsa-1", "vpsa-2"];
@@ -45,7 +47,8 @@ impl SimulatedVpsas {
     /// Arrays and hosts.
     pub fn manifest(&self) -> String {
         let data = format!("path: {}\n", self.data.display());
-        ARRAYS_AND_HOSTS.replace(DATA, &data)
+        let label = format!("--label={}\n", label(&self.data));
+        ARRAYS_AND_HOSTS.replace(DATA, &data).replace(LABEL, &label)
     }
 
     /// Starts arrays and hosts, and makes the definitions and keys that a driver needs in its namespace. `kubectl` is the
@@ -134,6 +137,7 @@ mod tests {
     fn data_is_where_it_is_said_to_be_for_arrays_and_hosts() {
         let manifest = SimulatedVpsas::new(Path::new("/data/vpsas")).manifest();
         assert_eq!(manifest.matches("path: /data/vpsas\n").count(), 3);
+        assert_eq!(manifest.matches("--label=!data!vpsas\n").count(), 1);
         assert!(!manifest.contains("path: /srv"), "{manifest}");
         for array in ARRAYS {
             assert!(manifest.contains(&format!("--data=/data/{array}\n")));

@@ -24,6 +24,9 @@ mod nodes;
 const CLOSING_ATTEMPTS: usize = 10;
 const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 
+/// What the kernel says of a file whose server has died.
+const DEAD: &[Errno] = &[Errno::NOTCONN, Errno::STALE, Errno::IO];
+
 /// The file behind a loop device, by what does not change when it is renamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BackingFile {
@@ -192,7 +195,11 @@ impl Loops {
         let backing = BackingFile::of(backing).map_err(LoopError::Backing)?;
         let mut found = Vec::new();
         for number in self.attached_numbers()? {
-            found.extend(self.at(number, backing)?);
+            match self.at(number, backing) {
+                // Our file can be examined: a device whose file is on a filesystem that is dead stands for another.
+                Err(LoopError::Refusal { source, .. }) if is(&source, DEAD) => {}
+                device => found.extend(device?),
+            }
         }
         Ok(found)
     }

@@ -5,12 +5,17 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 
+use devcluster::loops;
 use devcluster::testing::{Running, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const KEY: &str = "SIMULATEDACCESSKEY-1";
+
+/// How many there are.
+static SCENES: AtomicU8 = AtomicU8::new(0);
 
 struct Scene {
     directory: TempDir,
@@ -29,6 +34,8 @@ impl Scene {
         };
         let number = u16::try_from(std::process::id() % 60_000).unwrap();
         let [high, low] = number.to_be_bytes();
+        // Each test has an address of its own: the ports for data are always the same.
+        let scene = SCENES.fetch_add(1, Ordering::Relaxed);
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();
@@ -36,7 +43,7 @@ impl Scene {
             directory: tempfile::tempdir().unwrap(),
             listen: free(),
             control: free(),
-            address: Ipv4Addr::new(127, 200, high, low.max(1)).into(),
+            address: Ipv4Addr::new(127, 200 + scene, high, low.max(1)).into(),
             // The array is killed: no connection is kept.
             http: reqwest::Client::builder()
                 .pool_max_idle_per_host(0)
@@ -77,6 +84,7 @@ impl Scene {
             format!("--records={}", self.path("records").display()),
             format!("--by-path={}", self.path("by-path").display()),
             format!("--tools={}", self.path("tools").display()),
+            format!("--label={}", loops::label(self.directory.path())),
         ]);
         let socket = self.path("host.sock");
         eventually("the host listens", || UnixStream::connect(&socket).is_ok());
@@ -94,6 +102,30 @@ impl Scene {
         let mut answer: Value = request.send().await.unwrap().json().await.unwrap();
         assert_eq!(answer["response"]["status"], 0, "{path}: {answer}");
         answer["response"].take()
+    }
+
+    /// A Server record for the node, with these volumes attached; its identity.
+    async fn attach(&self, volumes: &[(&str, &str)]) -> String {
+        let server =
+            json!({"display_name": "node", "iscsi": self.address, "iqn": "iqn.2026-01.test:node"});
+        let server = self.call("POST", "servers", server).await;
+        let server = server["server_name"].as_str().unwrap().to_owned();
+        for (name, block) in volumes {
+            let body =
+                json!({"name": name, "capacity": 1, "pool": "pool-00010001", "block": block});
+            let volume = self.call("POST", "volumes", body).await["vol_name"].take();
+            let access = if *block == "NO" { "NFS" } else { "" };
+            let attach = json!({"volume_name": volume, "access_type": access});
+            let path = format!("servers/{server}/volumes");
+            self.call("POST", &path, attach).await;
+        }
+        server
+    }
+
+    /// What the array knows of a Server record, its secrets among it.
+    async fn server(&self, name: &str) -> Value {
+        let path = format!("servers/{name}");
+        self.call("GET", &path, json!({})).await["server"].take()
     }
 
     /// Logs in as this Server record says; the device of the disk.
@@ -127,23 +159,18 @@ impl Scene {
     }
 }
 
+impl Drop for Scene {
+    /// Loop devices belong to the machine: a test that failed must not leave any.
+    fn drop(&mut self) {
+        let _ = loops::detach_below(self.directory.path());
+    }
+}
+
 #[tokio::test]
 async fn a_node_uses_a_share_and_a_disk_of_an_array_that_is_killed_and_started_again() {
     let scene = Scene::new();
     let array = scene.array();
-    let server =
-        json!({"display_name": "node", "iscsi": scene.address, "iqn": "iqn.2026-01.test:node"});
-    let server = scene.call("POST", "servers", server).await;
-    let server = server["server_name"].as_str().unwrap().to_owned();
-    for (name, block) in [("share", "NO"), ("disk", "YES")] {
-        let body = json!({"name": name, "capacity": 1, "pool": "pool-00010001", "block": block});
-        let volume = scene.call("POST", "volumes", body).await["vol_name"].take();
-        let attach =
-            json!({"volume_name": volume, "access_type": if block == "NO" { "NFS" } else { "" }});
-        scene
-            .call("POST", &format!("servers/{server}/volumes"), attach)
-            .await;
-    }
+    let server = scene.attach(&[("share", "NO"), ("disk", "YES")]).await;
     drop(array);
     let _array = scene.array();
     let volumes = scene.call("GET", "volumes", json!({})).await;
@@ -170,19 +197,69 @@ async fn a_node_uses_a_share_and_a_disk_of_an_array_that_is_killed_and_started_a
     assert!(output.status.success(), "{output:?}");
     let output = scene.tool("iscsiadm", "-m node --login");
     assert_eq!(output.status.code(), Some(24), "no secret: {output:?}");
-    let server = scene
-        .call("GET", &format!("servers/{server}"), json!({}))
-        .await;
-    let device = scene.log_in(&server["server"]);
-    let in_use = Path::new("/sys/block")
-        .join(device.file_name().unwrap())
-        .join("loop");
+    let server = scene.server(&server).await;
+    let in_use = in_use(&scene.log_in(&server));
     assert!(in_use.exists());
     // Killed, it leaves no device behind.
     drop(host);
     eventually("the device is free", || !in_use.exists());
     let _host = scene.host();
-    scene.log_in(&server["server"]);
+    scene.log_in(&server);
+}
+
+/// What is there as long as a loop device stands for something.
+fn in_use(device: &Path) -> PathBuf {
+    let block = Path::new("/sys/block").join(device.file_name().unwrap());
+    block.join("loop")
+}
+
+/// A loop device on a disk, as the kubelet makes one for a raw disk.
+fn loop_on(device: &Path) -> PathBuf {
+    let mut losetup = Command::new("losetup");
+    let output = losetup.args(["--find", "--show"]).arg(device).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+}
+
+#[tokio::test]
+async fn a_disk_that_the_kubelet_has_open_goes_with_its_host_or_is_swept_after_it_was_killed() {
+    let scene = Scene::new();
+    let _array = scene.array();
+    let server = scene.attach(&[("disk", "YES")]).await;
+    let server = scene.server(&server).await;
+    let mut host = scene.host();
+    let device = scene.log_in(&server);
+    let devices = [in_use(&loop_on(&device)), in_use(&device)];
+    let asked = Command::new("kill").arg(host.id().to_string()).status();
+    assert!(asked.unwrap().success());
+    assert!(host.wait().unwrap().success());
+    for device in &devices {
+        eventually("the device is free", || !device.exists());
+    }
+
+    let host = scene.host();
+    let device = scene.log_in(&server);
+    let devices = [in_use(&loop_on(&device)), in_use(&device)];
+    let place = scene.directory.path();
+    loops::detach_dead(place).unwrap();
+    drop(host);
+    // What its file was called tells whose a device is when nobody knows any more what it was.
+    loops::detach_dead(tempfile::tempdir().unwrap().path()).unwrap();
+    assert!(devices.iter().all(|device| device.exists()));
+    loops::detach_dead(place).unwrap();
+    for device in &devices {
+        eventually("the device is free", || !device.exists());
+    }
+
+    let host = scene.host();
+    let device = scene.log_in(&server);
+    let devices = [in_use(&loop_on(&device)), in_use(&device)];
+    loops::detach_below(place).unwrap();
+    drop(host);
+    for device in &devices {
+        eventually("the device is free", || !device.exists());
+    }
 }
 
 #[test]

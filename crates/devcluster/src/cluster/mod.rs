@@ -116,6 +116,8 @@ impl Cluster {
         {
             return Ok(Outcome::Unchanged);
         }
+        // Left where nodes were killed, and not taken down.
+        crate::loops::detach_dead(&self.directory)?;
         let record = self.settle(known, nodes)?;
         self.assembly(record, &kubernetes, &tools)
             .start(program, report)?;

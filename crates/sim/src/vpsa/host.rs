@@ -70,6 +70,10 @@ pub struct HostOptions {
     #[arg(long, value_name = "DIR", default_value = "/dev/disk/by-path")]
     pub by_path: PathBuf,
 
+    /// Begins the names of the files of disks, which the kernel shows of their loop devices
+    #[arg(long, value_name = "TEXT", default_value = "disk")]
+    pub label: String,
+
     /// Port for shares, unless a mount names another
     #[arg(long, value_name = "PORT", default_value_t = 2049)]
     pub nfs_port: u16,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
+use stowage_host::loopdev::{LoopOptions, Loops};
 
 use crate::node::{Node, blocking};
 use crate::rig::Rig;
@@ -188,4 +189,46 @@ async fn what_a_dead_process_left_is_no_disk_of_the_next() {
     assert_eq!(scene.node.disk(), None);
     scene.log_in().await;
     assert!(scene.node.disk().is_some());
+}
+
+/// Ends the FUSE connection behind a loop device, as when the process that serves it dies.
+fn cut_off(device: &Path, place: &Path) {
+    let mut losetup = Command::new("losetup");
+    let filesystem = ["--noheadings", "--output", "BACK-MAJ:MIN"];
+    let said = losetup
+        .args(filesystem)
+        .arg(device)
+        .output()
+        .unwrap()
+        .stdout;
+    let said = String::from_utf8(said).unwrap();
+    let (_, number) = said.trim().split_once(':').unwrap();
+    let run = |program: &str, arguments: &[&str]| {
+        let status = Command::new(program).args(arguments).arg(place).status();
+        assert!(status.unwrap().success(), "{program}");
+    };
+    run("mount", &["-t", "fusectl", "none"]);
+    let ended = std::fs::write(place.join(number).join("abort"), "1");
+    run("umount", &[]);
+    ended.unwrap();
+}
+
+#[tokio::test]
+async fn a_disk_that_nobody_serves_any_more_hides_no_other_loop_device() {
+    let scene = scene().await;
+    scene.log_in().await;
+    let device = std::fs::canonicalize(scene.node.disk().unwrap()).unwrap();
+    let place = scene.node.path("connections");
+    std::fs::create_dir(&place).unwrap();
+    blocking(move || {
+        let other = tempfile::tempfile().unwrap();
+        other.set_len(1 << 20).unwrap();
+        let loops = Loops::default();
+        let attached = loops.attach(&other, LoopOptions::default()).unwrap();
+        cut_off(&device, &place);
+        let found = loops.find(&other).map(|found| found.len());
+        attached.detach(&loops).unwrap();
+        assert_eq!(found.unwrap(), 1);
+    })
+    .await;
 }

@@ -34,6 +34,7 @@ impl Node {
             initiator_name: path("initiatorname.iscsi"),
             records: path("nodes"),
             by_path: path("by-path"),
+            label: "test".to_owned(),
             nfs_port: 2049,
         };
         Self {

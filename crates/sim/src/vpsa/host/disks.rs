@@ -21,16 +21,21 @@ use crate::files::served::answers::{attr, bytes, empty, entry, written};
 use crate::moment::fresh_secret;
 use crate::mounting::{self, mount_served};
 
+/// Between the label and the number of a file: what the kernel writes for a slash where there can be none.
+const SEPARATOR: char = '!';
+
 /// The disks of a node.
 #[derive(Clone)]
 pub struct Disks {
     known: Arc<Mutex<BTreeMap<u64, Arc<Disk>>>>,
     root: Arc<OwnedFd>,
+    label: String,
 }
 
 impl Disks {
-    /// Serves no disks yet.
-    pub fn start() -> io::Result<Self> {
+    /// Serves no disks yet. The names of their files begin with `label`: the kernel shows them of loop devices for as long
+    /// as these are there, whatever becomes of this process.
+    pub fn start(label: &str) -> io::Result<Self> {
         let known: Arc<Mutex<BTreeMap<u64, Arc<Disk>>>> = Arc::default();
         let place = fresh_directory()?;
         let device = mount_served("disks", &place, "fuse.vpsa", MountFlags::empty())?;
@@ -45,6 +50,7 @@ impl Disks {
         Ok(Self {
             known,
             root: Arc::new(root?),
+            label: label.to_owned(),
         })
     }
 
@@ -59,7 +65,7 @@ impl Disks {
         };
         let file = openat(
             self.root.as_fd(),
-            number.to_string(),
+            self.name(number),
             access | OFlags::CLOEXEC,
             Mode::empty(),
         );
@@ -71,8 +77,13 @@ impl Disks {
 
     /// Lets the kernel ask how large the file of a disk is.
     pub fn refresh(&self, number: u64) -> io::Result<()> {
-        statat(self.root.as_fd(), number.to_string(), AtFlags::empty())?;
+        statat(self.root.as_fd(), self.name(number), AtFlags::empty())?;
         Ok(())
+    }
+
+    /// The name of a disk's file.
+    fn name(&self, number: u64) -> String {
+        format!("{}{SEPARATOR}{number}", self.label)
     }
 
     /// A disk.
@@ -141,7 +152,8 @@ fn attributes(ino: INodeNo, kind: FileType, size: u64) -> FileAttr {
 
 impl Filesystem for DiskFiles {
     fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let number = name.to_str().and_then(|name| name.parse().ok());
+        let number = name.to_str().and_then(|name| name.rsplit_once(SEPARATOR));
+        let number = number.and_then(|(_, number)| number.parse().ok());
         let found = number.ok_or_else(|| io::ErrorKind::NotFound.into());
         entry(
             reply,

@@ -60,7 +60,7 @@ impl Initiator {
             records: Records::new(&options.records),
             runtime,
             sessions: Mutex::default(),
-            units: Units::start(&options.by_path, &options.socket.with_extension("loops"))?,
+            units: Units::start(options)?,
         })
     }
 

@@ -5,6 +5,7 @@
 //! that it finds.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::{fs, io};
 
 use stowage_host::loopdev::{BackingFile, LoopDevice, LoopError, LoopOptions, Loops};
 
+use crate::vpsa::host::HostOptions;
 use crate::vpsa::host::command::Place;
 use crate::vpsa::host::disk::{Disk, Link};
 use crate::vpsa::host::disks::Disks;
@@ -37,21 +39,22 @@ pub struct Units {
 
 impl Units {
     /// Lets go of what a process before left, and begins with nothing.
-    pub fn start(by_path: &Path, written_down: &Path) -> io::Result<Self> {
-        fs::create_dir_all(by_path)?;
-        fs::create_dir_all(written_down)?;
+    pub fn start(options: &HostOptions) -> io::Result<Self> {
         let units = Self {
-            disks: Disks::start()?,
+            disks: Disks::start(&options.label)?,
             loops: Loops::default(),
-            by_path: by_path.to_owned(),
-            written_down: written_down.to_owned(),
+            by_path: options.by_path.clone(),
+            written_down: options.socket.with_extension("loops"),
         };
-        for entry in fs::read_dir(written_down)? {
+        fs::create_dir_all(&units.by_path)?;
+        fs::create_dir_all(&units.written_down)?;
+        for entry in fs::read_dir(&units.written_down)? {
             let path = entry?.path();
             if let Some((device, backing, link)) = read(&path) {
-                let found = units.loops.at(device, backing);
-                if let Some(device) = found.map_err(other)? {
-                    units.detach(device);
+                match units.loops.at(device, backing) {
+                    Ok(found) => found.into_iter().for_each(|it| units.detach(it)),
+                    // Somebody has it open, and it goes with them.
+                    Err(error) => tracing::warn!(%error, device, "A loop device stays."),
                 }
                 let _ = fs::remove_file(link);
             }
@@ -133,10 +136,16 @@ impl Units {
         let _ = fs::remove_file(self.written_down.join(number.to_string()));
     }
 
+    /// Takes a disk away, and the devices that stand on it: a kubelet makes one of its own for every raw disk, which would
+    /// keep this one.
     fn detach(&self, device: LoopDevice) {
-        let number = device.number();
-        if let Err(error) = device.detach(&self.loops) {
-            tracing::warn!(%error, number, "A loop device stays.");
+        let above = File::open(device.path()).map_err(LoopError::Backing);
+        let above = above.and_then(|node| self.loops.find(&node));
+        for device in above.unwrap_or_default().into_iter().chain([device]) {
+            let number = device.number();
+            if let Err(error) = device.detach(&self.loops) {
+                tracing::warn!(%error, number, "A loop device stays.");
+            }
         }
     }
 
