@@ -33,6 +33,8 @@ pub mod nodes;
 pub mod queues;
 pub mod snapshot;
 pub mod volume;
+#[cfg(test)]
+pub mod worlds;
 pub mod write;
 
 pub use controller::{VscError, VscOptions, run};

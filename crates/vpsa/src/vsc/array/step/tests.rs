@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::rest::wire::Pool;
+use crate::vsc::worlds::{Luck, Lucks, World, settle};
 
 fn pools(count: usize) -> Vec<Pool> {
     let pool = |number| -> Value {
@@ -190,4 +191,116 @@ fn an_array_goes_when_nothing_is_on_it_whether_it_answers_or_not() {
     assert_eq!(run(&leaving, &used, Err(&away)), ["Deleting/InUse"]);
     assert_eq!(run(&leaving, &held, Err(&away)), ["LetGo"]);
     assert_eq!(run(&leaving, &NEW, Err(&away)), Vec::<String>::new());
+}
+
+/// The object and the array, and what steps do to them.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
+struct Whole {
+    held: bool,
+    deleting: bool,
+    plain_token: bool,
+    recorded: Option<VpsaState>,
+    users: usize,
+    /// Whether it answered in this look.
+    answered: Option<bool>,
+    /// Whether what is there is imported, as far as this look knows.
+    imported: bool,
+    /// Whether what is there is imported.
+    has_records: bool,
+    gone: bool,
+}
+
+impl World for Whole {
+    type Step = Step;
+
+    fn next(&self) -> Option<Step> {
+        let (good, away) = (facts("23.09"), Trouble::from(ApiError::AccessKey));
+        let desired = Desired {
+            deleting: self.deleting,
+            ..DESIRED
+        };
+        let answer = |is_there| if is_there { Ok(&good) } else { Err(&away) };
+        let step = next_step(
+            &desired,
+            &Observed {
+                held: self.held,
+                plain_token: self.plain_token,
+                recorded: self.recorded.as_ref(),
+                users: self.users,
+                array: self.answered.map(answer),
+                imported: self.imported,
+            },
+        );
+        (!self.gone && step != Step::Rest).then_some(step)
+    }
+
+    fn act(&mut self, step: &Step, luck: Luck) {
+        if *step == Step::Ask {
+            self.answered = Some(luck == Luck::Done);
+        }
+        if luck == Luck::Failed {
+            return;
+        }
+        match step {
+            Step::Hold => self.held = true,
+            Step::Conceal => self.plain_token = false,
+            Step::Import => (self.imported, self.has_records) = (true, true),
+            Step::Record(state, _) => self.recorded = Some(state.clone()),
+            Step::LetGo => self.gone = true,
+            Step::Ask | Step::Rest => {}
+        }
+    }
+
+    fn rest(&mut self) {
+        (self.answered, self.imported) = (None, false);
+    }
+
+    fn is_record(step: &Step) -> bool {
+        matches!(step, Step::Record(..))
+    }
+
+    fn asks(step: &Step) -> bool {
+        *step == Step::Ask
+    }
+}
+
+#[test]
+fn from_any_state_and_whatever_fails_an_array_is_ready_or_goes_when_nothing_is_on_it() {
+    let states = VpsaState::WORDS.iter();
+    let states = states.map(|word| Some(VpsaState::from(*word)));
+    for recorded in states.chain([None]) {
+        for bits in 0..16 {
+            let [held, deleting, plain_token, is_used] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
+            let start = Whole {
+                held,
+                deleting,
+                plain_token,
+                recorded: recorded.clone(),
+                users: usize::from(is_used),
+                answered: None,
+                imported: false,
+                has_records: false,
+                gone: false,
+            };
+            for lucks in Lucks::all() {
+                let end = settle(&start, lucks);
+                let told = format!("{lucks:?}: {start:?} became {end:?}");
+                if deleting && !held {
+                    assert_eq!(end, start, "it is not ours: {told}");
+                } else if deleting {
+                    assert_eq!(end.gone, !is_used, "{told}");
+                    let is_told = end.recorded == Some(VpsaState::Deleting);
+                    assert!(is_told || end.gone, "{told}");
+                } else {
+                    assert_eq!(end.recorded, Some(VpsaState::Ready), "{told}");
+                    let done = (end.held, end.plain_token, end.has_records);
+                    assert_eq!(done, (true, false, true), "{told}");
+                }
+            }
+        }
+    }
 }

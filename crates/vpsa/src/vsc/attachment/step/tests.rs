@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::vsc::worlds::{Luck, Lucks, World, settle};
 
 const HOST: Host<'_> = Host {
     name: "n",
@@ -193,5 +194,143 @@ fn it_is_detached_before_the_object_goes_and_the_last_takes_the_record_along() {
         (look(&nothing, going), "LetGo"),
     ] {
         assert_eq!(word(&nfs, &observed), expected, "{observed:?}");
+    }
+}
+
+/// The object and the array, and what steps do to them.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
+struct Whole {
+    wanted: VolumeAttachmentSpec,
+    held: bool,
+    deleting: bool,
+    recorded: Option<AttachmentState>,
+    session: bool,
+    /// The initiator of the node's Server record.
+    server: Option<&'static str>,
+    attached: bool,
+    known: bool,
+    asked: bool,
+    gone: bool,
+}
+
+impl World for Whole {
+    type Step = Step;
+
+    fn next(&self) -> Option<Step> {
+        let server = self.server.map(|iqn| ("n", iqn));
+        let seen = seen(server, self.attached.then_some(false));
+        let observed = Observed {
+            held: self.held,
+            deleting: self.deleting,
+            recorded: self.recorded.as_ref(),
+            session: self.session,
+            seen: self.known.then_some(&seen),
+            asked: self.asked,
+            ..NEW
+        };
+        let step = next_step(&self.wanted, &observed);
+        (!self.gone && step != Step::Rest).then_some(step)
+    }
+
+    fn act(&mut self, step: &Step, luck: Luck) {
+        let is_record = Self::is_record(step);
+        self.known = *step == Step::Ask || (is_record && self.known);
+        self.asked |= *step == Step::Attach;
+        if luck == Luck::Failed {
+            return;
+        }
+        match step {
+            Step::Hold => self.held = true,
+            Step::CreateServer => {
+                assert_eq!(self.server.replace("iqn.n"), None, "a second record");
+            }
+            Step::RepairServer => self.server = Some("iqn.n"),
+            Step::Attach => self.attached = true,
+            Step::Detach => self.attached = false,
+            Step::DeleteServer => {
+                assert!(!self.attached, "it is attached");
+                self.server = None;
+            }
+            Step::Record(state, _) => self.recorded = Some(state.clone()),
+            Step::LetGo => self.gone = true,
+            Step::Ask | Step::Rest => {}
+        }
+    }
+
+    fn rest(&mut self) {
+        (self.known, self.asked) = (false, false);
+        // The node logs in when it is told to.
+        self.session |= self.recorded == Some(AttachmentState::IscsiLoginPending);
+    }
+
+    fn is_record(step: &Step) -> bool {
+        matches!(step, Step::Record(..))
+    }
+
+    fn asks(step: &Step) -> bool {
+        *step == Step::Ask
+    }
+}
+
+/// Every state that an object can have before we look at it for the first time.
+fn starts() -> Vec<Whole> {
+    let mut all = Vec::new();
+    let servers = [
+        (None, false),
+        (Some("iqn.n"), false),
+        (Some("iqn.n"), true),
+        (Some("iqn.other"), false),
+        (Some("iqn.other"), true),
+    ];
+    let states = AttachmentState::WORDS.iter();
+    let states = states.map(|word| Some(AttachmentState::from(*word)));
+    for recorded in states.chain([None]) {
+        for (server, attached) in servers {
+            for bits in 0..4 {
+                all.push(Whole {
+                    wanted: spec(if bits & 1 == 0 { "NFS" } else { "ISCSI" }),
+                    held: true,
+                    deleting: bits & 2 != 0,
+                    recorded: recorded.clone(),
+                    session: false,
+                    server,
+                    attached,
+                    known: false,
+                    asked: false,
+                    gone: false,
+                });
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn from_any_state_and_whatever_fails_a_volume_is_attached_to_one_record_or_leaves_no_trace() {
+    for start in starts() {
+        for lucks in Lucks::all() {
+            let end = settle(&start, lucks);
+            let told = format!("{lucks:?}: {start:?} became {end:?}");
+            if start.deleting {
+                assert!(end.gone, "{told}");
+                assert_eq!((end.server, end.attached), (None, false), "{told}");
+            } else {
+                assert_eq!(end.recorded, Some(AttachmentState::Ready), "{told}");
+                // A share needs the address only.
+                let is_edited = start.server == Some("iqn.other");
+                let is_share = start.wanted.attach_type == AttachType::Nfs;
+                let server = if is_edited && is_share {
+                    "iqn.other"
+                } else {
+                    "iqn.n"
+                };
+                let there = (end.server, end.attached);
+                assert_eq!(there, (Some(server), true), "{told}");
+            }
+        }
     }
 }

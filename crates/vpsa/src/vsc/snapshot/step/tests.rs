@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::vsc::worlds::{Luck, Lucks, World, settle};
 
 const NEW: Observed<'_> = Observed {
     held: false,
@@ -156,4 +157,124 @@ fn a_snapshot_is_deleted_before_its_object_goes_unless_it_is_retained() {
         ..retained
     };
     assert_eq!(word(&next_step(&record)), "Rest");
+}
+
+/// The object and the array, and what steps do to them.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
+struct Whole {
+    held: bool,
+    deleting: bool,
+    array: &'static str,
+    id: &'static str,
+    snapshot: Option<ArraySnapshot>,
+    known: bool,
+    asked: bool,
+    state: Option<SnapshotState>,
+    taken: usize,
+    gone: bool,
+}
+
+impl World for Whole {
+    type Step = Step;
+
+    fn next(&self) -> Option<Step> {
+        let snapshot = self.snapshot.as_ref();
+        let found = snapshot.map_or(Found::Nothing, Found::Snapshot);
+        let step = next_step(&Observed {
+            held: self.held,
+            deleting: self.deleting,
+            array: self.array,
+            id: self.id,
+            found: self.known.then_some(found),
+            asked: self.asked,
+            ..NEW
+        });
+        (!self.gone && step != Step::Rest).then_some(step)
+    }
+
+    fn act(&mut self, step: &Step, luck: Luck) {
+        let is_known = std::mem::replace(&mut self.known, *step == Step::Ask);
+        self.asked |= *step == Step::Take;
+        if luck == Luck::Failed {
+            return;
+        }
+        match step {
+            Step::Hold => self.held = true,
+            Step::Locate => self.array = "a",
+            Step::Take if self.snapshot.is_none() => {
+                self.snapshot = Some(snapshot("s", "creating"));
+                self.taken += 1;
+            }
+            Step::Rename => self.snapshot = Some(snapshot("s", "normal")),
+            Step::Delete => (self.id, self.snapshot) = ("snap-1", None),
+            Step::Record(state, _) => {
+                if is_known && self.snapshot.is_some() {
+                    self.id = "snap-1";
+                }
+                self.state = Some(state.clone());
+            }
+            Step::LetGo => self.gone = true,
+            Step::Take | Step::Ask | Step::Rest => {}
+        }
+    }
+
+    fn rest(&mut self) {
+        (self.known, self.asked) = (false, false);
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.status = "normal".to_owned();
+        }
+    }
+
+    fn is_record(step: &Step) -> bool {
+        matches!(step, Step::Record(..))
+    }
+
+    fn asks(step: &Step) -> bool {
+        *step == Step::Ask
+    }
+}
+
+#[test]
+fn from_any_state_and_whatever_fails_a_snapshot_is_taken_once_or_leaves_no_trace() {
+    let on_arrays = [
+        ("", "", None),
+        ("a", "", None),
+        ("a", "", Some(snapshot("s", "creating"))),
+        ("a", "snap-1", Some(snapshot("s", "normal"))),
+        ("a", "snap-1", Some(snapshot("old", "normal"))),
+        ("a", "snap-1", None),
+    ];
+    for (array, id, there) in on_arrays {
+        for (held, deleting) in [(false, false), (true, false), (true, true), (false, true)] {
+            let start = Whole {
+                held,
+                deleting,
+                array,
+                id,
+                snapshot: there.clone(),
+                ..Whole::default()
+            };
+            for lucks in Lucks::all() {
+                let end = settle(&start, lucks);
+                let told = format!("{lucks:?}: {start:?} became {end:?}");
+                let is_missing = !id.is_empty() && there.is_none();
+                if deleting && !held {
+                    assert!(!end.gone && end.taken == 0, "it is not ours: {told}");
+                } else if deleting {
+                    assert!(end.gone && end.snapshot.is_none(), "{told}");
+                } else if is_missing {
+                    assert_eq!(end.state, Some(SnapshotState::Failed), "{told}");
+                } else {
+                    assert_eq!(end.state, Some(SnapshotState::Ready), "{told}");
+                    let all = end.taken + usize::from(there.is_some());
+                    assert_eq!((all, end.id), (1, "snap-1"), "{told}");
+                    assert_eq!(end.snapshot, Some(snapshot("s", "normal")), "{told}");
+                }
+            }
+        }
+    }
 }

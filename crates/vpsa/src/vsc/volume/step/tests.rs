@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
+use crate::vsc::worlds::{Luck, Lucks, World, settle};
 
 fn wanted() -> Wanted {
     Wanted {
@@ -25,17 +26,17 @@ fn on_array(gigabytes: u64) -> ArrayVolume {
 }
 
 /// The object and the array, and what steps do to them.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "facts that do not depend on each other"
 )]
-struct World {
+struct Whole {
     held: bool,
     deleting: bool,
-    array: String,
-    id: String,
-    group: String,
+    array: &'static str,
+    id: &'static str,
+    group: &'static str,
     is_clone: bool,
     volume: Option<ArrayVolume>,
     bin: Option<ArrayVolume>,
@@ -46,115 +47,154 @@ struct World {
     gone: bool,
 }
 
-impl World {
-    fn next(&self) -> Step {
+impl Whole {
+    /// One volume in the array at most, whoever asks how often.
+    fn make(&mut self, gigabytes: u64) {
+        if self.volume.is_none() {
+            let status = "Creating".to_owned();
+            self.volume = Some(ArrayVolume {
+                status,
+                ..on_array(gigabytes)
+            });
+            self.made += 1;
+        }
+    }
+
+    fn change(&mut self, step: &Step) {
+        let volume = self.volume.as_mut();
+        match (step, volume) {
+            (Step::Hold, _) => self.held = true,
+            (Step::Choose, _) => self.array = "one",
+            (Step::Create, _) => self.make(10),
+            (Step::Clone, _) => self.make(4),
+            (Step::Expand(more), Some(volume)) => volume.virtual_capacity += more,
+            (Step::Rename, Some(volume)) => volume.display_name = wanted().name,
+            (Step::Delete, _) => {
+                self.id = "volume-1";
+                self.bin = self.volume.take();
+            }
+            (Step::Purge, _) => self.bin = None,
+            (Step::Record(state, _), volume) => {
+                if self.known && volume.is_some() {
+                    self.id = "volume-1";
+                }
+                self.state = Some(state.clone());
+            }
+            (Step::LetGo, _) => self.gone = true,
+            _ => {}
+        }
+    }
+}
+
+impl World for Whole {
+    type Step = Step;
+
+    fn next(&self) -> Option<Step> {
         let found = match (&self.volume, &self.bin) {
             (Some(volume), _) => Found::Volume(volume),
-            (None, Some(volume)) => Found::Deleted(volume),
-            (None, None) => Found::Nothing,
+            // Nothing is found there by its name.
+            (None, Some(volume)) if !self.id.is_empty() => Found::Deleted(volume),
+            _ => Found::Nothing,
         };
         let observed = Observed {
             held: self.held,
             deleting: self.deleting,
-            array: &self.array,
-            id: &self.id,
-            group: &self.group,
+            array: self.array,
+            id: self.id,
+            group: self.group,
             is_clone: self.is_clone,
             found: self.known.then_some(found),
             asked: self.asked,
             ..Observed::default()
         };
-        next_step(&Ok(wanted()), &observed)
+        let step = next_step(&Ok(wanted()), &observed);
+        (!self.gone && step != Step::Rest).then_some(step)
     }
 
-    /// Does a step; `told` is whether we live to see the answer.
-    fn act(&mut self, step: &Step, told: bool) {
-        self.known = false;
-        match step {
-            Step::Hold => self.held = true,
-            Step::Choose => self.array = "one".to_owned(),
-            Step::Ask => self.known = true,
-            Step::Create | Step::Clone => {
-                self.volume = Some(on_array(if self.is_clone { 4 } else { 10 }));
-                self.made += 1;
-                self.asked = told;
-                if told && self.is_clone {
-                    self.group = "cg-1".to_owned();
-                }
-            }
-            Step::Expand(more) => {
-                let volume = self.volume.as_mut().unwrap();
-                volume.virtual_capacity += more;
-            }
-            Step::Delete => self.bin = self.volume.take(),
-            Step::Purge => self.bin = None,
-            Step::Record(state, _) => {
-                self.state = Some(state.clone());
-                if *state == VolumeState::Ready {
-                    self.id = "volume-1".to_owned();
-                }
-            }
-            Step::LetGo => self.gone = true,
-            Step::Rename | Step::Comment | Step::Rest => {}
+    fn act(&mut self, step: &Step, luck: Luck) {
+        if luck != Luck::Failed {
+            self.change(step);
         }
-        if !told {
-            self.known = false;
-            self.asked = false;
+        if luck == Luck::Done && *step == Step::Clone {
+            self.group = "cg-1";
+        }
+        self.asked |= matches!(step, Step::Create | Step::Clone);
+        self.known = *step == Step::Ask;
+    }
+
+    fn rest(&mut self) {
+        (self.known, self.asked) = (false, false);
+        if let Some(volume) = &mut self.volume {
+            volume.status = "Available".to_owned();
         }
     }
 
-    /// Goes on until a record is repeated or the object is gone. We die after the steps whose bit is set in `deaths`.
-    fn run(&mut self, mut deaths: u32) -> usize {
-        let mut last = None;
-        for count in 0..60 {
-            let step = self.next();
-            if self.gone || (matches!(step, Step::Record(..)) && last.as_ref() == Some(&step)) {
-                return count;
-            }
-            self.act(&step, deaths & 1 == 0);
-            deaths >>= 1;
-            if !matches!(step, Step::Ask) {
-                last = Some(step);
-            }
-        }
-        panic!("no end: {:?}", self.next());
+    fn is_record(step: &Step) -> bool {
+        matches!(step, Step::Record(..))
+    }
+
+    fn asks(step: &Step) -> bool {
+        *step == Step::Ask
     }
 }
 
-#[test]
-fn whenever_we_die_a_volume_is_made_once_and_deleted_without_a_trace() {
-    for is_clone in [false, true] {
-        for deaths in 0..256 {
-            let mut world = World {
+/// Every state that an object can have before we look at it for the first time.
+fn starts() -> Vec<Whole> {
+    let renamed = ArrayVolume {
+        display_name: "old".to_owned(),
+        ..on_array(10)
+    };
+    let on_arrays = [
+        ("", "", None, None),
+        ("one", "", None, None),
+        ("one", "", Some(on_array(10)), None),
+        ("one", "", Some(on_array(4)), None),
+        ("one", "volume-1", Some(on_array(10)), None),
+        ("one", "volume-1", Some(renamed), None),
+        ("one", "volume-1", None, Some(on_array(10))),
+        ("one", "volume-1", None, None),
+    ];
+    let mut all = Vec::new();
+    for (array, id, volume, bin) in on_arrays {
+        for bits in 0..8 {
+            let [held, deleting, is_clone] = [1, 2, 4].map(|bit| bits & bit != 0);
+            all.push(Whole {
+                held,
+                deleting,
                 is_clone,
-                ..World::default()
-            };
-            world.run(deaths);
-            assert_eq!(
-                world.state,
-                Some(VolumeState::Ready),
-                "{is_clone} {deaths:b}"
-            );
-            assert_eq!(world.made, 1, "{is_clone} {deaths:b}");
-            assert_eq!(world.volume.as_ref().unwrap().virtual_capacity, 10);
-            world.deleting = true;
-            world.known = false;
-            world.run(deaths);
-            assert!(
-                world.gone && world.volume.is_none() && world.bin.is_none(),
-                "{deaths:b}"
-            );
+                array,
+                id,
+                volume: volume.clone(),
+                bin: bin.clone(),
+                ..Whole::default()
+            });
         }
     }
+    all
 }
 
 #[test]
-fn a_finished_volume_stays_as_it_is() {
-    let mut world = World::default();
-    world.run(0);
-    let calls = world.made;
-    assert!(world.run(0) <= 3);
-    assert_eq!(world.made, calls);
+fn from_any_state_and_whatever_fails_a_volume_is_made_once_or_leaves_no_trace() {
+    for start in starts() {
+        for lucks in Lucks::all() {
+            let end = settle(&start, lucks);
+            let told = format!("{lucks:?}: {start:?} became {end:?}");
+            if start.deleting && !start.held {
+                assert_eq!(end, start, "it is not ours: {told}");
+            } else if start.deleting {
+                let left = (&end.volume, &end.bin, end.made);
+                assert!(end.gone && left == (&None, &None, 0), "{told}");
+            } else if !start.id.is_empty() && start.volume.is_none() {
+                assert_eq!(end.state, Some(VolumeState::Failed), "{told}");
+                assert_eq!(end.made, 0, "{told}");
+            } else {
+                assert_eq!(end.state, Some(VolumeState::Ready), "{told}");
+                let there = usize::from(start.volume.is_some());
+                assert_eq!(end.made + there, 1, "{told}");
+                assert_eq!(end.volume, Some(on_array(10)), "{told}");
+            }
+        }
+    }
 }
 
 #[test]
