@@ -21,7 +21,7 @@ use super::class::Classes;
 use super::clients::Clients;
 use super::cluster::Cluster;
 use super::context::Context;
-use super::nodes::{Machine, Nodes, Release};
+use super::nodes::{Machine, Nodes, Quiet, Release};
 use super::queues::Queues;
 use super::snapshot::Snapshots;
 use super::volume::Volumes;
@@ -174,6 +174,7 @@ impl ControlPlane {
                 client: self.client.clone(),
                 events: events.clone(),
                 driver: self.driver.clone(),
+                quiet: Quiet::default(),
             },
             patience: self.node_loss,
         }

@@ -5,6 +5,7 @@
 //! deleted without it.
 
 mod machine;
+mod quiet;
 mod release;
 mod step;
 
@@ -22,6 +23,7 @@ use stowage_kubernetes::watch::Watched;
 use tokio::time::sleep;
 
 pub use self::machine::Machine;
+pub use self::quiet::Quiet;
 pub use self::release::Release;
 use self::step::{Observed, Step, next_step};
 use super::cluster::on_node;
@@ -79,6 +81,7 @@ impl Nodes {
             Step::Detach => self.detach(&name).await,
             Step::Release => self.release.release(&name).await,
             Step::Readmit => {
+                self.release.quiet.remove(&name);
                 let patch = ObjectPatch::new().remove_annotation(FENCED);
                 self.context.writer.change(node, patch).await?;
                 self.tell(node, "Readmitted", "the node is ready again");
@@ -90,6 +93,10 @@ impl Nodes {
     /// Called twice: it is gone.
     async fn forget(&self, node: &VscNode) -> Result<(), ObjectError> {
         let (name, uid) = (node.name_any(), node.uid().unwrap_or_default());
+        // What is known may be behind, and the record is needed for detaching.
+        if self.context.writer.is_node_used(&name).await? {
+            return Ok(());
+        }
         let nodes = self.context.writer.api::<VscNode>();
         let deleted = deletion::delete(&nodes, &name, &uid).await;
         deleted.map_err(explain("delete", "vscnodes"))?;

@@ -1,6 +1,7 @@
 //! Pods and volumes of a node that is lost and fenced.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -12,6 +13,9 @@ use stowage_kubernetes::events::Events;
 use stowage_kubernetes::object_error::{ObjectError, explain};
 use stowage_kubernetes::pod_claims::claim_of;
 
+use super::quiet::Quiet;
+use crate::vsc::write::Writer;
+
 /// Lets pods and volumes of nodes go.
 pub struct Release {
     /// The API server.
@@ -20,14 +24,28 @@ pub struct Release {
     pub events: Events,
     /// The driver's name, by which Kubernetes knows its attachments.
     pub driver: String,
+    /// When to look again at nodes on which nothing was left.
+    pub quiet: Quiet,
 }
 
 impl Release {
     /// Deletes the pods of a node that use volumes of this driver without waiting for its kubelet, then Kubernetes' records
     /// that the volumes are attached there. Called twice: nothing is left.
     pub async fn release(&self, node: &str) -> Result<(), ObjectError> {
+        if self.quiet.is(node, Instant::now()) {
+            return Ok(());
+        }
         let attachments = self.attachments(node).await?;
         if attachments.is_empty() {
+            self.quiet.add(node, Instant::now());
+            return Ok(());
+        }
+        self.quiet.remove(node);
+        // What is known may be behind, and nobody may start elsewhere as long as an array lets the node write.
+        let writer = Writer {
+            client: self.client.clone(),
+        };
+        if writer.is_node_used(node).await? {
             return Ok(());
         }
         let volumes = attachments.iter();

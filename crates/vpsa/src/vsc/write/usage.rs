@@ -1,6 +1,6 @@
-//! Who needs a VPSA or a class right now. Watches may be behind, and whoever is let go of is never asked again.
+//! Who needs a VPSA, a class or a node right now. Watches may be behind, and whoever is let go of is never asked again.
 
-use stowage_api::vpsa::{Snapshot, Volume, Vpsa};
+use stowage_api::vpsa::{Snapshot, Volume, VolumeAttachment, Vpsa};
 use stowage_kubernetes::object_error::ObjectError;
 
 use super::Writer;
@@ -28,5 +28,11 @@ impl Writer {
         }
         let is_in_it = |it: &Volume| it.spec.vsc_storage_class_name == name;
         Ok(self.list().await?.iter().any(is_in_it))
+    }
+
+    /// Whether volumes are attached to a node.
+    pub async fn is_node_used(&self, name: &str) -> Result<bool, ObjectError> {
+        let is_on_it = |it: &VolumeAttachment| it.spec.vsc_node_name == name;
+        Ok(self.list().await?.iter().any(is_on_it))
     }
 }
