@@ -195,6 +195,5 @@ pub fn install_kinds(server: &ApiServer, groups: &[CrdGroup]) {
     server
         .kubectl_with_input(&["apply", "-f", "-"], &list)
         .unwrap();
-    let established = ["wait", "--for=condition=Established", "crd", "--all"];
-    server.kubectl(&established).unwrap();
+    server.wait_for_definitions().unwrap();
 }

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -14,10 +15,13 @@ use crate::debian;
 use crate::error::{Doing, Result, refused};
 use crate::kubernetes::Kubernetes;
 use crate::pki::{Authority, Subject};
-use crate::process::{capture, feed};
+use crate::process::{capture, feed, wait_until};
 
 const API_SERVER: &str = "kube-apiserver";
 const ATTEMPTS: u32 = 3;
+
+/// How long it may take until definitions are served.
+const DEFINITIONS: Duration = Duration::from_secs(120);
 
 /// etcd and kube-apiserver for one test, on loopback, stopped when dropped. They also end when the test's process
 /// does, however that happens.
@@ -172,14 +176,14 @@ impl ApiServer {
 
     /// Waits until the server serves every custom resource definition that it was given.
     pub fn wait_for_definitions(&self) -> Result<()> {
-        let established = [
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "--all",
-        ];
-        self.kubectl(&[&["wait"], &established[..]].concat())?;
-        Ok(())
+        // Not `kubectl wait`: it fails on a definition that has no conditions yet.
+        let path = "jsonpath={range .items[*]}{.metadata.name}=\
+                    {.status.conditions[?(@.type==\"Established\")].status}{\"\\n\"}{end}";
+        let log = self.log(API_SERVER);
+        wait_until("the definitions", DEFINITIONS, &log, || {
+            let said = self.kubectl(&["get", "crd", "-o", path])?;
+            Ok(said.lines().all(|line| line.ends_with("=True")))
+        })
     }
 
     /// Files of the test that go with the server.

@@ -13,14 +13,7 @@ fn server() -> &'static ApiServer {
         let server = ApiServer::start().unwrap();
         let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
         server.kubectl(&["apply", "-f", crds]).unwrap();
-        let wait = [
-            "wait",
-            "--for=condition=Established",
-            "--timeout=30s",
-            "crd",
-            "--all",
-        ];
-        server.kubectl(&wait).unwrap();
+        server.wait_for_definitions().unwrap();
         for namespace in ["array", "backup", "weka", "weka-operator-system", "storage"] {
             server.kubectl(&["create", "namespace", namespace]).unwrap();
         }

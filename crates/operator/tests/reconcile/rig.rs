@@ -38,14 +38,7 @@ pub(crate) fn start_server() -> ApiServer {
     let server = ApiServer::start().unwrap();
     let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
     server.kubectl(&["apply", "-f", crds]).unwrap();
-    let wait = [
-        "wait",
-        "--for=condition=Established",
-        "--timeout=30s",
-        "crd",
-        "--all",
-    ];
-    server.kubectl(&wait).unwrap();
+    server.wait_for_definitions().unwrap();
     server
 }
 
