@@ -99,14 +99,18 @@ impl Rig {
         Ok(())
     }
 
-    pub async fn stage(&mut self, used: &Used) -> Result<(), Status> {
-        let request = NodeStageVolumeRequest {
+    pub fn stage_request(&self, used: &Used) -> NodeStageVolumeRequest {
+        NodeStageVolumeRequest {
             volume_id: used.id.clone(),
             publish_context: used.context.clone(),
             staging_target_path: self.staging(used),
             volume_capability: Some(capability(used.raw)),
             ..NodeStageVolumeRequest::default()
-        };
+        }
+    }
+
+    pub async fn stage(&mut self, used: &Used) -> Result<(), Status> {
+        let request = self.stage_request(used);
         self.node.node_stage_volume(request).await.map(drop)
     }
 
@@ -197,11 +201,11 @@ impl Rig {
         self.controller.delete_volume(request).await.unwrap();
     }
 
+    /// The array refuses, until [`Rig::mend`].
     pub async fn fault(&self, method: &str, path: &str, message: &str) {
         let fault = Fault {
             method: Some(method.to_owned()),
             path: Some(path.to_owned()),
-            times: Some(1),
             trouble: Trouble::from(Own::Say {
                 status: 7,
                 message: message.to_owned(),
@@ -209,5 +213,9 @@ impl Rig {
             ..Fault::default()
         };
         self.array.control().add_fault(fault).await.unwrap();
+    }
+
+    pub async fn mend(&self) {
+        self.array.control().clear_faults().await.unwrap();
     }
 }

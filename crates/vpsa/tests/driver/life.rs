@@ -11,6 +11,7 @@ use tonic::Code;
 
 use crate::calls::GIB;
 use crate::rig::{NODE, Rig};
+use crate::tools;
 
 /// Writes a file as it must be for a snapshot of its disk: what is in memory only is not on the array.
 fn write(file: &Path, text: &str) {
@@ -128,6 +129,49 @@ isolated! {
         rig.stop_driver().await;
     }
 
+    async fn tools_that_hang_are_abandoned_and_named_and_their_volumes_go_on_afterwards(directory: &Path) {
+        let mut rig = Rig::start(directory, json!({})).await;
+        let mut share = rig.create("pvc-1", 1, false, None).await.unwrap();
+        let mut disk = rig.create("pvc-2", 1, true, None).await.unwrap();
+        rig.attach(&mut share).await.unwrap();
+        rig.attach(&mut disk).await.unwrap();
+        // As long may a call take.
+        rig.stop_driver().await;
+        rig.request_timeout = "5s";
+        rig.start_driver();
+        let tools = ["mount.nfs", "iscsiadm"];
+        for tool in tools {
+            tools::hang(directory, tool);
+        }
+        let (mut on_share, mut on_disk) = (rig.node.clone(), rig.node.clone());
+        let (for_share, for_disk) = (rig.stage_request(&share), rig.stage_request(&disk));
+        let (on_share, on_disk) = tokio::join!(
+            on_share.node_stage_volume(for_share),
+            on_disk.node_stage_volume(for_disk)
+        );
+        for hung in [on_share, on_disk] {
+            let hung = hung.unwrap_err();
+            assert_eq!(hung.code(), Code::DeadlineExceeded, "{hung}");
+            let said = "look for commands that hang (`iscsiadm`, `mount`) on the node";
+            assert!(hung.message().contains(said), "{hung}");
+        }
+        for tool in tools {
+            tools::go_on(directory, tool);
+        }
+        rig.stop_driver().await;
+        rig.request_timeout = "180s";
+        rig.start_driver();
+        for used in [&mut share, &mut disk] {
+            rig.publish(used).await.unwrap();
+        }
+        for used in [share, disk] {
+            rig.unpublish(&used).await.unwrap();
+            rig.delete(used).await;
+        }
+        assert_eq!(rig.on_array().await, (0, 0, 0));
+        rig.stop_driver().await;
+    }
+
     async fn every_step_that_fails_is_named_with_the_arrays_reason_and_goes_on_afterwards(directory: &Path) {
         let mut rig = Rig::start(directory, json!({})).await;
         let full = rig.create("pvc-1", 5000, true, None).await.err().unwrap();
@@ -139,6 +183,7 @@ isolated! {
         let refused = rig.create("pvc-1", 1, true, None).await.err().unwrap();
         assert_eq!(refused.code(), Code::Unavailable);
         assert!(refused.message().contains("create a volume (status 7): the heavens have fallen"), "{refused}");
+        rig.mend().await;
         // As a sidecar does.
         let mut made = rig.create("pvc-1", 1, true, None).await;
         while made.is_err() {
@@ -154,6 +199,7 @@ isolated! {
             }
             assert_eq!(refused.code(), Code::Unavailable);
             assert!(refused.message().contains("not today"), "{refused}");
+            rig.mend().await;
         }
         let mut attached = rig.attach(&mut used).await;
         while attached.is_err() {

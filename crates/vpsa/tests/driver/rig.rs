@@ -23,7 +23,7 @@ use crate::host::HostProcess;
 use crate::tools;
 
 /// How long anything may take, on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 pub const NODE: &str = "node-1";
 
@@ -41,6 +41,8 @@ pub struct Rig {
     directory: PathBuf,
     pub controller: ControllerClient<Connection>,
     pub node: NodeClient<Connection>,
+    /// How long a call may take.
+    pub request_timeout: &'static str,
     driver: Option<(CancellationToken, JoinHandle<Result<(), StartError>>)>,
 }
 
@@ -87,6 +89,7 @@ impl Rig {
             directory: directory.to_owned(),
             controller: ControllerClient::new(connection.clone()),
             node: NodeClient::new(connection),
+            request_timeout: "180s",
             driver: None,
         };
         rig.start_driver();
@@ -118,6 +121,7 @@ impl Rig {
             "--default-fstype=xfs".to_owned(),
             "--monitor-interval=500ms".to_owned(),
             "--refresh-period=2s".to_owned(),
+            format!("--request-timeout={}", self.request_timeout),
             format!("--kubeconfig={}", self.server.kubeconfig().display()),
         ];
         let shutdown = CancellationToken::new();

@@ -1,6 +1,6 @@
 //! `mount.nfs` and `iscsiadm` on this machine, for the mounts of one test only.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stowage_sim::mounting;
 use stowage_sim::vpsa::host::SOCKET_VARIABLE;
@@ -46,11 +46,27 @@ fn stand_in() {
     }
 }
 
+/// There while a tool is to hang.
+fn hanging(directory: &Path, tool: &str) -> PathBuf {
+    directory.join(format!("{tool}.hangs"))
+}
+
+/// A tool never ends from now on.
+pub fn hang(directory: &Path, tool: &str) {
+    std::fs::write(hanging(directory, tool), "").unwrap();
+}
+
+/// It does what it should from now on.
+pub fn go_on(directory: &Path, tool: &str) {
+    std::fs::remove_file(hanging(directory, tool)).unwrap();
+}
+
 /// Makes this program the tools. The test has mounts of its own, so nobody else sees it.
 pub fn install(directory: &Path) {
     let script = |tool: &str| {
         format!(
-            "#!/bin/sh\n{SOCKET_VARIABLE}={} {TOOL}={tool} {ARGUMENTS}=$(printf '%s\\n' \"$@\") exec {} {}\n",
+            "#!/bin/sh\ntest -e {} && exec sleep 1000\n{SOCKET_VARIABLE}={} {TOOL}={tool} {ARGUMENTS}=$(printf '%s\\n' \"$@\") exec {} {}\n",
+            hanging(directory, tool).display(),
             directory.join(SOCKET).display(),
             std::env::current_exe().unwrap().display(),
             STAND_IN.join(" "),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use stowage_api::vpsa::{Vpsa, VscStorageClass};
+use stowage_api::vpsa::{Volume, Vpsa, VscStorageClass};
 
 use crate::asked::asked;
 use crate::rig::{PATIENCE, Rig, array};
@@ -43,7 +43,13 @@ async fn a_class_is_its_members_taken_together() {
         "{message}"
     );
     rig.event("gold", "MemberNotReady").await;
+    // The other goes on.
     rig.vpsa_is("one", "Ready", "Ready").await;
+    rig.volume("meanwhile", "10Gi", json!({})).await;
+    let made = rig
+        .until::<Volume>("meanwhile", |it| it["status"]["state"] == "Ready")
+        .await;
+    assert_eq!(made["status"]["VPSAID"], "one");
     two.control().start_endpoint(0).await.unwrap();
     rig.until::<VscStorageClass>("gold", |it| it["status"]["state"] == "Ready")
         .await;

@@ -71,7 +71,12 @@ async fn a_snapshot_is_taken_once_restored_into_more_room_and_deleted() {
     rig.delete::<Snapshot>("s").await;
     rig.until::<Snapshot>("s", |it| !it["metadata"]["deletionTimestamp"].is_null())
         .await;
+    // Nor does it go while the array is away.
+    array.control().stop_endpoint(0).await.unwrap();
     rig.start_plane();
+    rig.event("s", "ArrayFailed").await;
+    rig.until::<Snapshot>("s", Value::is_object).await;
+    array.control().start_endpoint(0).await.unwrap();
     rig.until::<Snapshot>("s", Value::is_null).await;
     rig.until::<Volume>("v", Value::is_null).await;
     assert!(on_array(&array).await.is_empty());
