@@ -26,7 +26,7 @@ fn text_of(output: &[u8]) -> String {
 }
 
 #[test]
-fn the_demo_prints_what_the_readme_shows_and_those_of_weka_what_they_promise() {
+fn the_demo_prints_what_the_readme_shows_and_the_others_what_they_promise() {
     let cluster = OwnCluster::named("test-demo");
     let output = cluster.try_run(&["demo"]);
     assert!(output.status.success(), "{}", said(&output));
@@ -72,4 +72,10 @@ fn the_demo_prints_what_the_readme_shows_and_those_of_weka_what_they_promise() {
             "{operator}"
         );
     }
+    let vpsa = cluster.run(&["demo", "vpsa"]);
+    for part in ["vpsa-1", "vpsa-2", "vpsa-share", "vpsa-disk", "Bound"] {
+        assert!(vpsa.contains(part), "{part}: {vpsa}");
+    }
+    let (_, read) = vpsa.rsplit_once("==> /data/dates <==\n").unwrap();
+    assert_eq!(read.matches("UTC").count(), 2, "a share and a disk: {vpsa}");
 }

@@ -3,6 +3,7 @@
 
 mod hostpath;
 mod kubectl;
+mod vpsa;
 mod weka;
 mod weka_operator;
 
@@ -25,6 +26,8 @@ pub enum Driver {
     Hostpath,
     /// The driver for Weka, with a simulated array: directories with quotas.
     Weka,
+    /// The driver for VPSAs, with two simulated arrays: a share and a raw disk.
+    Vpsa,
     /// Weka clients that bring the driver along, with a simulated array: the switch under writers.
     WekaOperator,
 }
@@ -38,6 +41,7 @@ pub fn run(driver: Driver, name: &str, report: &Report) -> anyhow::Result<()> {
     match driver {
         Driver::Hostpath => hostpath::run(&kubectl, report),
         Driver::Weka => weka::run(&kubectl, name, report),
+        Driver::Vpsa => vpsa::run(&kubectl, name, report),
         Driver::WekaOperator => weka_operator::run(&kubectl, name, report),
     }
 }
