@@ -74,7 +74,7 @@ fn switch(owned: &Owned, written: usize) -> usize {
     let namespace = &owned.namespace;
     owned.configure(false);
     until_driver_is_gone();
-    assert_eq!(owned.deployed(), "false");
+    owned.until_deployed_is(false);
     share(namespace, "late");
     Pod::new("late", "late", READER)
         .scheduled_to(NODES[1])

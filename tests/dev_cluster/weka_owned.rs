@@ -91,9 +91,9 @@ spec:
         });
     }
 
-    /// `status.csiDeployed`.
-    pub fn deployed(&self) -> String {
-        self.said("{.status.csiDeployed}")
+    /// Waits for `status.csiDeployed`.
+    pub fn until_deployed_is(&self, wanted: bool) {
+        self.until("{.status.csiDeployed}", &wanted.to_string());
     }
 
     /// The array has a container of each node in its list.
@@ -112,13 +112,13 @@ spec:
 
     /// The driver runs on so many nodes.
     pub fn until_deployed(&self, nodes: usize) {
-        self.until("{.status.csiDeployed}", "true");
+        self.until_deployed_is(true);
         self.until("{.status.csi.nodes}", &format!("{nodes}/{nodes}"));
         let rollout = [
             "rollout",
             "status",
             "deployment/weka-csi-controller",
-            "--timeout=90s",
+            "--timeout=180s",
         ];
         cluster().kubectl(&[&[CSI], &rollout[..]].concat()).unwrap();
         self.until(
@@ -129,7 +129,7 @@ spec:
 
     /// The four commands of the documentation.
     pub fn commands_show_it(&self) {
-        assert_eq!(self.deployed(), "true");
+        assert_eq!(self.said("{.status.csiDeployed}"), "true");
         let lines = |words: &[&str], word: &str| {
             let said = cluster().kubectl(words).unwrap();
             let lines = said.lines().filter(|line| line.contains(word));

@@ -80,7 +80,7 @@ impl Scene {
     /// The data of a call, once the cluster answers.
     async fn call(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> Value {
         let url = format!("{}://{}/api/v2/{path}", self.scheme, self.listen);
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(90);
         loop {
             let mut request = self.http.request(method.parse().unwrap(), &url);
             if let Some(body) = &body {
@@ -136,7 +136,7 @@ impl Drop for Scene {
 }
 
 fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(90);
     loop {
         if let Some(found) = look() {
             return found;

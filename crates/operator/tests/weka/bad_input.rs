@@ -108,7 +108,11 @@ async fn what_belongs_to_somebody_else_is_named_and_untouched() {
         message.contains("CSIDriver csi.theirs.weka.io"),
         "{message}"
     );
-    let container = rig.get("wekacontainers", CLIENTS, "d-a").await;
+    let container = eventually("its container", async || {
+        let container = rig.get("wekacontainers", CLIENTS, "d-a").await;
+        (!container.is_null()).then_some(container)
+    })
+    .await;
     assert_eq!(container["spec"]["csiDriverName"], Value::Null);
     assert!(!rig.objects().await.contains("pods d-a-csi-node"));
 }

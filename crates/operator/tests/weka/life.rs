@@ -65,9 +65,10 @@ async fn a_client_brings_its_driver_along_and_takes_it_away() {
     rig.create_client("c", json!({})).await;
     until(&rig, &with_driver(&[("c", "a"), ("c", "b")])).await;
     let client = rig
-        .until_client("c", "deployed", |it| it["status"]["csi"]["nodes"] == "0/2")
+        .until_client("c", "deployed", |it| {
+            it["status"]["csi"]["nodes"] == "0/2" && it["status"]["csiDeployed"] == true
+        })
         .await;
-    assert_eq!(client["status"]["csiDeployed"], true);
     assert_eq!(client["status"]["csi"]["driverName"], "csi.weka.io");
     assert_eq!(
         client["status"]["csi"]["controller"],
@@ -115,8 +116,13 @@ async fn the_commands_of_the_documentation_show_what_it_says() {
     let rig = Rig::started(&["a"], ON).await;
     rig.create_client("c", json!({"coresNum": 2})).await;
     until(&rig, &with_driver(&[("c", "a")])).await;
-    rig.until_client("c", "deployed", |it| it["status"]["csi"]["nodes"] == "0/1")
-        .await;
+    rig.until_client("c", "deployed", |it| {
+        let status = &it["status"];
+        status["csi"]["nodes"] == "0/1"
+            && status["csiDeployed"] == true
+            && status["printer"]["containers"] == "0/1/1"
+    })
+    .await;
     let deployed = [
         "get",
         "wekaclient",
@@ -188,7 +194,7 @@ async fn containers_follow_labels_and_taints_of_nodes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_drains_before_its_pods_go_in_order() {
     let rig = client_that_serves().await;
-    rig.attach("volume", "csi.weka.io", "a").await;
+    rig.attach("volume", "csi.weka.io", "a", "c-a").await;
 
     rig.delete("wekaclients", CLIENTS, "c").await;
     let container = eventually("draining", async || {
@@ -258,7 +264,7 @@ async fn an_upgrade_waits_for_mounts_and_rolls_one_by_one() {
         it["status"]["printer"]["containers"] == "2/2/2"
     })
     .await;
-    rig.attach("volume", "csi.weka.io", "a").await;
+    rig.attach("volume", "csi.weka.io", "a", "c-a").await;
     rig.patch(
         "wekaclients",
         CLIENTS,

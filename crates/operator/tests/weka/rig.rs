@@ -34,6 +34,9 @@ pub(crate) const CLIENTS: &str = "weka";
 pub(crate) const CSI: &str = "weka-operator-system";
 pub(crate) const ON: &str = "csi: {installationEnabled: true}";
 
+/// Longest time anything may take before it counts as broken. Tests run beside each other.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 pub(crate) struct Rig {
     pub(crate) client: Client,
     config: watch::Sender<OperatorConfig>,
@@ -292,14 +295,19 @@ impl Rig {
             .unwrap();
     }
 
-    /// A volume of a driver on a node.
-    pub(crate) async fn attach(&self, name: &str, driver: &str, node: &str) {
+    /// A volume of a driver on a node, which the container there has taken notice of.
+    pub(crate) async fn attach(&self, name: &str, driver: &str, node: &str, container: &str) {
         let source = json!({"persistentVolumeName": name});
         let spec = json!({"attacher": driver, "nodeName": node, "source": source});
         self.create(
             "volumeattachments",
             json!({"metadata": {"name": name}, "spec": spec}),
         )
+        .await;
+        eventually("the volume is noticed", async || {
+            let container = self.get("wekacontainers", CLIENTS, container).await;
+            (container["status"]["stats"]["activeMounts"] == 1).then_some(())
+        })
         .await;
     }
 
@@ -342,7 +350,7 @@ impl Rig {
         let expected: BTreeSet<String> = expected.iter().map(|it| (*it).to_owned()).collect();
         let mut last = BTreeSet::new();
         let started = Instant::now();
-        while started.elapsed() < Duration::from_secs(30) {
+        while started.elapsed() < PATIENCE {
             last = self.objects().await;
             if last == expected {
                 return;
@@ -361,11 +369,19 @@ impl Rig {
         what: &str,
         is_so: impl Fn(&Value) -> bool,
     ) -> Value {
-        eventually(what, async || {
+        let started = Instant::now();
+        loop {
             let client = self.client_named(name).await;
-            is_so(&client).then_some(client)
-        })
-        .await
+            if is_so(&client) {
+                return client;
+            }
+            assert!(
+                started.elapsed() < PATIENCE,
+                "client {name} never: {what}; it says {:#}",
+                client["status"]
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 
@@ -378,12 +394,12 @@ impl Drop for Rig {
 }
 
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let started = Instant::now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(Instant::now() < deadline, "never: {what}");
+        assert!(started.elapsed() < PATIENCE, "never: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -29,7 +29,7 @@ wekaClients:
 #[tokio::test(flavor = "multi_thread")]
 async fn off_removes_everything_and_on_brings_it_back() {
     let rig = client_that_serves().await;
-    rig.attach("volume", "csi.weka.io", "a").await;
+    rig.attach("volume", "csi.weka.io", "a", "c-a").await;
 
     rig.configure(OFF);
     rig.until_objects(&["pods c-a", "wekacontainers c-a"]).await;
@@ -65,7 +65,9 @@ async fn values_of_the_configuration_take_effect_while_it_runs() {
     rig.until_objects(&["pods c-a", "wekacontainers c-a"]).await;
     rig.configure("{csi: {installationEnabled: true, namespace: other, namingScheme: released, storageClasses: [{filesystem: fs}]}}");
     rig.until_client("c", "deployed", |it| {
-        it["status"]["csi"]["controller"] == "other/csi-weka-csi-controller"
+        let status = &it["status"];
+        status["csi"]["controller"] == "other/csi-weka-csi-controller"
+            && status["csiDeployed"] == true
     })
     .await;
     eventually("the node pod", async || {
@@ -81,12 +83,17 @@ async fn values_of_the_configuration_take_effect_while_it_runs() {
     // Another namespace: nothing stays in the old one.
     rig.configure(ON);
     until(&rig, &with_driver(&[("c", "a")])).await;
-    assert!(
-        !rig.get("deployments", CSI, "weka-csi-controller")
-            .await
-            .is_null()
-    );
-    assert!(rig.get("pods", "other", "c-a-csi-node").await.is_null());
+    for (plural, name) in [
+        ("deployments", "weka-csi-controller"),
+        ("pods", "c-a-csi-node"),
+    ] {
+        eventually(name, async || {
+            let is_gone = rig.get(plural, "other", name).await.is_null();
+            let is_there = !rig.get(plural, CSI, name).await.is_null();
+            (is_gone && is_there).then_some(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,16 +107,13 @@ async fn nothing_is_written_at_rest_and_changes_are_noticed_at_once() {
     }
     rig.until_client("c", "ready", |it| it["status"]["csi"]["nodes"] == "2/2")
         .await;
-    // The last writes are under way.
-    let mut before = -1;
-    eventually("calm", async || {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let last = std::mem::replace(&mut before, rig.writes());
-        (last == before).then_some(())
+    // The last writes may be under way, on a machine that does much else; what writes again and again is never calm.
+    eventually("three seconds without a write", async || {
+        let before = rig.writes();
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        (rig.writes() == before).then_some(())
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(rig.writes(), before);
 
     // After a restart neither.
     rig.kill().await;
@@ -131,7 +135,7 @@ async fn nothing_is_written_at_rest_and_changes_are_noticed_at_once() {
         .await;
         // Two seconds are promised; a machine that does much else gets some more, and a poll would take longer.
         assert!(
-            started.elapsed() < Duration::from_secs(5),
+            started.elapsed() < Duration::from_secs(10),
             "{name}: {:?}",
             started.elapsed()
         );

@@ -32,7 +32,7 @@ impl Scene {
 
     async fn until_ready(&self, http: u16, wanted: bool) {
         let url = format!("http://127.0.0.1:{http}/readyz");
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(90);
         loop {
             let answer = self.http.get(&url).send().await;
             if answer.is_ok_and(|it| it.status().is_success() == wanted) {
