@@ -268,3 +268,8 @@ pub fn weka_container(client: &WekaClient) -> String {
     let uid = client.metadata.uid.as_deref().unwrap_or_default();
     format!("{}client", uid.rsplit('-').next().unwrap_or_default())
 }
+
+/// The label of a node on which a driver's client serves.
+pub fn accessible_label(driver: &str) -> String {
+    format!("topology.{driver}/accessible")
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::life::{until, with_driver};
+use crate::life::{until, with_driver, with_driver_named};
 use crate::rig::{CLIENTS, ON, Rig, eventually};
 
 const OFF: &str = "csi: {installationEnabled: false}";
@@ -52,19 +52,9 @@ impl Deed {
     }
 
     fn expected(self) -> Vec<String> {
-        let all = with_driver(&[("c", "a")]);
         match self {
-            Self::Deploy => all,
-            Self::Rename => all
-                .iter()
-                .map(|it| {
-                    it.replace("weka-csi-csi.weka.io", "weka-csi-csi.new.weka.io")
-                        .replace("weka-csi-controller", "new-csi-controller")
-                        .replace("weka-csi-node", "new-csi-node")
-                        .replace("csidrivers csi.weka.io", "csidrivers csi.new.weka.io")
-                        .replace("csi-weka-io", "csi-new-weka-io")
-                })
-                .collect(),
+            Self::Deploy => with_driver(&[("c", "a")]),
+            Self::Rename => with_driver_named("new", &[("c", "a")]),
             Self::SwitchOff => vec!["pods c-a".to_owned(), "wekacontainers c-a".to_owned()],
             Self::Delete => Vec::new(),
         }

@@ -41,6 +41,24 @@ pub(crate) fn with_driver(places: &[(&str, &str)]) -> Vec<String> {
     driver.chain(places).collect()
 }
 
+/// The same with the driver `csi.<word>.weka.io`.
+pub(crate) fn with_driver_named(word: &str, places: &[(&str, &str)]) -> Vec<String> {
+    let named = |it: &String| {
+        it.replace(
+            "weka-csi-csi.weka.io",
+            &format!("weka-csi-csi.{word}.weka.io"),
+        )
+        .replace("weka-csi-controller", &format!("{word}-csi-controller"))
+        .replace("weka-csi-node", &format!("{word}-csi-node"))
+        .replace(
+            "csidrivers csi.weka.io",
+            &format!("csidrivers csi.{word}.weka.io"),
+        )
+        .replace("csi-weka-io", &format!("csi-{word}-weka-io"))
+    };
+    with_driver(places).iter().map(named).collect()
+}
+
 pub(crate) async fn until(rig: &Rig, expected: &[String]) {
     let expected: Vec<_> = expected.iter().map(String::as_str).collect();
     rig.until_objects(&expected).await;
@@ -176,7 +194,19 @@ async fn containers_follow_labels_and_taints_of_nodes() {
     rig.patch("nodes", "", "a", label(Value::Null)).await;
     until(&rig, &with_driver(&[("c", "b")])).await;
 
+    // A client that is there stays, and none starts. What happens to the last node says that the others were looked at.
     let taint = |effect: &str| json!({"spec": {"taints": [{"key": "k", "effect": effect}]}});
+    rig.patch("nodes", "", "b", taint("NoSchedule")).await;
+    rig.add_node("c").await;
+    rig.patch("nodes", "", "c", taint("NoSchedule")).await;
+    rig.patch("nodes", "", "c", label(json!("yes"))).await;
+    rig.add_node("d").await;
+    rig.patch("nodes", "", "d", label(json!("yes"))).await;
+    until(&rig, &with_driver(&[("c", "b"), ("c", "d")])).await;
+    rig.delete("nodes", "", "d").await;
+    until(&rig, &with_driver(&[("c", "b")])).await;
+    rig.delete("nodes", "", "c").await;
+
     rig.patch("nodes", "", "b", taint("NoExecute")).await;
     until(&rig, &with_driver(&[])).await;
     rig.patch(

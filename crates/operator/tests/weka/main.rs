@@ -6,6 +6,7 @@
 )]
 
 mod bad_input;
+mod health;
 mod installed;
 mod killed;
 mod kinds;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::life::{client_that_serves, on_node, until, with_driver};
+use crate::life::{client_that_serves, until, with_driver, with_driver_named};
 use crate::rig::{CLIENTS, CSI, ON, Rig, eventually};
 
 /// Pins a client to a node.
@@ -57,20 +57,7 @@ async fn a_changed_name_removes_what_carried_the_old_one() {
         json!({"spec": {"csiConfig": {"csiGroup": "groupName"}}}),
     )
     .await;
-    let renamed: Vec<_> = with_driver(&[("c", "a")])
-        .iter()
-        .map(|it| {
-            it.replace("weka-csi-csi.weka.io", "weka-csi-csi.group-name.weka.io")
-                .replace("weka-csi-controller", "group-name-csi-controller")
-                .replace("weka-csi-node", "group-name-csi-node")
-                .replace(
-                    "csidrivers csi.weka.io",
-                    "csidrivers csi.group-name.weka.io",
-                )
-                .replace("csi-weka-io", "csi-group-name-weka-io")
-        })
-        .collect();
-    until(&rig, &renamed).await;
+    until(&rig, &with_driver_named("group-name", &[("c", "a")])).await;
     rig.until_client("c", "renamed", |it| {
         it["status"]["csi"]["driverName"] == "csi.group-name.weka.io"
     })
@@ -155,6 +142,11 @@ async fn two_clusters_share_a_driver_only_when_both_name_it() {
         spec["targetCluster"] = json!({"name": name, "namespace": "other"});
         rig.create_client(name, spec).await;
     }
+    let two_drivers: Vec<_> = with_driver_named("one-other", &[("one", "a")])
+        .into_iter()
+        .chain(with_driver_named("two-other", &[("two", "b")]))
+        .collect();
+    until(&rig, &two_drivers).await;
     let driver_of = |name: &str| format!("csi.{name}-other.weka.io");
     for name in ["one", "two"] {
         let client = rig
@@ -180,23 +172,30 @@ async fn two_clusters_share_a_driver_only_when_both_name_it() {
             "other"
         );
     }
+    let one_driver = with_driver(&[("one", "a"), ("two", "b")]);
+    let name_it = async |cluster: &str, name: Value| {
+        let named = json!({"spec": {"csiConfig": {"csiDriverName": name}}});
+        rig.patch("wekaclusters", "other", cluster, named).await;
+    };
     for name in ["one", "two"] {
-        let named = json!({"spec": {"csiConfig": {"csiDriverName": "csi.weka.io"}}});
-        rig.patch("wekaclusters", "other", name, named).await;
+        name_it(name, json!("csi.weka.io")).await;
     }
-    let expected = with_driver(&[]);
-    let expected: Vec<_> = expected
-        .into_iter()
-        .chain(on_node("one", "a"))
-        .chain(on_node("two", "b"))
-        .collect();
-    until(&rig, &expected).await;
+    until(&rig, &one_driver).await;
     for name in ["one", "two"] {
         rig.until_client(name, "shared", |it| {
             it["status"]["csi"]["driverName"] == "csi.weka.io"
         })
         .await;
     }
+    // Apart again: what the first keeps is untouched.
+    name_it("two", Value::Null).await;
+    let apart: Vec<_> = with_driver(&[("one", "a")])
+        .into_iter()
+        .chain(with_driver_named("two-other", &[("two", "b")]))
+        .collect();
+    until(&rig, &apart).await;
+    rig.delete("wekaclients", CLIENTS, "two").await;
+    until(&rig, &with_driver(&[("one", "a")])).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -177,24 +177,3 @@ async fn the_secret_is_missed_by_name_and_noticed_when_it_appears() {
     rig.until_client("c", "found", |it| secret(it)["status"] == "True")
         .await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn labels_follow_the_clients_health_with_patience() {
-    let rig = client_that_serves().await;
-    // It has not served for longer than anybody waits.
-    rig.report(CLIENTS, "c-a", false).await;
-    eventually("no labels", async || {
-        rig.node_labels("a").await.is_empty().then_some(())
-    })
-    .await;
-    eventually("unhealthy", async || {
-        let container = rig.get("wekacontainers", CLIENTS, "c-a").await;
-        (container["status"]["status"] == "Unhealthy").then_some(())
-    })
-    .await;
-    rig.report(CLIENTS, "c-a", true).await;
-    eventually("labelled", async || {
-        (rig.node_labels("a").await.len() == 3).then_some(())
-    })
-    .await;
-}

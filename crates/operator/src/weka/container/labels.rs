@@ -8,8 +8,10 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_kubernetes::answer;
 
+use super::controller;
 use super::fetch::SeenContainer;
 use crate::weka::context::Context;
+use crate::weka::names::accessible_label;
 use crate::weka::problem::Problem;
 
 /// The labels of a node whose client serves.
@@ -17,7 +19,7 @@ fn of_driver(driver: &str, node: &str) -> [(String, String); 3] {
     [
         (format!("topology.{driver}/node"), node.to_owned()),
         (format!("topology.{driver}/transport"), "wekafs".to_owned()),
-        (format!("topology.{driver}/accessible"), "true".to_owned()),
+        (accessible_label(driver), "true".to_owned()),
     ]
 }
 
@@ -37,7 +39,8 @@ pub(super) async fn set(
     write(&node.name, missing.collect(), context).await
 }
 
-/// Takes away what is there. Called twice: the second time sends nothing.
+/// Takes away what is there, and the driver's controllers with it. The label by which the scheduler chooses a node for those
+/// goes first, the others last: whoever dies in between does it again. Called twice: the second time sends nothing.
 pub(super) async fn remove(
     drivers: &[String],
     seen: &SeenContainer,
@@ -46,11 +49,20 @@ pub(super) async fn remove(
     let Some(node) = &seen.node else {
         return Ok(());
     };
-    let labels = drivers.iter().flat_map(|it| of_driver(it, &node.name));
-    let present = labels
-        .filter(|(key, _)| node.labels.contains_key(key))
-        .map(|(key, _)| (key, Value::Null));
-    write(&node.name, present.collect(), context).await
+    for driver in drivers {
+        let labels = of_driver(driver, &node.name).into_iter();
+        let present = labels.filter(|(key, _)| node.labels.contains_key(key));
+        let present = present.map(|(key, _)| (key, Value::Null));
+        let (first, last): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            present.partition(|(key, _)| *key == accessible_label(driver));
+        if first.is_empty() && last.is_empty() {
+            continue;
+        }
+        write(&node.name, first, context).await?;
+        controller::send_away(driver, &node.name, context).await?;
+        write(&node.name, last, context).await?;
+    }
+    Ok(())
 }
 
 async fn write(

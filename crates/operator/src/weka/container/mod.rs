@@ -4,6 +4,7 @@
 //! that goes drains first: both pods stay until no volume is attached to the node, then the client's pod goes, then the
 //! node pod, then the labels and the finalizer.
 
+mod controller;
 mod decide;
 mod fetch;
 mod labels;

@@ -9,7 +9,7 @@ use stowage_api::weka::{CsiAdvanced, WekaClient, WekaContainer};
 use crate::config::{OperatorConfig, PLUGIN};
 use crate::driver::PodTemplate;
 use crate::driver::valid::ValidDriver;
-use crate::weka::names::weka_container;
+use crate::weka::names::{accessible_label, weka_container};
 
 /// What a client says about few people's needs.
 pub(super) fn advanced(client: &WekaClient) -> CsiAdvanced {
@@ -87,6 +87,18 @@ pub(super) fn node_template(
     plugin.template(&tolerations, &labels)
 }
 
+/// A controller mounts filesystems, too. Preferred, never required: before the first client serves it has to be somewhere.
+fn where_clients_serve(driver: &ValidDriver) -> Value {
+    let serves =
+        json!({"key": accessible_label(&driver.driver_name), "operator": "In", "values": ["true"]});
+    json!({
+        "preferredDuringSchedulingIgnoredDuringExecution": [{
+            "weight": 100,
+            "preference": {"matchExpressions": [serves]},
+        }],
+    })
+}
+
 struct Plugin<'a> {
     driver: &'a ValidDriver,
     mode: Mode,
@@ -106,6 +118,9 @@ impl Plugin<'_> {
         // Node pods have no rights, and ours asks for none.
         if self.mode == Mode::Node && self.config.csi.image.is_empty() {
             spec["automountServiceAccountToken"] = json!(false);
+        }
+        if self.mode == Mode::Controller {
+            spec["affinity"] = json!({"nodeAffinity": where_clients_serve(self.driver)});
         }
         let volumes = self.volumes();
         if !volumes.is_empty() {
