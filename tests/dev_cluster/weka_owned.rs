@@ -1,9 +1,11 @@
 //! A simulated Weka cluster whose clients the operator starts, and the configuration of the operator for it.
 
+use std::time::{Duration, Instant};
+
 use devcluster::testing::Namespace;
 use serde_json::Value;
 use stowage_tests::deployed::install_operator;
-use stowage_tests::{cluster, eventually, get, text};
+use stowage_tests::{PATIENCE, cluster, eventually, get, text};
 
 use super::weka_array::Array;
 
@@ -17,6 +19,35 @@ const CSI: &str = "--namespace=weka-operator-system";
 const SECRETS: &str = include_str!("../../deploy/weka/secrets.yaml");
 const CONFIG: &str = include_str!("../../deploy/prerequisites/06-config.yaml");
 const IMAGE: &str = concat!("stowage.dev/stowage-sim:", env!("CARGO_PKG_VERSION"));
+
+/// Containers of the controller and of node pods where sidecars and driver are those of other projects.
+const CONTROLLER: &str =
+    "wekafs csi-attacher csi-provisioner csi-resizer csi-snapshotter csi-probe";
+const NODE: &str = "wekafs csi-driver-registrar csi-probe";
+
+/// The pods of the controller.
+const OF_CONTROLLER: &str = "-lcsidriver.storage.openshift.io/deployment=weka-csi-controller";
+
+/// The fields of the configuration that choose them, and whose image each is.
+const OF_OTHERS: [(&str, &str); 7] = [
+    ("image", "csi-wekafs"),
+    ("attacherImage", "csi-attacher"),
+    ("provisionerImage", "csi-provisioner"),
+    ("resizerImage", "csi-resizer"),
+    ("snapshotterImage", "csi-snapshotter"),
+    ("registrarImage", "csi-node-driver-registrar"),
+    ("livenessProbeImage", "livenessprobe"),
+];
+
+/// What the configuration of the operator says of the driver.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Csi {
+    Off,
+    /// Our own, with one sidecar.
+    Ours,
+    /// The driver and the sidecars of other projects. Ours is behind their names: it gets the flags that are meant for theirs.
+    OfOthers,
+}
 
 /// The array, and the namespace of its clients.
 pub struct Owned {
@@ -33,7 +64,7 @@ impl Owned {
         array.apply();
         let namespace = cluster().namespace("weka-clients").unwrap();
         let owned = Self { array, namespace };
-        owned.configure(false);
+        owned.configure(Csi::Off);
         for secret in ["weka-csi-prod", "weka-client-prod"] {
             owned.array.apply_secret(secret, owned.namespace.name());
         }
@@ -72,10 +103,43 @@ spec:
         )
     }
 
-    /// Switches the driver on or off.
-    pub fn configure(&self, is_enabled: bool) {
-        let config = self.array.weka.operator_config(is_enabled, &[]);
+    pub fn configure(&self, csi: Csi) {
+        let image = |(field, project): (&str, &str)| {
+            format!("{field}: stowage.dev/in-place-of/{project}:ours")
+        };
+        let chosen = match csi {
+            Csi::OfOthers => OF_OTHERS.map(image).to_vec(),
+            Csi::Off | Csi::Ours => Vec::new(),
+        };
+        let chosen: Vec<_> = chosen.iter().map(String::as_str).collect();
+        let config = self.array.weka.operator_config(csi != Csi::Off, &chosen);
         cluster().apply(&config).unwrap();
+    }
+
+    /// The pods are those of other projects, and each driver's own livenessprobe answers for it: what pods on their nodes hear.
+    pub fn others_run(&self, pod: &str) {
+        for (label, containers, port) in [
+            (OF_CONTROLLER, CONTROLLER, 9809),
+            ("-lweka.io/mode=csi_node", NODE, 9808),
+        ] {
+            let lines = "jsonpath={range .items[*]}{.status.podIP} {.spec.containers[*].name}{\"\\n\"}{end}";
+            let pods = cluster().kubectl(&["get", "pods", CSI, label, "-o", lines]);
+            let pods = pods.unwrap();
+            let addresses: Vec<_> = pods
+                .lines()
+                .filter_map(|line| line.split_once(' '))
+                .filter(|(_, names)| *names == containers)
+                .map(|(address, _)| address)
+                .collect();
+            assert!(!addresses.is_empty(), "no pod with {containers}: {pods}");
+            for address in addresses {
+                let asks = format!("wget -qO- http://{address}:{port}/healthz");
+                eventually(&format!("the driver at {address}:{port} is alive"), || {
+                    let words = ["exec", pod, "--", "sh", "-c", &asks];
+                    self.namespace.kubectl(&words).ok()
+                });
+            }
+        }
     }
 
     /// What the client says in a field.
@@ -86,8 +150,12 @@ spec:
     }
 
     fn until(&self, path: &str, wanted: &str) {
-        eventually(&format!("{path} is {wanted}"), || {
-            (self.said(path) == wanted).then_some(())
+        until_nothing(&format!("{path} is {wanted}"), || {
+            if self.said(path) == wanted {
+                String::new()
+            } else {
+                format!("the status is {}", self.said("{.status}"))
+            }
         });
     }
 
@@ -198,6 +266,15 @@ pub fn label(node: &str, is_wanted: bool) {
         .unwrap();
 }
 
+/// Whether the controller runs on a node, or ends there.
+pub fn has_controller(node: &str) -> bool {
+    let here = format!("--field-selector=spec.nodeName={node}");
+    let pods = ["get", "pods", CSI, OF_CONTROLLER, &here, "-o", "name"];
+    !cluster()
+        .kubectl(&pods)
+        .is_ok_and(|it| it.trim().is_empty())
+}
+
 /// The labels by which volumes find a node.
 pub fn topology(node: &str) -> Vec<String> {
     let labels = ["get", "node", node, "-o", "jsonpath={.metadata.labels}"];
@@ -223,13 +300,26 @@ pub fn until_driver_is_gone() {
         "-o",
         "name",
     ];
-    eventually("nothing of the driver is left", || {
-        let none = |words: &[&str]| {
-            cluster()
-                .kubectl(words)
-                .is_ok_and(|it| it.trim().is_empty())
-        };
-        let labels = NODES.iter().all(|node| topology(node).is_empty());
-        (none(&objects) && none(&pods) && labels).then_some(())
+    until_nothing("nothing of the driver is left", || {
+        let said = |words: &[&str]| cluster().kubectl(words).unwrap_or_else(|it| it.to_string());
+        let labels = NODES.iter().flat_map(|node| topology(node));
+        let left = [said(&objects), said(&pods), labels.collect()];
+        left.concat().trim().to_owned()
     });
+}
+
+/// Waits until an answer is empty; panics with the last one.
+fn until_nothing(what: &str, left: impl Fn() -> String) {
+    let started = Instant::now();
+    loop {
+        let left = left();
+        if left.is_empty() {
+            return;
+        }
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{what}: not within {PATIENCE:?}, but {left}"
+        );
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }

@@ -8,7 +8,7 @@ use devcluster::cluster::Cluster;
 use devcluster::debian;
 use devcluster::image::rootfs::Rootfs;
 use devcluster::image::store::Store;
-use devcluster::image::{Image, export};
+use devcluster::image::{Image, export, started_as};
 use devcluster::process::capture;
 use devcluster::report::Report;
 
@@ -19,6 +19,31 @@ pub const NAME: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION")
 
 /// Name and tag of the image of simulated arrays: what tests and demos run beside the product.
 pub const SIMULATOR: &str = concat!("stowage.dev/stowage-sim:", env!("CARGO_PKG_VERSION"));
+
+/// Images of other projects that the operator can be told to use, and what of ours is started in place of each, with the flags
+/// that were meant for theirs: tests try these out where theirs are not to be had. livenessprobe does a part of what our
+/// sidecar does on nodes; what it registers meanwhile is where no kubelet looks.
+const IN_PLACE_OF: [(&str, &[&str]); 7] = [
+    ("csi-wekafs", &[PROGRAM, "driver", "weka"]),
+    ("csi-attacher", CONTROLLER),
+    ("csi-provisioner", CONTROLLER),
+    ("csi-resizer", CONTROLLER),
+    ("csi-snapshotter", CONTROLLER),
+    ("csi-node-driver-registrar", &[PROGRAM, "sidecar", "node"]),
+    (
+        "livenessprobe",
+        &[
+            PROGRAM,
+            "sidecar",
+            "node",
+            "--kubelet-registration-path=/nowhere/csi.sock",
+            "--plugin-registration-path=/csi",
+        ],
+    ),
+];
+
+/// Each of the four sidecars of controllers is a part of ours. Where all four are started, one has the lease and does everything.
+const CONTROLLER: &[&str] = &[PROGRAM, "sidecar", "controller"];
 
 /// The product in an image.
 const PROGRAM: &str = "/usr/bin/stowage";
@@ -64,7 +89,24 @@ pub fn build(report: &Report) -> anyhow::Result<PathBuf> {
     let step = report.step(format!("Writing image {NAME}"));
     let store = write(NAME, rootfs)?;
     let archive = workspace::target().join("image/stowage.tar");
-    export(&store, NAME, &archive)?;
+    export(&store, &[NAME], &archive)?;
+    step.done("");
+    Ok(archive)
+}
+
+/// The archive for tests: our image, also as the images of other projects that it takes the place of. The image must be there.
+pub fn for_tests(report: &Report) -> anyhow::Result<PathBuf> {
+    let step = report.step("Writing the images in place of other projects'");
+    let store = Store::open()?;
+    // Not our version: those of sidecars before 1.0 are refused.
+    let name_of = |(project, _): &(&str, _)| format!("stowage.dev/in-place-of/{project}:ours");
+    let names: Vec<_> = IN_PLACE_OF.iter().map(name_of).collect();
+    for ((_, entrypoint), name) in IN_PLACE_OF.iter().zip(&names) {
+        started_as(&store, NAME, name, entrypoint)?;
+    }
+    let names: Vec<_> = names.iter().map(String::as_str).chain([NAME]).collect();
+    let archive = workspace::target().join("image/tests.tar");
+    export(&store, &names, &archive)?;
     step.done("");
     Ok(archive)
 }
@@ -94,7 +136,7 @@ pub fn load_simulator(cluster: &str, report: &Report) -> anyhow::Result<()> {
     rootfs.directory("/tmp", 0o1777);
     let store = write(SIMULATOR, rootfs)?;
     let archive = workspace::target().join("image/stowage-sim.tar");
-    export(&store, SIMULATOR, &archive)?;
+    export(&store, &[SIMULATOR], &archive)?;
     step.done("");
     load(cluster, &archive, report)?;
     Ok(())

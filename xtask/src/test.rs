@@ -90,6 +90,7 @@ fn on_dev_cluster(options: &Options, report: &Report) -> anyhow::Result<()> {
         .up(Some(2), &program, report)
         .map_err(anyhow::Error::from)
         .and_then(|_| build_image_and_tests(options, report))
+        .and_then(|_| image::for_tests(report))
         .and_then(|archive| image::load(CLUSTER, &archive, report))
         .and_then(|_| load_simulator(options, report))
         .and_then(|()| {

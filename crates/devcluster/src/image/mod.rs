@@ -5,6 +5,7 @@
 pub mod rootfs;
 pub mod store;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -80,32 +81,37 @@ impl Image {
     }
 }
 
-/// Writes one image of the store as a file that `docker load`, `ctr images import` and `podman load` take:
-/// an OCI layout and a docker archive at once.
-pub fn export(store: &Store, name: &str, to: &Path) -> Result<()> {
-    let manifest = store.resolve(name)?;
-    let parts: Value = store.read_json(&manifest.digest)?;
-    let digest_of = |part: &Value| part["digest"].as_str().unwrap_or_default().to_owned();
-    let config = digest_of(&parts["config"]);
-    let layers: Vec<String> = parts["layers"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(digest_of)
-        .collect();
+/// Gives an image of the store another name, and another entry point under it. Called twice: the same digest.
+pub fn started_as(store: &Store, name: &str, other: &str, entrypoint: &[&str]) -> Result<()> {
+    let mut manifest = store.read_json(&store.resolve(name)?.digest)?;
+    let mut config = store.read_json(&digest_of(&manifest["config"]))?;
+    config["config"]["Entrypoint"] = json!(entrypoint);
+    manifest["config"] = json!(store.add_json(CONFIG, &config)?);
+    store.tag(other, &store.add_json(MANIFEST, &manifest)?)
+}
 
-    let index = json!({
-        "schemaVersion": 2,
-        "manifests": [{
+/// Writes images of the store as a file that `docker load`, `ctr images import` and `podman load` take:
+/// an OCI layout and a docker archive at once. What images share is in it once.
+pub fn export(store: &Store, names: &[&str], to: &Path) -> Result<()> {
+    let (mut index, mut docker, mut blobs) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for name in names {
+        let manifest = store.resolve(name)?;
+        let parts = store.read_json(&manifest.digest)?;
+        let config = digest_of(&parts["config"]);
+        let layers = parts["layers"].as_array().into_iter().flatten();
+        let layers: Vec<String> = layers.map(digest_of).collect();
+        index.push(json!({
             "mediaType": MANIFEST, "digest": manifest.digest, "size": manifest.size,
             "annotations": {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name},
-        }],
-    });
-    let docker = json!([{
-        "Config": blob_path(&config),
-        "RepoTags": [name],
-        "Layers": layers.iter().map(|layer| blob_path(layer)).collect::<Vec<_>>(),
-    }]);
+        }));
+        docker.push(json!({
+            "Config": blob_path(&config),
+            "RepoTags": [name],
+            "Layers": layers.iter().map(|layer| blob_path(layer)).collect::<Vec<_>>(),
+        }));
+        blobs.extend(layers);
+        blobs.extend([config, manifest.digest]);
+    }
     if let Some(parent) = to.parent() {
         places::make(parent)?;
     }
@@ -114,28 +120,30 @@ pub fn export(store: &Store, name: &str, to: &Path) -> Result<()> {
     let mut tar = tar::Builder::new(File::create(&next).doing(what)?);
     let small = [
         ("oci-layout", json!({"imageLayoutVersion": "1.0.0"})),
-        ("index.json", index),
-        ("manifest.json", docker),
+        (
+            "index.json",
+            json!({"schemaVersion": 2, "manifests": index}),
+        ),
+        ("manifest.json", json!(docker)),
     ];
     for (path, content) in small {
         let bytes = content.to_string().into_bytes();
         append(&mut tar, path, bytes.len() as u64, bytes.as_slice()).doing(what)?;
     }
-    for digest in layers.iter().chain([&config, &manifest.digest]) {
+    for digest in &blobs {
         let blob = store.blob(digest);
         let size = fs::metadata(&blob).doing(what)?.len();
-        append(
-            &mut tar,
-            &blob_path(digest),
-            size,
-            File::open(&blob).doing(what)?,
-        )
-        .doing(what)?;
+        let file = File::open(&blob).doing(what)?;
+        append(&mut tar, &blob_path(digest), size, file).doing(what)?;
     }
     tar.into_inner()
         .and_then(|mut file| file.flush())
         .doing(what)?;
     fs::rename(&next, to).doing(what)
+}
+
+fn digest_of(part: &Value) -> String {
+    part["digest"].as_str().unwrap_or_default().to_owned()
 }
 
 fn append(

@@ -109,7 +109,7 @@ impl Store {
 mod tests {
     use super::*;
     use crate::image::rootfs::Rootfs;
-    use crate::image::{Image, export};
+    use crate::image::{Image, export, started_as};
 
     fn small_image() -> Image {
         let mut rootfs = Rootfs::default();
@@ -148,7 +148,7 @@ mod tests {
         let image = small_image();
         image.build(&store).unwrap();
         let file = directory.path().join("out/small.tar");
-        export(&store, &image.name, &file).unwrap();
+        export(&store, &[&image.name], &file).unwrap();
         let mut archive = tar::Archive::new(fs::File::open(&file).unwrap());
         let mut names: Vec<String> = Vec::new();
         for entry in archive.entries().unwrap() {
@@ -167,8 +167,20 @@ mod tests {
                 .count(),
             3
         );
+        // Under another name it has other documents, and the same files.
+        started_as(&store, &image.name, "stowage.dev/twin:1", &["/etc/motd"]).unwrap();
+        export(&store, &[&image.name, "stowage.dev/twin:1"], &file).unwrap();
+        let mut archive = tar::Archive::new(fs::File::open(&file).unwrap());
+        assert_eq!(archive.entries().unwrap().count(), 3 + 5);
+        let twin = store.resolve("stowage.dev/twin:1").unwrap();
+        let twin = store.read_json(&twin.digest).unwrap();
+        let config = store.read_json(twin["config"]["digest"].as_str().unwrap());
+        assert_eq!(
+            config.unwrap()["config"]["Entrypoint"],
+            serde_json::json!(["/etc/motd"])
+        );
         assert!(
-            export(&store, "stowage.dev/other:1", &file)
+            export(&store, &["stowage.dev/other:1"], &file)
                 .unwrap_err()
                 .to_string()
                 .contains("./x image")
