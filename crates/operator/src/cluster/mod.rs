@@ -13,6 +13,7 @@ mod wanted_secrets;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::{Stream, StreamExt, future, stream};
 use kube::api::DynamicObject;
@@ -26,6 +27,10 @@ use tokio::sync::{broadcast, watch};
 use crate::driver::secret::References;
 use crate::rights::Rights;
 use facts::State;
+
+/// How long a kind that the cluster lacks is not asked for again. The watch's own pauses never get long: each attempt
+/// begins well.
+const LACKING: Duration = Duration::from_secs(10);
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -170,6 +175,7 @@ impl Cluster {
             .boxed();
         let mut is_read = false;
         while let Some(event) = events.next().await {
+            let mut is_lacking = false;
             let (concerned, complete) = match event {
                 Ok(event) => {
                     let news = self.news_of_snapshots(source, &event);
@@ -182,6 +188,7 @@ impl Cluster {
                     if source == Source::SnapshotClasses
                         && Answer::of_watch(&error) == Answer::NotServed =>
                 {
+                    is_lacking = true;
                     let had_them = self.snapshots.swap(false, Ordering::Relaxed);
                     let news = had_them.then_some(Concern::Everybody);
                     (news.into_iter().collect::<Vec<_>>(), true)
@@ -204,6 +211,10 @@ impl Cluster {
             for concern in concerned.into_iter().filter(|_| is_read) {
                 // Nobody listens yet, or any more.
                 let _ = self.changes.send(concern);
+            }
+            if is_lacking {
+                // A watch asks the server when it is asked for the next event.
+                tokio::time::sleep(LACKING).await;
             }
         }
     }

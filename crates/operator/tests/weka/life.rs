@@ -96,6 +96,7 @@ async fn a_client_brings_its_driver_along_and_takes_it_away() {
     let container = rig.get("wekacontainers", CLIENTS, "c-a").await;
     assert_eq!(container["spec"]["csiDriverName"], "csi.weka.io");
     assert_eq!(container["spec"]["nodeAffinity"], "a");
+    assert_eq!(container["metadata"]["generation"], 1, "written once");
 
     for node in ["a", "b"] {
         rig.report(CLIENTS, &format!("c-{node}"), true).await;

@@ -9,9 +9,12 @@ use http::{Method, Request};
 use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 
-/// How many writes the operator may still send; what comes after is lost with it. Clones share it.
+/// How many writes the operator may still send; what comes after is lost with it. Reads are counted. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Allowance(Arc<AtomicI64>);
+pub(crate) struct Allowance {
+    left: Arc<AtomicI64>,
+    reads: Arc<AtomicI64>,
+}
 
 impl<S> Layer<S> for Allowance {
     type Service = Limited<S>;
@@ -47,7 +50,9 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let is_write = *request.method() != Method::GET
             && !request.uri().query().unwrap_or_default().contains("dryRun");
-        if is_write && self.left.0.fetch_sub(1, Ordering::SeqCst) <= 0 {
+        if !is_write {
+            self.left.reads.fetch_add(1, Ordering::SeqCst);
+        } else if self.left.left.fetch_sub(1, Ordering::SeqCst) <= 0 {
             return Box::pin(async { Err("the operator is dead".into()) });
         }
         Box::pin(self.inner.call(request))
@@ -56,16 +61,24 @@ where
 
 impl Allowance {
     pub(crate) fn of(writes: i64) -> Self {
-        Self(Arc::new(AtomicI64::new(writes)))
+        Self {
+            left: Arc::new(AtomicI64::new(writes)),
+            reads: Arc::default(),
+        }
     }
 
     /// Nothing more.
     pub(crate) fn end(&self) {
-        self.0.store(0, Ordering::SeqCst);
+        self.left.store(0, Ordering::SeqCst);
     }
 
     /// How many are left; less than none when more were tried.
     pub(crate) fn left(&self) -> i64 {
-        self.0.load(Ordering::SeqCst)
+        self.left.load(Ordering::SeqCst)
+    }
+
+    /// How many reads were sent, watches included.
+    pub(crate) fn reads(&self) -> i64 {
+        self.reads.load(Ordering::SeqCst)
     }
 }

@@ -206,6 +206,12 @@ impl Rig {
         i64::MAX - left.unwrap_or(i64::MAX)
     }
 
+    /// How many reads were sent since the start, watches included.
+    pub(crate) fn reads(&self) -> i64 {
+        let running = self.running.lock();
+        running.as_ref().map_or(0, |it| it.left.reads())
+    }
+
     pub(crate) fn configure(&self, config: &str) {
         self.config
             .send_replace(OperatorConfig::parse(config).unwrap());

@@ -56,13 +56,17 @@ async fn sync(kept: &Kept<WekaClient>, client: &WekaClient, context: &Context) -
         Ok(false) => return Vec::new(),
         Err(problem) => return vec![problem],
     }
+    let Some(driver) = driver_for_containers(client, &context.plan(), context) else {
+        // It is looked at now, and tells this client: one write for each container, not two.
+        return Vec::new();
+    };
     let uid = kept.raw.uid().unwrap_or_default();
     let nodes = context.cluster.all_nodes();
     let nodes: Vec<_> = nodes.iter().map(|node| &node.0).collect();
     let wish = Wish {
         client,
         nodes: &nodes,
-        driver: &driver_for_containers(client, &context.plan(), context),
+        driver: &driver,
         join: &context.cluster.addresses_for(client),
     };
     let there = context.cluster.containers_of(&uid);
@@ -85,19 +89,19 @@ fn invalid(client: &WekaClient) -> Option<Problem> {
     })
 }
 
-/// The driver that containers stand beside: the one that is wanted, once its name is known to be ours.
-fn driver_for_containers(client: &WekaClient, plan: &Plan, context: &Context) -> String {
+/// The driver that containers stand beside, empty for none: the one that is wanted, if its name is ours. `None`: nobody knows yet.
+fn driver_for_containers(client: &WekaClient, plan: &Plan, context: &Context) -> Option<String> {
     let deployed = client.status.as_ref().and_then(|it| it.csi.as_ref());
     let deployed = deployed.map_or("", |it| it.driver_name.as_str());
     match plan.claim(client) {
-        Claim::Nothing => String::new(),
-        Claim::Held(driver, _) => driver.unwrap_or_default(),
+        Claim::Nothing => Some(String::new()),
+        Claim::Held(driver, _) => Some(driver.unwrap_or_default()),
         Claim::Driver(driver) => {
             let outcomes = context.outcomes.lock();
-            // Not looked at since the start: what there was is kept until then.
             let is_usable = outcomes.get(&driver).map(|it| it.is_usable);
-            let stays = is_usable.unwrap_or(driver == deployed);
-            if stays { driver } else { String::new() }
+            // Not looked at since the start: what there was is kept until then.
+            let is_usable = is_usable.or((driver == deployed).then_some(true))?;
+            Some(if is_usable { driver } else { String::new() })
         }
     }
 }
