@@ -33,6 +33,7 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     let source = source(&args, &kube);
     let elections = Elections::new(kube.clone(), &args.lease, service.metrics())?;
     let metrics = OperatorMetrics::register(service.metrics());
+    let evictions = client::connect_without_retry(kube.clone())?;
     let client = client::connect(kube)?;
     let events = Events::new(client.clone(), EVENT_COMPONENT, service.metrics());
     let rights = Rights::default();
@@ -45,6 +46,7 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
         let (sender, receiver) = watch::channel(config);
         let operator = Operator {
             client: client.clone(),
+            evictions,
             config: receiver,
             metrics: metrics.clone(),
             events,

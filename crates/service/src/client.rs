@@ -127,7 +127,7 @@ pub fn connect_for_work(mut config: Config) -> Result<Client, ClientError> {
 }
 
 /// Makes a client that reports 429, 503 and 504 at once. By default the client retries these for minutes: a lease
-/// would be lost meanwhile without anybody knowing.
+/// would be lost meanwhile without anybody knowing, and nobody would learn which budget admits no eviction.
 pub fn connect_without_retry(mut config: Config) -> Result<Client, ClientError> {
     config.default_retry = false;
     connect(config)

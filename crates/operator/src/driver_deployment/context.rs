@@ -35,6 +35,8 @@ pub type Guarded = DeserializeGuard<CSIDriverDeployment>;
 pub struct Operator {
     /// The API server.
     pub client: Client,
+    /// The same for evictions. It must report at once that a budget admits none: by default a client asks again for minutes.
+    pub evictions: Client,
     /// What an administrator sets for all drivers.
     pub config: watch::Receiver<OperatorConfig>,
     /// What is counted.
@@ -50,6 +52,7 @@ pub struct Operator {
 /// What every reconcile needs.
 pub struct Context {
     pub(super) client: Client,
+    pub(super) evictions: Client,
     pub(super) writer: Writer,
     pub(super) cluster: Cluster,
     pub(super) config: watch::Receiver<OperatorConfig>,
@@ -73,6 +76,7 @@ impl Context {
     pub fn new(operator: Operator, writer: Writer, instances: Store<Guarded>) -> Self {
         Self {
             client: operator.client,
+            evictions: operator.evictions,
             writer,
             cluster: operator.cluster,
             config: operator.config,

@@ -43,6 +43,10 @@ pub(crate) fn start_server() -> ApiServer {
 }
 
 pub(crate) async fn client_of(server: &ApiServer, faults: &Faults) -> Client {
+    client_with(server, faults, true).await
+}
+
+async fn client_with(server: &ApiServer, faults: &Faults, retries: bool) -> Client {
     stowage_service::client::install_crypto_provider();
     // Shown for tests that fail.
     let _ = tracing_subscriber::fmt()
@@ -54,8 +58,7 @@ pub(crate) async fn client_of(server: &ApiServer, faults: &Faults) -> Client {
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
         .unwrap();
-    // As the operator has it: it tries again by itself.
-    config.default_retry = false;
+    config.default_retry = retries;
     let builder = ClientBuilder::try_from(config).unwrap();
     builder.with_layer(&FaultLayer(faults.clone())).build()
 }
@@ -116,6 +119,10 @@ impl Rig {
 
     async fn in_namespace(namespace: String, operator: Option<Client>, faults: Faults) -> Self {
         let administrator = client_of(server(), &faults).await;
+        let evictions = match &operator {
+            Some(operator) => operator.clone(),
+            None => client_with(server(), &faults, false).await,
+        };
         let client = operator.unwrap_or_else(|| administrator.clone());
         let cluster = Cluster::default();
         let (watched, watching) = (cluster.clone(), client.clone());
@@ -133,6 +140,7 @@ impl Rig {
         let events = Events::new(client.clone(), EVENT_COMPONENT, &registry);
         let operator = Operator {
             client,
+            evictions,
             config: configured,
             metrics,
             events: events.clone(),

@@ -84,6 +84,7 @@ impl Operator {
         let shutdown = CancellationToken::new();
         let operator = driver_deployment::Operator {
             events: Events::new(client.clone(), EVENT_COMPONENT, &metrics),
+            evictions: client.clone(),
             client,
             config: configured,
             metrics: measured,

@@ -166,6 +166,7 @@ pub(crate) fn operator(
 ) -> Operator {
     Operator {
         client: client.clone(),
+        evictions: client.clone(),
         config,
         metrics: OperatorMetrics::register(metrics),
         events: Events::new(client.clone(), EVENT_COMPONENT, metrics),

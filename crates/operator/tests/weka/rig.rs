@@ -163,6 +163,7 @@ impl Rig {
         };
         let cluster = Cluster::default();
         let operator = Operator {
+            evictions: client.clone(),
             client: client.clone(),
             config: self.config.subscribe(),
             metrics: OperatorMetrics::register(&metrics),

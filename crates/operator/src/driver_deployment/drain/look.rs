@@ -21,6 +21,7 @@ const REVISION: &str = "controller-revision-hash";
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) client: &'a Client,
+    pub(super) evictions: &'a Client,
     pub(super) cluster: &'a Cluster,
     pub(super) driver: &'a str,
     /// The taint of nodes whose pod is about to be replaced.

@@ -118,6 +118,7 @@ async fn try_advance(
     let update = Update {
         subject: Subject {
             client: &context.client,
+            evictions: &context.evictions,
             cluster: &context.cluster,
             driver: &driver.driver_name,
             taint: &TaintOf::new(&driver.driver_name, &uid),
@@ -252,7 +253,7 @@ impl Update<'_> {
     async fn evict(&self, users: &[users::User]) -> Result<Option<String>, Error> {
         let mut blocked = None;
         for user in users {
-            let why = act::evict(self.subject.client, user).await?;
+            let why = act::evict(self.subject.evictions, user).await?;
             blocked = blocked.or(why.map(|why| format!("{}: {why}", user.title())));
         }
         Ok(blocked)
