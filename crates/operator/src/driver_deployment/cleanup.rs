@@ -6,14 +6,13 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER, UNINSTALLIN
 use stowage_kubernetes::finalizer::{self, Seen};
 
 use super::context::Context;
-use super::drain;
 use super::fetch::children;
 use super::outcome::Outcome;
-use super::pods;
 use super::problem::{self, Problem, title};
 use super::validate::{
     ManagementState, UninstallPolicy, management_state, owner, uninstall_policy,
 };
+use super::{drain, pods};
 use crate::cluster::usage;
 use crate::driver::Kind;
 use crate::writer::{Key, Objects, Recorded};

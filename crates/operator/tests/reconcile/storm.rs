@@ -77,7 +77,8 @@ async fn a_storm_of_changes_delays_nothing_and_bothers_only_whom_it_concerns() {
         })
         .await;
         let took = begun.elapsed();
-        assert!(took < Duration::from_secs(3), "{took:?}");
+        // Without the gathering of triggers it took as long as the storm lasts; a loaded machine takes a while, too.
+        assert!(took < Duration::from_secs(15), "{took:?}");
     }
     assert!(!raging.is_finished());
     raging.abort();

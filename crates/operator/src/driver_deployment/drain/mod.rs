@@ -24,7 +24,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::DynamicObject;
 use kube::{Error, ResourceExt};
 use stowage_api::driver_deployment::{CSIDriverDeployment, DrainStatus, DrainStop, DrainingNode};
-
 use stowage_kubernetes::answer::Answer;
 
 use self::act::TaintOf;
