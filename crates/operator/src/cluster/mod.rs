@@ -8,6 +8,7 @@
 //! Only these facts are kept, never whole objects.
 
 mod facts;
+mod node_pods;
 pub mod usage;
 mod wanted_secrets;
 
@@ -27,6 +28,7 @@ use tokio::sync::{broadcast, watch};
 use crate::driver::secret::References;
 use crate::rights::Rights;
 use facts::State;
+use node_pods::NodePods;
 
 /// How long a kind that the cluster lacks is not asked for again. The watch's own pauses never get long: each attempt
 /// begins well.
@@ -89,6 +91,8 @@ pub struct Cluster {
     read: watch::Sender<usize>,
     /// Whether the cluster knows snapshot classes.
     snapshots: Arc<AtomicBool>,
+    /// Pods that drivers wait for.
+    node_pods: Arc<NodePods>,
 }
 
 impl Default for Cluster {
@@ -98,6 +102,7 @@ impl Default for Cluster {
             changes: broadcast::Sender::new(PENDING),
             read: watch::Sender::new(0),
             snapshots: Arc::default(),
+            node_pods: Arc::default(),
         }
     }
 }

@@ -4,22 +4,33 @@ use std::time::Duration;
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::Kind;
+use stowage_operator::driver_deployment::run;
+use stowage_service::Metrics;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use crate::faults::Mode;
+use crate::faults::{Faults, Mode};
 use crate::fleet::Fleet;
-use crate::rig::Rig;
+use crate::rig::{Rig, client_of, example, start_server};
+use crate::running::{eventually, instances, operator, synced};
+
+/// A change of the driver's pod.
+fn other_template() -> Patch<()> {
+    let field = "/spec/driverPerNodeTemplate/spec/terminationGracePeriodSeconds";
+    let change = json!([{"op": "add", "path": field, "value": 7}]);
+    Patch::Json(serde_json::from_value(change).unwrap())
+}
 
 /// The driver's pod changes: an update begins.
 pub(crate) async fn change_template(rig: &mut Rig, fleet: &mut Fleet) {
-    let patch = Patch::Json::<()>(
-        serde_json::from_value(json!([
-            {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/terminationGracePeriodSeconds", "value": fleet.nodes.len()},
-        ]))
-        .unwrap(),
-    );
     let (instances, nothing) = (rig.instances(), PatchParams::default());
-    instances.patch("hostpath", &nothing, &patch).await.unwrap();
+    let changed = other_template();
+    instances
+        .patch("hostpath", &nothing, &changed)
+        .await
+        .unwrap();
     rig.reconcile("hostpath").await;
     fleet.new_revision().await;
 }
@@ -320,4 +331,67 @@ async fn what_makes_no_sense_is_refused() {
     ] {
         assert!(told.contains(part), "{part} in {told}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_operator_hears_that_a_pod_has_left_and_does_not_ask() {
+    let server = start_server();
+    let (seen, unseen) = (Faults::default(), Faults::default());
+    let client = client_of(&server, &seen).await;
+    let (_config, configured) = watch::channel(OperatorConfig::default());
+    let shutdown = CancellationToken::new();
+    let operator = operator(&client, configured, &Metrics::new());
+    let operator = tokio::spawn(run(operator, shutdown.clone()));
+    let calm = client_of(&server, &unseen).await;
+    let mut instance = example("default");
+    instance["spec"]["nodeUpdateStrategy"] = json!("Draining");
+    instance["spec"]["nodeDrain"] = json!({"settleSeconds": 0});
+    let (instance, nothing) = (
+        serde_json::from_value(instance).unwrap(),
+        PostParams::default(),
+    );
+    let instances = instances(&calm);
+    instances.create(&nothing, &instance).await.unwrap();
+    synced(&calm, "hostpath").await;
+    let mut fleet = Fleet::join(calm.clone(), "default", 1).await;
+    let node = fleet.nodes[0].clone();
+    fleet.user("db-0", &node).await;
+    let nothing = PatchParams::default();
+    let changed = instances
+        .patch("hostpath", &nothing, &other_template())
+        .await;
+    let generation = changed.unwrap().metadata.generation;
+    eventually("the DaemonSet is changed", async || {
+        let status = instances.get("hostpath").await.unwrap().data["status"].clone();
+        (status["observedGeneration"].as_i64() == generation).then_some(())
+    })
+    .await;
+    fleet.new_revision().await;
+    eventually("it waits for the pod", async || {
+        let instance = serde_json::to_value(instances.get("hostpath").await.unwrap()).unwrap();
+        waiting_for(&instance)
+            .contains("db-0 to leave")
+            .then_some(())
+    })
+    .await;
+    // It is looked at now and then whether it takes too long, but not all the time.
+    eventually("nobody asks for a while", async || {
+        seen.start(Mode::Off);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        seen.sent("spec.nodeName").is_empty().then_some(())
+    })
+    .await;
+    eventually("the update is over", async || {
+        fleet.play().await;
+        let is_new = fleet
+            .driver_pods()
+            .await
+            .iter()
+            .all(|(_, hash)| hash == "v2");
+        let is_over = fleet.taints().await.is_empty();
+        (is_new && is_over).then_some(())
+    })
+    .await;
+    shutdown.cancel();
+    operator.await.unwrap().unwrap();
 }

@@ -35,25 +35,37 @@ impl Fleet {
             change(spec);
         })
         .await;
+        let calm = client_of(server(), &Faults::default()).await;
+        let fleet = Self::join(calm, &rig.namespace, nodes).await;
+        rig.make_ready(nodes).await;
+        rig.sync().await;
+        fleet
+    }
+
+    /// Has the pods of the example in a namespace run on some nodes, whose kubelets know the driver.
+    pub(crate) async fn join(client: Client, namespace: &str, nodes: usize) -> Self {
         let mut fleet = Self {
-            client: client_of(server(), &Faults::default()).await,
-            namespace: rig.namespace.clone(),
-            driver: format!("{}.example", rig.namespace),
+            client,
+            namespace: namespace.to_owned(),
+            driver: format!("{namespace}.example"),
             nodes: Vec::new(),
             revision: 0,
         };
+        let csi_nodes = resource("storage.k8s.io", "v1", "CSINode", "csinodes");
+        let csi_nodes = Api::<DynamicObject>::all_with(fleet.client.clone(), &csi_nodes);
         for number in 0..nodes {
-            let name = format!("{}-node-{number}", rig.namespace);
+            let name = format!("{namespace}-node-{number}");
             let node = json!({"metadata": {"name": name}});
             fleet.create(&fleet.node_api(), node).await;
             let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
             fleet.set_status(&fleet.node_api(), &name, ready).await;
+            let drivers = json!([{"name": fleet.driver, "nodeID": name}]);
+            let known = json!({"metadata": {"name": name}, "spec": {"drivers": drivers}});
+            fleet.create(&csi_nodes, known).await;
             fleet.nodes.push(name);
         }
         fleet.new_revision().await;
         fleet.play().await;
-        rig.make_ready(nodes).await;
-        rig.sync().await;
         fleet
     }
 
