@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -87,6 +88,16 @@ fn the_definition_is_the_same_in_both_places() {
     );
 }
 
+/// Once: two at a time would be in each other's way.
+fn install_prerequisites() {
+    static DONE: OnceLock<()> = OnceLock::new();
+    DONE.get_or_init(|| {
+        let path = deploy("prerequisites");
+        let apply = ["apply", "-f", path.to_str().unwrap()];
+        server().kubectl(&apply).unwrap();
+    });
+}
+
 async fn as_operator() -> Client {
     as_account("csi-operator").await
 }
@@ -110,13 +121,11 @@ async fn as_account(name: &str) -> Client {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_are_emptied_with_the_rights_of_a_manifest_of_its_own() {
-    for file in ["prerequisites", "draining.yaml"] {
-        let path = deploy(file);
-        server()
-            .kubectl(&["apply", "-f", path.to_str().unwrap()])
-            .unwrap();
-    }
-    // An account of its own: the operator's has the rights already.
+    install_prerequisites();
+    let path = deploy("draining.yaml");
+    let apply = ["apply", "-f", path.to_str().unwrap()];
+    server().kubectl(&apply).unwrap();
+    // An account of its own: the operator's has these rights now.
     let grant = |role: &str| {
         let role = format!("--clusterrole={role}");
         let binding = unique();
@@ -142,10 +151,7 @@ async fn nodes_are_emptied_with_the_rights_of_a_manifest_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_operators_account_can_do_all_of_its_work_and_no_more() {
-    let prerequisites = deploy("prerequisites");
-    server()
-        .kubectl(&["apply", "-f", prerequisites.to_str().unwrap()])
-        .unwrap();
+    install_prerequisites();
     let manifest = deploy("operator.yaml");
     server()
         .kubectl(&["apply", "-f", manifest.to_str().unwrap()])
