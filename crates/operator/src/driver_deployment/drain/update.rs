@@ -8,7 +8,7 @@ use kube::Error;
 use kube::api::DynamicObject;
 use stowage_api::driver_deployment::{DrainStatus, DrainStop, DrainingNode};
 
-use super::decide::{DriverPod, Placed, Step, next_nodes, next_step};
+use super::decide::{DriverPod, Placed, Sight, Step, next_nodes, next_step};
 use super::look::{self, Subject};
 use super::users::{Fate, User};
 use super::{Drained, act, told};
@@ -82,56 +82,75 @@ impl Update<'_> {
         pods: &[Placed],
         goes_on: bool,
     ) -> Result<Became, Error> {
-        let (client, rules) = (self.subject.client, self.subject.rules);
+        let (client, taint) = (self.subject.client, self.subject.taint);
         let (sight, node) = self.subject.sight(entry, pods).await?;
-        let step = next_step(&sight, rules, goes_on, look::now());
-        let (Some(node), false) = (node, step == Step::Forget) else {
+        let step = next_step(&sight, self.subject.rules, goes_on, look::now());
+        let Some(node) = node else {
             return Ok(Became::Done);
         };
-        let mut entry = entry.clone();
-        let (is_stuck, pause) = match step {
-            Step::Forget => return Ok(Became::Done),
+        match step {
+            Step::Forget => Ok(Became::Done),
             Step::Release => {
-                self.subject.taint.remove(client, &node).await?;
-                return Ok(Became::Done);
+                taint.remove(client, &node).await?;
+                Ok(Became::Done)
             }
             Step::Fail(why) => {
-                self.subject.taint.remove(client, &node).await?;
-                return Ok(Became::Failed(why));
+                taint.remove(client, &node).await?;
+                Ok(Became::Failed(why))
             }
             Step::Taint => {
-                self.subject.taint.add(client, &node).await?;
-                (false, AT_ONCE)
+                taint.add(client, &node).await?;
+                Ok(Became::Waits {
+                    entry: entry.clone(),
+                    is_stuck: false,
+                    pause: AT_ONCE,
+                })
             }
+            empties => self.empty(entry.clone(), empties, &sight).await,
+        }
+    }
+
+    /// Does what is to be done for a node that is tainted.
+    async fn empty(
+        &self,
+        mut entry: DrainingNode,
+        step: Step,
+        sight: &Sight,
+    ) -> Result<Became, Error> {
+        let mut pause = LOOK_AGAIN;
+        let mut is_stuck = false;
+        match step {
             Step::Evict(users, what) => {
                 let blocked = self.evict(&users).await?;
-                let is_stuck = blocked.is_some();
+                is_stuck = blocked.is_some();
+                pause = if is_stuck { ASK_AGAIN } else { LOOK_AGAIN };
                 entry.unused_since = None;
                 entry.waiting_for = Some(blocked.unwrap_or(what));
-                (is_stuck, if is_stuck { ASK_AGAIN } else { LOOK_AGAIN })
-            }
-            Step::Wait(what) => {
-                entry.unused_since = None;
-                entry.waiting_for = Some(what);
-                let is_held = |user: &User| matches!(user.fate, Fate::Held(_));
-                let is_attached = !sight.attachments.is_empty();
-                let pause = if is_attached { ASK_AGAIN } else { LOOK_AGAIN };
-                (sight.users.iter().any(is_held), pause)
             }
             Step::Settle(what) => {
+                pause = self.subject.rules.settle.max(AT_ONCE);
                 entry.unused_since.get_or_insert_with(|| Time(look::now()));
                 entry.mounts = Some("unverified".to_owned());
                 entry.waiting_for = Some(what);
-                (false, rules.settle.max(AT_ONCE))
             }
             Step::Replace { name, uid } => {
                 if self.subject.users_now(&entry.name).await?.is_empty() {
+                    let client = self.subject.client;
                     act::replace_pod(client, self.namespace, &name, &uid).await?;
                     entry.waiting_for = Some("its new driver pod".to_owned());
                 }
-                (false, LOOK_AGAIN)
             }
-        };
+            Step::Wait(what) => {
+                let is_held = |user: &User| matches!(user.fate, Fate::Held(_));
+                is_stuck = sight.users.iter().any(is_held);
+                if !sight.attachments.is_empty() {
+                    pause = ASK_AGAIN;
+                }
+                entry.unused_since = None;
+                entry.waiting_for = Some(what);
+            }
+            Step::Forget | Step::Release | Step::Taint | Step::Fail(_) => {}
+        }
         Ok(Became::Waits {
             entry,
             is_stuck,
