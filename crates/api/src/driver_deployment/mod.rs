@@ -37,10 +37,15 @@ pub const OWNER_UID_LABEL: &str = "stowage.dev/owner-uid";
 pub const DAEMON_SET_LABEL: &str = "csidriver.storage.openshift.io/daemonset";
 /// Label by which a Deployment knows its pods.
 pub const DEPLOYMENT_LABEL: &str = "csidriver.storage.openshift.io/deployment";
-/// Key of the taint of a node whose driver pod is about to be replaced: this and the driver's name, with the uid of the
-/// instance as its value.
-pub const DRAINING_TAINT: &str = "draining.stowage.dev/";
+/// Effect of the [taint](draining_taint) of a node whose driver pod is about to be replaced.
+pub const DRAINING_EFFECT: &str = "NoSchedule";
 /// Annotation of pods that must not be evicted for an update: `"true"` holds it until they are gone.
 pub const HOLD_ANNOTATION: &str = "draining.stowage.dev/hold";
 /// Annotation of a CSIDriver whose driver is being uninstalled: its sidecars make no new volumes.
 pub const UNINSTALLING_ANNOTATION: &str = "stowage.dev/uninstalling";
+
+/// Key of the taint of a node whose driver pod is about to be replaced: one for each driver, since a node's taints are
+/// told apart by key and effect. Its value is the uid of the instance.
+pub fn draining_taint(driver: &str) -> String {
+    format!("draining.stowage.dev/{driver}")
+}

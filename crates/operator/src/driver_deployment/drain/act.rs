@@ -1,11 +1,10 @@
-//! The four things that are done to a node: its taint, evictions, its driver pod.
+//! What is done to a node: its taint, and evictions.
 
 use http::header::CONTENT_TYPE;
-use k8s_openapi::api::core::v1::{self, Node, Pod};
-use kube::api::{DeleteParams, Preconditions};
+use k8s_openapi::api::core::v1::{self, Node};
 use kube::{Api, Client, Error, ResourceExt};
 use serde_json::{Value, json};
-use stowage_api::driver_deployment::DRAINING_TAINT;
+use stowage_api::driver_deployment::{DRAINING_EFFECT, draining_taint};
 use stowage_kubernetes::answer::{is_gone, is_gone_or_replaced};
 use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 
@@ -13,24 +12,21 @@ use super::users::User;
 
 /// The taint of one instance.
 pub(super) struct TaintOf {
-    /// One for each driver: a node's taints are told apart by key and effect.
     key: String,
     /// Whose it is.
     value: String,
 }
 
-const EFFECT: &str = "NoSchedule";
-
 impl TaintOf {
     pub(super) fn new(driver: &str, uid: &str) -> Self {
         Self {
-            key: format!("{DRAINING_TAINT}{driver}"),
+            key: draining_taint(driver),
             value: uid.to_owned(),
         }
     }
 
     pub(super) fn is_of_key(&self, taint: &v1::Taint) -> bool {
-        taint.key == self.key && taint.effect == EFFECT
+        taint.key == self.key && taint.effect == DRAINING_EFFECT
     }
 
     pub(super) fn is_ours(&self, taint: &v1::Taint) -> bool {
@@ -46,7 +42,7 @@ impl TaintOf {
         taints.push(v1::Taint {
             key: self.key.clone(),
             value: Some(self.value.clone()),
-            effect: EFFECT.to_owned(),
+            effect: DRAINING_EFFECT.to_owned(),
             time_added: None,
         });
         replace(client, node, &taints).await
@@ -117,26 +113,5 @@ pub(super) async fn evict(client: &Client, user: &User) -> Result<Option<String>
         Err(Error::Api(status)) if status.code == 500 => Ok(Some(status.message.clone())),
         Err(error) if is_gone_or_replaced(&error) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// Deletes the driver pod that was looked at, and no other. Called twice: its DaemonSet makes one new pod.
-pub(super) async fn replace_pod(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &str,
-) -> Result<(), Error> {
-    let deletion = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
-    match pods.delete(name, &deletion).await {
-        Err(error) if is_gone_or_replaced(&error) => Ok(()),
-        deleted => deleted.map(|_| ()),
     }
 }

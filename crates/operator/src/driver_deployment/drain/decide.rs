@@ -21,8 +21,6 @@ pub(super) struct Sight {
     pub(super) users: Vec<User>,
     /// Volumes of the driver that are attached there.
     pub(super) attachments: Vec<String>,
-    /// What is mounted there.
-    pub(super) mounts: Mounts,
     /// When it was begun with.
     pub(super) since: Timestamp,
     /// Since when nothing is seen to use the driver there.
@@ -54,13 +52,6 @@ pub(super) enum DriverPod {
     Outdated { name: String, uid: String },
     /// It is of the current template.
     Current { is_ready: bool },
-}
-
-/// What is mounted on a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mounts {
-    /// Nobody there can tell.
-    Unverified,
 }
 
 /// One thing to do.
@@ -144,16 +135,12 @@ fn emptied(sight: &Sight, rules: &DrainRules, now: Timestamp) -> Option<Step> {
         let text = format!("{count} volumes to be detached, the first is {first}");
         return Some(Step::Wait(text));
     }
-    match sight.mounts {
-        Mounts::Unverified => {
-            let is_settled = |since| has_passed(since, rules.settle, now);
-            if sight.unused_since.is_some_and(is_settled) {
-                return None;
-            }
-            let text = "the last mounts to go, of which nobody there can tell".to_owned();
-            Some(Step::Settle(text))
-        }
+    let is_settled = |since| has_passed(since, rules.settle, now);
+    if sight.unused_since.is_some_and(is_settled) {
+        return None;
     }
+    let text = "the last mounts to go, of which nobody there can tell".to_owned();
+    Some(Step::Settle(text))
 }
 
 /// The pods that a node waits for: those that are held first, since somebody has to do something about them.

@@ -1,7 +1,5 @@
 //! What is so on the nodes of a driver: read anew each time, since pods are moved because of it.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -9,9 +7,10 @@ use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, Error, ResourceExt};
 use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DrainingNode};
 
-use super::decide::{DriverPod, Mounts, NodeSight, Placed, Sight, Taint};
+use super::decide::{DriverPod, NodeSight, Placed, Sight, Taint};
 use super::users::{User, user};
-use crate::cluster::{Cluster, usage};
+use crate::cluster::Cluster;
+use crate::cluster::usage::{self, Claim};
 use crate::driver::valid::DrainRules;
 
 /// Label of pods and of what they were made from.
@@ -108,12 +107,11 @@ impl Subject<'_> {
             is_registered: self.cluster.is_registered(self.driver, &entry.name),
             users: Vec::new(),
             attachments: Vec::new(),
-            mounts: Mounts::Unverified,
             since: entry.since.0,
             unused_since: entry.unused_since.as_ref().map(|it| it.0),
         };
         if matches!(sight.driver, DriverPod::Outdated { .. }) && node.is_some() {
-            let is_claim = |claim: &(String, String)| self.cluster.is_claim_of(self.driver, claim);
+            let is_claim = |claim: &Claim| self.cluster.is_claim_of(self.driver, claim);
             sight.users = self.users(&entry.name, is_claim).await?;
             if sight.users.is_empty() {
                 sight.attachments = self.attachments(&entry.name).await?;
@@ -124,14 +122,14 @@ impl Subject<'_> {
 
     /// The same users, by what the API server has at this moment: what is watched may be behind.
     pub(super) async fn users_now(&self, node: &str) -> Result<Vec<User>, Error> {
-        let claims: BTreeSet<_> = usage::claims(self.client, self.driver).await?;
+        let claims = usage::claims(self.client, self.driver).await?;
         self.users(node, |claim| claims.contains(claim)).await
     }
 
     async fn users(
         &self,
         node: &str,
-        is_claim: impl Fn(&(String, String)) -> bool,
+        is_claim: impl Fn(&Claim) -> bool,
     ) -> Result<Vec<User>, Error> {
         let there = ListParams::default().fields(&format!("spec.nodeName={node}"));
         let pods = Api::<Pod>::all(self.client.clone()).list(&there).await?;

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use futures::future;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Error;
 use kube::api::DynamicObject;
+use kube::{Api, Error};
 use stowage_api::driver_deployment::{DrainStatus, DrainStop, DrainingNode};
+use stowage_kubernetes::deletion;
 
 use super::decide::{DriverPod, Placed, Sight, Step, next_nodes, next_step};
 use super::look::{self, Subject};
@@ -62,16 +64,21 @@ impl Update<'_> {
         let steps = steps.map(|entry| self.step(entry, &pods, goes_on));
         let became = future::try_join_all(steps).await?;
 
-        let mut drained = Drained::unchanged(Some(DrainStatus {
+        let mut status = DrainStatus {
             stopped,
             ..DrainStatus::default()
-        }));
-        drained.is_paused = rules.is_paused;
+        };
+        let mut drained = Drained {
+            is_paused: rules.is_paused,
+            ..Drained::default()
+        };
         for (entry, became) in before.nodes.iter().zip(became) {
-            self.take_in(&mut drained, entry, became, &pods);
+            self.take_in(&mut drained, &mut status, entry, became, &pods);
         }
-        self.begin(&mut drained, &pods).await?;
-        self.conclude(&mut drained, &pods);
+        if !rules.is_paused && status.stopped.is_none() {
+            self.begin(&mut drained, &mut status, &pods).await?;
+        }
+        drained.status = self.concluded(status, &pods);
         Ok(drained)
     }
 
@@ -135,8 +142,10 @@ impl Update<'_> {
             }
             Step::Replace { name, uid } => {
                 if self.subject.users_now(&entry.name).await?.is_empty() {
-                    let client = self.subject.client;
-                    act::replace_pod(client, self.namespace, &name, &uid).await?;
+                    let client = self.subject.client.clone();
+                    let pods = Api::<Pod>::namespaced(client, self.namespace);
+                    // Its DaemonSet makes a new one.
+                    deletion::delete(&pods, &name, &uid).await?;
                     entry.waiting_for = Some("its new driver pod".to_owned());
                 }
             }
@@ -171,11 +180,11 @@ impl Update<'_> {
     fn take_in(
         &self,
         drained: &mut Drained,
+        status: &mut DrainStatus,
         before: &DrainingNode,
         became: Became,
         pods: &[Placed],
     ) {
-        let status = drained.status.get_or_insert_default();
         match became {
             Became::Waits {
                 entry,
@@ -189,9 +198,8 @@ impl Update<'_> {
                 drained.look_again_in(pause);
             }
             Became::Done => {
-                let is_new = |it: &&Placed| it.pod == DriverPod::Current { is_ready: true };
                 let mut there = pods.iter().filter(|it| it.node == before.name);
-                if there.any(|it| is_new(&it)) {
+                if there.any(|it| it.pod == DriverPod::Current { is_ready: true }) {
                     drained.news.push(told::done(&before.name));
                 }
             }
@@ -207,12 +215,13 @@ impl Update<'_> {
     }
 
     /// Adds nodes to the status, as far as the limit admits. They are touched when that is written.
-    async fn begin(&self, drained: &mut Drained, pods: &[Placed]) -> Result<(), Error> {
-        let status = drained.status.clone().unwrap_or_default();
-        if drained.is_paused || status.stopped.is_some() {
-            return Ok(());
-        }
-        let busy: Vec<_> = status.nodes.into_iter().map(|it| it.name).collect();
+    async fn begin(
+        &self,
+        drained: &mut Drained,
+        status: &mut DrainStatus,
+        pods: &[Placed],
+    ) -> Result<(), Error> {
+        let busy: Vec<_> = status.nodes.iter().map(|it| it.name.clone()).collect();
         let (mut room, nodes) = next_nodes(pods, &busy, self.total, self.subject.rules);
         for name in nodes {
             if room == 0 {
@@ -225,7 +234,6 @@ impl Update<'_> {
                 continue;
             }
             room -= 1;
-            let status = drained.status.get_or_insert_default();
             status.nodes.push(begun(name));
             drained.news.push(told::begun(name));
             drained.look_again_in(AT_ONCE);
@@ -233,18 +241,18 @@ impl Update<'_> {
         Ok(())
     }
 
-    fn conclude(&self, drained: &mut Drained, pods: &[Placed]) {
+    /// The status with its counts; none where nothing is left to do.
+    fn concluded(&self, status: DrainStatus, pods: &[Placed]) -> Option<DrainStatus> {
+        let is_outdated = |it: &Placed| matches!(it.pod, DriverPod::Outdated { .. });
+        if status.nodes.is_empty() && !pods.iter().any(is_outdated) {
+            return None;
+        }
         let is_current = |it: &&Placed| matches!(it.pod, DriverPod::Current { .. });
         let current = pods.iter().filter(is_current).count();
-        let is_outdated = |it: &Placed| matches!(it.pod, DriverPod::Outdated { .. });
-        let is_over = !pods.iter().any(is_outdated);
-        drained.status = drained
-            .status
-            .take()
-            .filter(|it| !(it.nodes.is_empty() && is_over));
-        if let Some(status) = &mut drained.status {
-            status.progress = format!("{current}/{}", self.total);
-        }
+        Some(DrainStatus {
+            progress: format!("{current}/{}", self.total),
+            ..status
+        })
     }
 }
 

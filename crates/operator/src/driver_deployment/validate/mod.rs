@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::{
-    CSIDriverDeployment, CSIDriverDeploymentSpec, DRAINING_TAINT,
+    CSIDriverDeployment, CSIDriverDeploymentSpec, DRAINING_EFFECT, draining_taint,
 };
 
 use crate::config::OperatorConfig;
@@ -136,7 +136,7 @@ fn described(
     errors.unknown("spec", &spec.unknown);
 
     let name = instance.name_any();
-    let own_taint = drain.map(|_| draining_taint(&spec.driver_name));
+    let own_taint = drain.map(|_| draining_toleration(&spec.driver_name));
     Some(ValidDriver {
         owner: owner(instance),
         driver_name: spec.driver_name.clone(),
@@ -214,8 +214,8 @@ fn node_workload(
 }
 
 /// A node that is being emptied is no reason for the driver's own pods to leave it.
-fn draining_taint(driver: &str) -> Value {
-    json!({"key": format!("{DRAINING_TAINT}{driver}"), "operator": "Exists", "effect": "NoSchedule"})
+fn draining_toleration(driver: &str) -> Value {
+    json!({"key": draining_taint(driver), "operator": "Exists", "effect": DRAINING_EFFECT})
 }
 
 /// Nodes of another system have no use for our sidecars.

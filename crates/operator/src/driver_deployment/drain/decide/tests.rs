@@ -46,7 +46,6 @@ fn empty() -> Sight {
         is_registered: true,
         users: Vec::new(),
         attachments: Vec::new(),
-        mounts: Mounts::Unverified,
         since: BEGUN,
         unused_since: None,
     }
