@@ -1,16 +1,16 @@
 //! Drivers that the operator deploys: the samples, under names of a test's own.
 
-use std::sync::OnceLock;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use devcluster::testing::{Namespace, TestCluster};
+use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::{PATIENCE, get, text};
+use crate::{eventually, eventually_or, get, text};
 
-const OPERATOR: &str = include_str!("../deploy/operator.yaml");
-const DRAINING: &str = include_str!("../deploy/draining.yaml");
+const FUSE: &str = include_str!("../deploy/sim/fuse.yaml");
 const EVERY_NODE: &str = include_str!("../deploy/samples/hostpath-every-node.yaml");
 const ONE_CONTROLLER: &str = include_str!("../deploy/samples/hostpath.yaml");
 
@@ -22,31 +22,42 @@ const CONTROLLER_LABEL: &str = "csidriver.storage.openshift.io/deployment";
 pub const KINDS: &str = "daemonset,deployment,serviceaccount,role,rolebinding,clusterrole,clusterrolebinding,\
                          csidriver,storageclass,poddisruptionbudget";
 
-/// Installs the operator as the guide says, once for all tests.
+/// Installs the operator as the guide says, once for all tests of a cluster.
 pub fn install_operator(cluster: &TestCluster) {
-    static DONE: OnceLock<()> = OnceLock::new();
-    DONE.get_or_init(|| {
-        let prerequisites = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/prerequisites");
-        cluster.kubectl(&["apply", "-f", prerequisites]).unwrap();
-        cluster.apply(DRAINING).unwrap();
+    static DONE: Mutex<BTreeMap<PathBuf, Arc<OnceLock<()>>>> = Mutex::new(BTreeMap::new());
+    let kubeconfig = cluster.kubeconfig().to_owned();
+    let done = Arc::clone(DONE.lock().entry(kubeconfig).or_default());
+    done.get_or_init(|| {
+        apply_files(
+            cluster,
+            &["prerequisites", "draining.yaml", "startup-taint.yaml"],
+        );
         // On a cluster of somebody's own, Weka's operator may take care of them.
         if cluster.dev().is_ok() {
-            for file in [
-                "crds/weka.weka.io.yaml",
-                "weka/rules.yaml",
-                "weka/binding.yaml",
-            ] {
-                let file = format!("{}/../deploy/{file}", env!("CARGO_MANIFEST_DIR"));
-                cluster.kubectl(&["apply", "-f", &file]).unwrap();
-            }
+            apply_files(
+                cluster,
+                &[
+                    "crds/weka.weka.io.yaml",
+                    "weka/rules.yaml",
+                    "weka/binding.yaml",
+                ],
+            );
         }
-        cluster.apply(OPERATOR).unwrap();
+        apply_files(cluster, &["operator.yaml"]);
         let rollout = ["rollout", "status", "deployment/csi-operator"];
         let patience = ["--namespace=csi-operator", "--timeout=120s"];
         cluster
             .kubectl(&[&rollout[..], &patience[..]].concat())
             .unwrap();
     });
+}
+
+/// Applies files of `deploy`.
+fn apply_files(cluster: &TestCluster, files: &[&str]) {
+    for file in files {
+        let file = format!("{}/../deploy/{file}", env!("CARGO_MANIFEST_DIR"));
+        cluster.kubectl(&["apply", "-f", &file]).unwrap();
+    }
 }
 
 /// An instance in a test's namespace; it and its class are called like the namespace.
@@ -87,6 +98,16 @@ impl<'a> Deployed<'a> {
         Self::apply(namespace, driver, &manifest)
     }
 
+    /// The driver whose mounts die with its pod, with volumes in this directory.
+    pub fn fuse(namespace: &'a Namespace<'a>, data: &Path) -> Self {
+        let driver = format!("{}.stowage.dev", namespace.name());
+        let manifest = FUSE
+            .replace("fuse.sim.stowage.dev", &driver)
+            .replace("/srv/stowage-sim-fuse", &data.display().to_string())
+            .replace("name: fuse\n", &format!("name: {}\n", namespace.name()));
+        Self::apply(namespace, driver, &manifest)
+    }
+
     fn apply(namespace: &'a Namespace<'a>, driver: String, manifest: &str) -> Self {
         let own = format!("namespace: {}", namespace.name());
         namespace
@@ -109,21 +130,15 @@ impl<'a> Deployed<'a> {
 
     /// Waits until a condition has a status and says something.
     pub fn wait_for(&self, about: &str, status: &str, saying: &str) -> Value {
-        let started = Instant::now();
-        loop {
-            let condition = self.condition(about).unwrap_or_default();
+        let what = format!("{}: {about} {status} with `{saying}`", self.name());
+        let look = || {
+            let condition = self.condition(about)?;
             let mut fields = ["reason", "message"].iter();
             let says = fields.any(|field| text(&condition[*field]).contains(saying));
-            if condition["status"] == status && says {
-                return condition;
-            }
-            assert!(
-                started.elapsed() < PATIENCE,
-                "{}: not {about} {status} with `{saying}`, but {condition}",
-                self.name()
-            );
-            thread::sleep(Duration::from_millis(200));
-        }
+            (condition["status"] == status && says).then_some(condition)
+        };
+        let instead = || self.condition(about).unwrap_or_default().to_string();
+        eventually_or(&what, look, instead)
     }
 
     /// Waits until the driver can be used.
@@ -133,6 +148,11 @@ impl<'a> Deployed<'a> {
 
     /// Waits until all pods are of the current template and the driver can be used.
     pub fn wait_until_rolled_out(&self) {
+        eventually("the operator has seen the last change", || {
+            let instance = get(self.namespace, "csidriverdeployment", self.name())?;
+            let seen = &self.condition("Progressing")?["observedGeneration"];
+            (*seen == instance["metadata"]["generation"]).then_some(())
+        });
         self.wait_for("Progressing", "False", "Complete");
         self.wait_until_available();
     }

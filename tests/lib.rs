@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use devcluster::testing::{Namespace, TestCluster};
+use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 
 /// Longest time anything in a test may take before it counts as broken: twice as long as the longest pause that a kubelet
@@ -67,17 +68,20 @@ pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// The same, and `instead` tells what is there in place of it.
-fn eventually_or<T>(
+pub fn eventually_or<T>(
     what: &str,
     mut ask: impl FnMut() -> Option<T>,
     instead: impl FnOnce() -> String,
 ) -> T {
     let started = Instant::now();
+    let mut pause = Duration::from_millis(200);
     while started.elapsed() < PATIENCE {
         if let Some(answer) = ask() {
             return answer;
         }
-        thread::sleep(Duration::from_millis(200));
+        thread::sleep(pause);
+        // Each look is a process: whoever waits long leaves the machine to what is waited for.
+        pause = (pause * 5 / 4).min(Duration::from_secs(1));
     }
     panic!("{what}: not within {PATIENCE:?}\n{}", instead());
 }
@@ -164,12 +168,43 @@ pub fn x(cluster: &str) -> Command {
 /// A dev cluster that one test makes for itself; taken down however the test ends.
 pub struct OwnCluster {
     name: &'static str,
+    _turn: Turn,
+}
+
+/// How many tests have a cluster of their own at the same time: with more of them everything takes longer than anybody waits.
+const OWN_CLUSTERS: usize = 3;
+
+static TURNS: Mutex<usize> = Mutex::new(0);
+static TURN_ENDS: Condvar = Condvar::new();
+
+/// The turn of a test that needs a cluster of its own.
+struct Turn;
+
+impl Turn {
+    fn wait() -> Self {
+        let mut taken = TURNS.lock();
+        TURN_ENDS.wait_while(&mut taken, |taken| *taken >= OWN_CLUSTERS);
+        *taken += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *TURNS.lock() -= 1;
+        TURN_ENDS.notify_one();
+    }
 }
 
 impl OwnCluster {
-    /// Nothing is made yet: the test says `up` itself.
+    /// Nothing is made yet: the test says `up` itself. What a test left that was killed is gone.
     pub fn named(name: &'static str) -> Self {
-        Self { name }
+        let own = Self {
+            name,
+            _turn: Turn::wait(),
+        };
+        own.run(&["down"]);
+        own
     }
 
     /// Runs `./x` on it.

@@ -11,7 +11,9 @@ use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_csi::proto::csi::node_client::NodeClient;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
-use stowage_csi::proto::csi::{CreateVolumeRequest, VolumeCapability};
+use stowage_csi::proto::csi::{
+    CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability,
+};
 
 pub type Controller = ControllerClient<Connection>;
 pub type Node = NodeClient<Connection>;
@@ -30,6 +32,22 @@ pub fn connect(socket: &Path) -> anyhow::Result<(Controller, Node)> {
     ))
 }
 
+/// The size of a volume of arrays.
+pub const SIZE: i64 = 1 << 30;
+
+/// Asks for a volume of this size, in this mode.
+pub fn volume(name: &str, bytes: i64, mode: Mode) -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        name: name.to_owned(),
+        capacity_range: Some(CapacityRange {
+            required_bytes: bytes,
+            limit_bytes: 0,
+        }),
+        volume_capabilities: vec![capability(mode)],
+        ..CreateVolumeRequest::default()
+    }
+}
+
 /// Makes a volume, and returns its id.
 pub async fn create(
     controller: &Controller,
@@ -38,6 +56,12 @@ pub async fn create(
     let answer = controller.clone().create_volume(request).await?;
     let volume = answer.into_inner().volume;
     Ok(volume.context("an answer without a volume")?.volume_id)
+}
+
+/// Deletes a volume.
+pub async fn delete(controller: &Controller, request: DeleteVolumeRequest) -> anyhow::Result<()> {
+    controller.clone().delete_volume(request).await?;
+    Ok(())
 }
 
 /// A mounted filesystem, in this mode.

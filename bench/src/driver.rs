@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{
-    CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, NodePublishVolumeRequest,
-    NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
+    DeleteVolumeRequest, NodePublishVolumeRequest, NodeStageVolumeRequest,
+    NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
 };
 
 use crate::csi::{self, Controller, Node, capability};
@@ -163,15 +163,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn create(&self, name: String) -> anyhow::Result<String> {
-        let request = CreateVolumeRequest {
-            name,
-            capacity_range: Some(CapacityRange {
-                required_bytes: SIZE,
-                limit_bytes: 0,
-            }),
-            volume_capabilities: vec![capability(Mode::SingleNodeWriter)],
-            ..CreateVolumeRequest::default()
-        };
+        let request = csi::volume(&name, SIZE, Mode::SingleNodeWriter);
         csi::create(&self.controller, request).await
     }
 
@@ -180,8 +172,7 @@ impl<'a> Bench<'a> {
             volume_id: id.to_owned(),
             ..DeleteVolumeRequest::default()
         };
-        self.controller.clone().delete_volume(request).await?;
-        Ok(())
+        csi::delete(&self.controller, request).await
     }
 
     /// Stage and publish, as the kubelet does: a filesystem is made and mounted, and bound to the pod's place.

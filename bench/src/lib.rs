@@ -10,9 +10,13 @@ mod ceiling;
 mod cgroup;
 mod control_plane;
 mod csi;
+#[cfg(test)]
+mod documented;
+pub mod drain;
 pub mod driver;
 mod latency;
 mod memory;
+mod operated;
 pub mod operator;
 mod own_mounts;
 mod process;
@@ -20,6 +24,7 @@ mod requests;
 mod rest;
 pub mod sidecar;
 pub mod table;
+pub mod vpsa;
 pub mod weka;
 pub mod weka_operator;
 
@@ -61,9 +66,11 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    Drain(drain::Args),
     Driver(driver::Args),
     Operator(operator::Args),
     Sidecar(sidecar::Args),
+    Vpsa(vpsa::Args),
     Weka(weka::Args),
     WekaOperator(weka_operator::Args),
 }
@@ -72,12 +79,14 @@ impl Args {
     /// Measures, and prints what is found.
     pub async fn run(self) -> anyhow::Result<()> {
         match self.what {
+            What::Drain(args) => drain::run(&self.stowage, &args).await.map(drop),
             What::Driver(args) => driver::run(&self.stowage, &args).await,
             What::Operator(args) => operator::run(&self.stowage, &args).await.map(drop),
             What::Sidecar(args) => {
                 let driver = self.memory_driver.as_deref();
                 sidecar::run(&self.stowage, driver, &args).await.map(drop)
             }
+            What::Vpsa(args) => vpsa::run(&self.stowage, &args).await.map(drop),
             What::WekaOperator(args) => weka_operator::run(&self.stowage, &args).await.map(drop),
             What::Weka(args) => {
                 own_mounts::ensure()?;

@@ -46,6 +46,9 @@ pub struct Args {
     /// StorageClasses of each
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub classes: usize,
+    /// Nodes whose kubelets say that they have all of the drivers; there are no kubelets
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub nodes: usize,
     /// Seconds of rest in which nothing may be written
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub rest: u64,
@@ -55,16 +58,16 @@ pub struct Args {
 pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
     ensure!(args.drivers > 0, "--drivers must be at least 1");
     let stage = Stage::set(args).await?;
-    let begin = stage.audit.end();
-    let operator = Process::start(stowage, &stage.arguments()).await?;
+    let begin = stage.cluster.audit.end();
+    let operator = Process::start(stowage, &stage.cluster.arguments()).await?;
     stage.until_synced(args.drivers, PATIENCE).await?;
     let converged = operator.started().elapsed();
-    let requests = until_quiet(&stage, begin, PATIENCE).await?;
+    let requests = until_quiet(&stage.cluster, begin, PATIENCE).await?;
     say(&format!("requests of the operator: {}", requests.summary()));
 
     let mut table = Table::new(format!(
-        "{} drivers with {} classes each",
-        args.drivers, args.classes
+        "{} drivers with {} classes each, on {} nodes",
+        args.drivers, args.classes, args.nodes
     ));
     let row = Row::new("start to all in effect, s", converged.as_secs_f64());
     table.add(row);
@@ -85,7 +88,7 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
         "API reads per object",
         many(requests.reads()) / many(objects),
     ));
-    at_rest(&stage, Duration::from_secs(args.rest), &mut table).await?;
+    at_rest(&stage.cluster, Duration::from_secs(args.rest), &mut table).await?;
     operator.memory()?.add_to(&mut table, "at rest", MOST);
     let slowest = repair(&stage, args.drivers.min(DELETED)).await?;
     let row = Row::new(
@@ -100,7 +103,7 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
 
 /// Deletes DaemonSets one after the other; the longest time until one was back.
 async fn repair(stage: &Stage, count: usize) -> anyhow::Result<Duration> {
-    let sets = Api::<DaemonSet>::namespaced(stage.admin.clone(), NAMESPACE);
+    let sets = Api::<DaemonSet>::namespaced(stage.cluster.admin.clone(), NAMESPACE);
     let mut slowest = Duration::ZERO;
     for number in 0..count {
         let name = format!("{}-node", instance_name(number));

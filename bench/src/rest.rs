@@ -43,6 +43,12 @@ pub async fn at_rest(stage: &Measured, rest: Duration, table: &mut Table) -> any
     );
     table.add(row.goal(Goal::AtMost(0.0)));
     table.add(Row::new("reads meanwhile", many(requests.reads())));
+    let all = requests.reads() + requests.writes() + requests.events();
+    let a_minute = many(all) * 60.0 / rest.as_secs_f64();
+    table.add(Row::new(
+        "requests per minute, the lease included",
+        a_minute,
+    ));
     Ok(())
 }
 

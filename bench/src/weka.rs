@@ -3,11 +3,13 @@
 //! | file | holds |
 //! |---|---|
 //! | [`stage`] | the array, its files on this machine, the driver |
+//! | [`backing`] | what the volumes are: directories, snapshots, filesystems |
 //! | [`calls`] | what a cluster asks of the driver |
 //! | [`bare`] | the ceiling: a client that does what no driver can do without |
 //! | [`seen`] | what the array was asked, by its own count |
 //! | [`round`] | what is measured with one latency |
 
+mod backing;
 mod bare;
 mod calls;
 mod round;
@@ -19,6 +21,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
+pub use self::backing::Backing;
 use self::calls::Calls;
 use self::stage::Stage;
 use crate::memory::{Memory, Most};
@@ -40,8 +43,13 @@ const OVERHEAD: f64 = 0.005;
 Examples:
   ./x bench weka                                  about a minute
   ./x bench weka --latency 20 --volumes 100       a slow array only, and little of it
-  ./x bench weka --latency 0 --clients 1          one call at a time: what a call costs")]
+  ./x bench weka --latency 0 --clients 1          one call at a time: what a call costs
+  ./x bench weka --backing snapshot               volumes that are writable snapshots
+  ./x bench weka --backing filesystem --volumes 60")]
 pub struct Args {
+    /// What the volumes are
+    #[arg(long, value_enum, default_value_t = Backing::Directory)]
+    pub backing: Backing,
     /// Volumes of each round: each is made, published, unpublished and deleted
     #[arg(long, value_name = "N", default_value_t = 800)]
     pub volumes: usize,
@@ -73,7 +81,7 @@ pub async fn run(stowage: &Path, simulator: &Path, args: &Args) -> anyhow::Resul
     tokio::time::sleep(rest).await;
     let idle = stage.driver.memory()?;
 
-    let calls = Calls::connect(&stage)?;
+    let calls = Calls::connect(&stage, args.backing)?;
     warm_up(&calls).await?;
     let mut tables = Vec::new();
     let mut show = |table: Table| {

@@ -2,6 +2,7 @@
 //!
 //! There are no kubelets: what is measured is what the operator and the API server do.
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::core::GroupVersionKind;
-use kube::{Api, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -32,6 +34,30 @@ const CSI: &str = "weka-operator-system";
 const CONFIG: &str = "csi: {installationEnabled: true}\n";
 /// How many node pods are deleted, one after the other.
 const DELETED: usize = 10;
+/// What all nodes share: kind, group, name in paths, namespace and name.
+const SHARED: [(&str, &str, &str, &str, &str); 3] = [
+    (
+        "CSIDriver",
+        "storage.k8s.io",
+        "csidrivers",
+        "",
+        "csi.weka.io",
+    ),
+    (
+        "StorageClass",
+        "storage.k8s.io",
+        "storageclasses",
+        "",
+        "storageclass-csi-weka-io-default",
+    ),
+    (
+        "Deployment",
+        "apps",
+        "deployments",
+        CSI,
+        "weka-csi-controller",
+    ),
+];
 /// What memory it may have.
 const MOST: Most = Most {
     working_set: Some(60.0),
@@ -85,6 +111,17 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
         slowest.as_secs_f64(),
     );
     table.add(row.goal(Goal::AtMost(2.0)));
+    for (what, group, plural, namespace, name) in SHARED {
+        let kind = GroupVersionKind::gvk(group, "v1", what);
+        let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+        let api = match namespace {
+            "" => Api::<DynamicObject>::all_with(stage.admin.clone(), &resource),
+            namespace => Api::namespaced_with(stage.admin.clone(), namespace, &resource),
+        };
+        let took = back(&api, name).await?;
+        let row = Row::new(format!("a deleted {what} is back, s"), took.as_secs_f64());
+        table.add(row.goal(Goal::AtMost(2.0)));
+    }
     operator.stop().await?;
     say(&format!("{table}\n"));
     Ok(table)
@@ -177,21 +214,25 @@ async fn repair(stage: &Measured, count: usize) -> anyhow::Result<Duration> {
     let mut slowest = Duration::ZERO;
     for number in 0..count {
         let name = format!("c-{}-csi-node", node_name(number));
-        let uid = pods.get(&name).await?.uid().context("no uid")?;
-        let started = Instant::now();
-        pods.delete(&name, &DeleteParams::default()).await?;
-        loop {
-            let found = pods.get_opt(&name).await?;
-            if found.is_some_and(|found| found.uid().is_some_and(|new| new != uid)) {
-                break;
-            }
-            ensure!(
-                started.elapsed() < PATIENCE,
-                "pod {name} does not come back"
-            );
-            sleep(Duration::from_millis(2)).await;
-        }
-        slowest = slowest.max(started.elapsed());
+        slowest = slowest.max(back(&pods, &name).await?);
     }
     Ok(slowest)
+}
+
+/// Deletes an object; how long it takes until it is back.
+async fn back<K>(api: &Api<K>, name: &str) -> anyhow::Result<Duration>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let uid = api.get(name).await?.uid().context("no uid")?;
+    let started = Instant::now();
+    api.delete(name, &DeleteParams::background()).await?;
+    loop {
+        let found = api.get_opt(name).await?;
+        if found.is_some_and(|found| found.uid().is_some_and(|new| new != uid)) {
+            return Ok(started.elapsed());
+        }
+        ensure!(started.elapsed() < PATIENCE, "{name} does not come back");
+        sleep(Duration::from_millis(2)).await;
+    }
 }

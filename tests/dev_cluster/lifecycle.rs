@@ -1,5 +1,5 @@
 //! Up, up again, killed in the middle, larger and smaller, down without a trace. The clusters run side by side with
-//! the one that all tests share.
+//! the one that all tests share. `up`, `status`, `kubectl` and `down` of docs/guides/dev-cluster.md.
 
 use std::thread;
 use std::time::Duration;

@@ -9,8 +9,12 @@
 #[path = "."]
 mod dev_cluster {
     mod bad_input;
+    mod charts;
     mod claims;
+    mod configured;
     mod demo;
+    mod documented;
+    mod draining;
     mod driver_on_node;
     mod hostpath;
     mod hostpath_shapes;
@@ -24,17 +28,31 @@ mod dev_cluster {
     mod shape;
     mod sidecar;
     mod traces;
+    mod upgrade;
     mod vpsa;
     mod vpsa_arrays;
+    mod vpsa_away;
+    mod vpsa_import;
+    mod vpsa_lost;
+    mod vpsa_trouble;
     mod weka;
     mod weka_array;
+    mod weka_backings;
+    mod weka_chart_release;
+    mod weka_chart_upgrade;
     mod weka_clients;
+    mod weka_clients_going;
+    mod weka_clients_second;
+    mod weka_clients_seen;
     mod weka_clusters;
     mod weka_guarded;
+    mod weka_nfs;
     mod weka_old;
     mod weka_owned;
     mod weka_pair;
     mod weka_secure;
+    mod weka_selinux;
     mod weka_shared;
+    mod weka_takeover;
     mod weka_volumes;
 }

@@ -1,7 +1,11 @@
 //! A node that is powered off or cut off becomes NotReady and comes back. On a cluster of its own, so that no other
-//! test loses its pods.
+//! test loses its pods. `node stop`, `node cut` and `node start` of docs/guides/dev-cluster.md.
 
 use stowage_tests::{OwnCluster, eventually, said};
+
+use super::vpsa_lost;
+
+const CLUSTER: &str = "test-nodes";
 
 fn is_ready(cluster: &OwnCluster, node: &str) -> Option<bool> {
     let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
@@ -14,7 +18,7 @@ fn is_ready(cluster: &OwnCluster, node: &str) -> Option<bool> {
 
 #[test]
 fn a_lost_node_is_not_ready_and_comes_back_with_its_pods() {
-    let cluster = OwnCluster::named("test-nodes");
+    let cluster = OwnCluster::named(CLUSTER);
     cluster.run(&["up", "--nodes", "2"]);
     let sleeper = r#"{"spec":{"nodeName":"node-b","terminationGracePeriodSeconds":0}}"#;
     let image = "--image=busybox";
@@ -51,6 +55,8 @@ fn a_lost_node_is_not_ready_and_comes_back_with_its_pods() {
         });
         eventually("its pod answers again", pod_answers);
     }
+
+    vpsa_lost::a_pod_moves_from_a_node_that_is_lost_once_that_is_fenced(&cluster, CLUSTER);
 
     let unknown = cluster.try_run(&["node", "stop", "node-z"]);
     assert!(!unknown.status.success());

@@ -67,11 +67,6 @@ fn remove_class(namespace: &Namespace, class: &str) {
 fn the_original_walk_without_the_api_ends_in_a_growing_file() {
     let weka = weka();
     let namespace = cluster().namespace("weka-legacy").unwrap();
-    weka.array.ask(
-        "make-filesystem",
-        "wget -qO- --header \"$json\" --header \"$authorized\" --post-data \
-         '{\"name\":\"podsFilesystem\",\"group_name\":\"default\",\"total_capacity\":4294967296}' $api/fileSystems || echo it is there",
-    );
     namespace.apply(LEGACY_CLASS).unwrap();
     namespace.apply(LEGACY_CLAIM).unwrap();
     namespace.apply(APPLICATION).unwrap();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use devcluster::error::Error;
-use devcluster::testing::TestCluster;
+use devcluster::testing::{Namespace, TestCluster};
 use devcluster::weka_sim::{ARRAY_WORKLOAD, SimulatedWeka};
 use serde_json::Value;
 use stowage_tests::deployed::install_operator;
@@ -21,7 +21,11 @@ pub struct Array {
 impl Array {
     /// The array of the guide. Its files go with the dev cluster, and all nodes see them.
     pub fn new() -> Self {
-        let cluster = cluster();
+        Self::on(cluster())
+    }
+
+    /// The same on another cluster.
+    pub fn on(cluster: &'static TestCluster) -> Self {
         let data = cluster.dev().unwrap().directory().join("weka-sim");
         let weka = SimulatedWeka::new(Some(data));
         Self { cluster, weka }
@@ -29,12 +33,17 @@ impl Array {
 
     /// Another one. Nodes are clients at once of all that have the same `run`.
     pub fn named(name: &str, container: &str, run: &str) -> Self {
-        let mut array = Self::new();
-        array.weka.data.set_file_name(name);
-        name.clone_into(&mut array.weka.name);
+        let mut array = Self::new().called(name);
         container.clone_into(&mut array.weka.container);
         array.weka.run = format!("/run/{run}");
         array
+    }
+
+    /// The same under another name, with files of its own.
+    pub fn called(mut self, name: &str) -> Self {
+        self.weka.data.set_file_name(name);
+        name.clone_into(&mut self.weka.name);
+        self
     }
 
     /// Starts it, or changes it to what it is to be.
@@ -86,15 +95,7 @@ impl Array {
     /// Asks the array as its administrator would: `$api` is its address, `$control` that of its control API, `$authorized`
     /// the header to send. `put PATH JSON` changes something by the control API.
     pub fn ask(&self, name: &str, script: &str) -> String {
-        let script = format!(
-            "set -e; api=http://$WEKA_SERVICE_HOST:14000/api/v2; json='content-type: application/json'; \
-             control=http://$WEKA_SERVICE_HOST:14100; \
-             put() {{ (printf 'PUT %s HTTP/1.0\\r\\n%s\\r\\ncontent-length: %d\\r\\n\\r\\n%s' \"$1\" \"$json\" ${{#2}} \"$2\"; sleep 1) | \
-             nc $WEKA_SERVICE_HOST 14100 | head -n 1 | grep ' 2'; }}; \
-             token=$(wget -qO- --header \"$json\" --post-data '{{\"username\":\"admin\",\"password\":\"admin\",\"org\":\"Root\"}}' \
-             $api/login | sed 's/.*\"access_token\":\"\\([^\"]*\\)\".*/\\1/'); \
-             authorized=\"Authorization: Bearer $token\"; {script}"
-        );
+        let script = as_administrator(script);
         let manifest = format!(
             "\
 apiVersion: v1
@@ -117,6 +118,14 @@ spec:
         log
     }
 
+    /// The same from a pod that is there, which takes less time.
+    pub fn ask_from(&self, namespace: &Namespace, pod: &str, script: &str) -> String {
+        let (address, script) = (self.address(), as_administrator(script));
+        let script = format!("WEKA_SERVICE_HOST={address}; {script}");
+        let words = ["exec", pod, "--", "sh", "-c", &script];
+        namespace.kubectl(&words).unwrap()
+    }
+
     /// Where the files of a filesystem are. The array has few, and tests know theirs by name.
     pub fn files(&self, directory_in_it: &str) -> Option<PathBuf> {
         let filesystems = std::fs::read_dir(self.weka.data.join("filesystems")).ok()?;
@@ -126,6 +135,19 @@ spec:
             .filter(|path| path.exists());
         found.next()
     }
+}
+
+/// A script that is logged in to the array.
+fn as_administrator(script: &str) -> String {
+    format!(
+        "set -e; api=http://$WEKA_SERVICE_HOST:14000/api/v2; json='content-type: application/json'; \
+         control=http://$WEKA_SERVICE_HOST:14100; \
+         put() {{ (printf 'PUT %s HTTP/1.0\\r\\n%s\\r\\ncontent-length: %d\\r\\n\\r\\n%s' \"$1\" \"$json\" ${{#2}} \"$2\"; sleep 1) | \
+         nc $WEKA_SERVICE_HOST 14100 | head -n 1 | grep ' 2'; }}; \
+         token=$(wget -qO- --header \"$json\" --post-data '{{\"username\":\"admin\",\"password\":\"admin\",\"org\":\"Root\"}}' \
+         $api/login | sed 's/.*\"access_token\":\"\\([^\"]*\\)\".*/\\1/'); \
+         authorized=\"Authorization: Bearer $token\"; {script}"
+    )
 }
 
 /// An instance of the driver.
@@ -144,8 +166,13 @@ impl Driver {
     }
 
     pub fn named(name: &str, provisioner: &str) -> Self {
+        Self::on(cluster(), name, provisioner)
+    }
+
+    /// The same on another cluster.
+    pub fn on(cluster: &'static TestCluster, name: &str, provisioner: &str) -> Self {
         Self {
-            cluster: cluster(),
+            cluster,
             name: name.to_owned(),
             provisioner: provisioner.to_owned(),
         }
@@ -154,8 +181,23 @@ impl Driver {
     /// Deploys the sample, with the stand-ins of an array's clients in it from the beginning. `more` are operations of a JSON
     /// patch.
     pub fn deploy(&self, array: &Array, more: &str) {
+        self.deploy_sample(DRIVER, array, more);
+    }
+
+    /// The same with another instance in place of the sample's.
+    pub fn deploy_instance(&self, instance: &str, array: &Array, more: &str) {
+        let documents = DRIVER.split("\n---\n");
+        let documents = documents.map(|document| {
+            let is_instance = document.contains("kind: CSIDriverDeployment");
+            if is_instance { instance } else { document }
+        });
+        let documents: Vec<_> = documents.collect();
+        self.deploy_sample(&documents.join("\n---\n"), array, more);
+    }
+
+    fn deploy_sample(&self, sample: &str, array: &Array, more: &str) {
         install_operator(self.cluster);
-        let sample = DRIVER
+        let sample = sample
             .replace("csi-wekafs", &self.name)
             .replace("csi.weka.io", &self.provisioner);
         let manifest = array.weka.with_stand_ins(&sample, more).unwrap();
@@ -208,6 +250,18 @@ impl Driver {
     }
 }
 
+/// Snapshots of directories are allowed.
+const CHANGES: &str = r#"
+  {"op": "add", "path": "/spec/driverControllerTemplate/spec/containers/0/args/-", "value": "--allowsnapshotsofdirectoryvolumes"}
+"#;
+
+/// The filesystems of tests, beside the one that the array has: name, bytes, and what else is said of them.
+const FILESYSTEMS: [(&str, &str); 3] = [
+    ("podsFilesystem", "4294967296"),
+    ("snapshot-volumes", "4294967296"),
+    ("guarded", "1073741824,\"auth_required\":true"),
+];
+
 /// The array of the guide and its driver, set up once for all tests.
 pub struct Weka {
     pub array: Array,
@@ -222,10 +276,19 @@ pub fn weka() -> &'static Weka {
             driver: Driver::of_sample(),
         };
         weka.array.apply();
-        weka.driver.deploy(&weka.array, "");
+        weka.driver.deploy(&weka.array, CHANGES);
         weka.array
             .apply_secret("csi-wekafs-api-secret", "csi-wekafs");
         weka.driver.wait();
+        // All at once: tests count what is on the array while others run.
+        let make = FILESYSTEMS.map(|(name, more)| {
+            format!(
+                "wget -qO- --header \"$json\" --header \"$authorized\" --post-data \
+                 '{{\"name\":\"{name}\",\"group_name\":\"default\",\"total_capacity\":{more}}}' \
+                 $api/fileSystems || echo it is there; "
+            )
+        });
+        weka.array.ask("make-filesystems", &make.concat());
         weka
     })
 }

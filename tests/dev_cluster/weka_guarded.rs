@@ -31,11 +31,8 @@ fn a_mount_token_is_used_and_seen_by_nobody() {
     let weka = weka();
     let namespace = cluster().namespace("weka-guarded").unwrap();
     weka.array.ask(
-        "make-guarded",
-        "wget -qO- --header \"$json\" --header \"$authorized\" --post-data \
-         '{\"name\":\"guarded\",\"group_name\":\"default\",\"total_capacity\":1073741824,\"auth_required\":true}' \
-         $api/fileSystems || echo it is there; \
-         wget -qO- --header \"$json\" --post-data '{\"kind\":\"User\",\"object\":{\"uid\":\"rita\",\"username\":\"rita\",\
+        "make-reader",
+        "wget -qO- --header \"$json\" --post-data '{\"kind\":\"User\",\"object\":{\"uid\":\"rita\",\"username\":\"rita\",\
          \"password\":\"pw\",\"org_id\":0,\"role\":\"ReadOnly\"}}' $control/objects",
     );
     let open = class(

@@ -22,18 +22,10 @@ const CHANGES: &str = r#"
   {"op": "add", "path": "/spec/driverControllerTemplate/spec/containers/0/args/-", "value": "--release-refresh-seconds=1"}
 "#;
 
-/// The legacy secret, as the guide has it.
+/// The legacy secret, as the guide has it: one setting of the instance.
 const LEGACY_SECRET: &str = r#"[
-  {"op": "add", "path": "/spec/driverControllerTemplate/spec/containers/0/args/-", "value": "--legacyvolumesecretname=weka-legacy"},
-  {"op": "add", "path": "/spec/driverControllerTemplate/spec/containers/0/volumeMounts/-", "value":
-    {"name": "legacy", "mountPath": "/legacy-volume-access", "readOnly": true}},
-  {"op": "add", "path": "/spec/driverControllerTemplate/spec/volumes/-", "value":
-    {"name": "legacy", "secret": {"secretName": "weka-legacy", "optional": true}}},
-  {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/containers/0/args/-", "value": "--legacyvolumesecretname=weka-legacy"},
-  {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/containers/0/volumeMounts/-", "value":
-    {"name": "legacy", "mountPath": "/legacy-volume-access", "readOnly": true}},
-  {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/volumes/-", "value":
-    {"name": "legacy", "secret": {"secretName": "weka-legacy", "optional": true}}}
+  {"op": "add", "path": "/spec/driverSecrets", "value":
+    [{"secretName": "weka-legacy", "mountPath": "/legacy-volume-access", "optional": true}]}
 ]"#;
 
 /// Writes more than a claim of 16 MiB has.
@@ -142,7 +134,7 @@ fn bring_the_legacy_secret(namespace: &Namespace, array: &Array, driver: &Driver
     wait_for_event(
         namespace,
         "legacy",
-        &["legacy secret `weka-legacy` cannot be used"],
+        &["the legacy secret cannot be used: `/legacy-volume-access` has no files"],
     );
     array.apply_secret("weka-legacy", &driver.name);
     // What the kubelet does every minute: it looks at the pods and their volumes again.

@@ -72,6 +72,26 @@ parameters:
     name
 }
 
+/// The operator says what it needs to grant the driver a secret of this namespace, and goes on when it has it.
+fn let_operator_grant_secrets_of(secrets: &Namespace, driver: &Driver) {
+    let to = format!("--namespace={}", secrets.name());
+    let grant = [
+        "create",
+        "rolebinding",
+        "csi-operator-secrets",
+        "--clusterrole=csi-operator-secrets",
+        "--serviceaccount=csi-operator:csi-operator",
+        &to,
+    ];
+    eventually("the condition has the remedy", || {
+        let path = "jsonpath={.status.conditions[?(@.type=='SyncSuccessful')].message}";
+        let said = driver.kubectl(&["get", "csidriverdeployment", &driver.name, "-o", path]);
+        said.contains(&grant.join(" ")).then_some(())
+    });
+    cluster().kubectl(&grant).unwrap();
+    driver.wait();
+}
+
 #[test]
 fn a_cluster_with_https_only_is_used_with_a_secret_of_another_namespace() {
     let mut array = Array::named("weka-secure", "client", "stowage-sim-secure");
@@ -87,6 +107,7 @@ fn a_cluster_with_https_only_is_used_with_a_secret_of_another_namespace() {
     let namespace = cluster().namespace("weka-secure-pods").unwrap();
     let class = apply_class(&secrets, &driver);
     let address = array.address();
+    let_operator_grant_secrets_of(&secrets, &driver);
 
     write_secret(&secrets, &address, "  scheme: http\n");
     ask(&namespace, "data", &class, 16 * MIB, false);

@@ -1,9 +1,7 @@
 //! Classes of a Weka driver, where the volumes of claims are, and what is said of them.
 
-use std::time::{Duration, Instant};
-
 use devcluster::testing::Namespace;
-use stowage_tests::{PATIENCE, eventually, get, text};
+use stowage_tests::{eventually, eventually_or, get, text};
 
 use super::weka_array::Driver;
 
@@ -56,23 +54,17 @@ pub fn directory(namespace: &Namespace, claim: &str) -> String {
     })
 }
 
-/// Waits until all words have been said of an object, and returns everything that has.
+/// Waits until all words have been said of an object, as a reason or in a message, and returns everything that has.
 pub fn wait_for_event(namespace: &Namespace, about: &str, words: &[&str]) -> String {
     let of = format!("--field-selector=involvedObject.name={about}");
-    let lines = "jsonpath={range .items[*]}{.message}{\"\\n\"}{end}";
-    let started = Instant::now();
-    loop {
+    let lines = "jsonpath={range .items[*]}{.reason} {.message}{\"\\n\"}{end}";
+    let ask = || {
         let said = namespace.kubectl(&["get", "events", &of, "-o", lines]);
-        let said = said.unwrap_or_default();
-        if words.iter().all(|word| said.contains(word)) {
-            return said;
-        }
-        assert!(
-            started.elapsed() < PATIENCE,
-            "{about}: no {words:?} in {said}"
-        );
-        std::thread::sleep(Duration::from_millis(200));
-    }
+        said.unwrap_or_default()
+    };
+    let what = format!("{about}: an Event with {words:?}");
+    let look = || Some(ask()).filter(|said| words.iter().all(|word| said.contains(word)));
+    eventually_or(&what, look, ask)
 }
 
 /// Deletes claims and classes.

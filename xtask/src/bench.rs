@@ -1,10 +1,11 @@
 //! `./x bench`: builds what is measured, in release form, and what measures it, and hands over to the latter.
 
+mod footprint;
+
 use std::process::Command;
 
 use anyhow::bail;
 use devcluster::debian;
-use devcluster::kubernetes::Kubernetes;
 use devcluster::report::Report;
 
 use crate::workspace::{self, ignore_interrupts};
@@ -12,7 +13,7 @@ use crate::workspace::{self, ignore_interrupts};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Options {
-    /// What to measure: `driver`, `operator`, `sidecar`, `weka` or `weka-operator`; then its options (`./x bench weka --help`).
+    /// What to measure: `drain`, `driver`, `footprint`, `operator`, `sidecar`, `vpsa`, `weka` or `weka-operator`; then its options (`./x bench weka --help`).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     arguments: Vec<String>,
 }
@@ -25,6 +26,14 @@ impl Options {
 }
 
 pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
+    // It needs nodes and the image, and nothing that measures.
+    if options
+        .arguments
+        .first()
+        .is_some_and(|it| it == "footprint")
+    {
+        return footprint::run(report);
+    }
     let tools = workspace::build_bench_tools(report)?;
     // It takes minutes, and whoever reads does not measure.
     if !options.has(&["--help", "-h"]) {
@@ -51,9 +60,8 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
 /// Makes sure of what the machine must have: host tools for drivers, Kubernetes for what talks to it.
 fn set_up(options: &Options, report: &Report) -> anyhow::Result<()> {
     debian::install_missing(debian::FOR_DRIVERS, report)?;
-    if options.has(&["operator", "sidecar", "weka-operator"]) {
-        Kubernetes::ensure(report)?;
-        debian::ensure_tools(report)?;
+    if options.has(&["drain", "operator", "sidecar", "vpsa", "weka-operator"]) {
+        workspace::ensure_servers(report)?;
     }
     Ok(())
 }

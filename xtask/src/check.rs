@@ -11,10 +11,13 @@
 //!
 //! Lints are clippy's, with what is banned in `clippy.toml`. A rule is a pure function from what was read to findings.
 
+mod charts;
+mod coverage;
 mod deny;
 mod dependencies;
+mod documented;
 mod finding;
-mod generated;
+pub mod generated;
 mod house;
 mod imports;
 mod metadata;
@@ -64,6 +67,7 @@ fn rules(report: &Report) -> anyhow::Result<()> {
             findings.extend(sizes::check(source));
         }
     }
+    findings.extend(documented::check_all(&root)?);
     if findings.is_empty() {
         step.done("");
         return Ok(());
@@ -127,5 +131,14 @@ fn lints(report: &Report) -> anyhow::Result<()> {
     }
     let mut command = cargo("clippy");
     command.args(["--workspace", "--all-targets", "--", "--deny", "warnings"]);
-    workspace::step(report, "Checking the lints", &mut command)
+    workspace::step(report, "Checking the lints", &mut command)?;
+    // Tests and demos have simulators; what is shipped has none.
+    let mut shipped = cargo("clippy");
+    shipped.args(["--package", "stowage", "--no-default-features"]);
+    shipped.args(["--", "--deny", "warnings"]);
+    workspace::step(
+        report,
+        "Checking the lints of what is shipped",
+        &mut shipped,
+    )
 }

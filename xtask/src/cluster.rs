@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use devcluster::cluster::{Cluster, Outcome};
+use devcluster::cluster::{Cluster, Outcome, Wanted};
 use devcluster::kubernetes::kubectl_program;
 use devcluster::report::Report;
 use devcluster::testing::KUBECONFIG_VARIABLE;
@@ -34,10 +34,10 @@ pub enum NodeVerb {
     },
 }
 
-pub fn up(name: &str, nodes: Option<usize>, report: &Report) -> anyhow::Result<()> {
+pub fn up(name: &str, wanted: &Wanted, report: &Report) -> anyhow::Result<()> {
     let cluster = Cluster::named(name)?;
     let program = env::current_exe().context("cannot find this program's own file")?;
-    match cluster.up(nodes, &program, report)? {
+    match cluster.up(wanted, &program, report)? {
         Outcome::Unchanged => say(&format!(
             "Cluster {name} is up already: nothing was changed."
         )),

@@ -11,11 +11,12 @@ use std::env;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use devcluster::cluster::Cluster;
+use devcluster::cluster::{Cluster, Wanted};
 use devcluster::kubernetes::kubectl_program;
 use devcluster::report::Report;
 
 use self::kubectl::Kubectl;
+use crate::image::Binary;
 use crate::workspace::say;
 use crate::{image, test};
 
@@ -49,14 +50,14 @@ pub fn run(driver: Driver, name: &str, report: &Report) -> anyhow::Result<()> {
 /// A cluster whose nodes have our image; returns the way to it.
 fn prepare(name: &str, report: &Report) -> anyhow::Result<PathBuf> {
     if let Some(own) = test::own_cluster()? {
-        let archive = image::build(report)?;
+        let archive = image::build(Binary::Release, report)?;
         say(&image::must_be_on_the_nodes(&archive));
         return Ok(own);
     }
     let cluster = Cluster::named(name)?;
     let program = env::current_exe().context("cannot find this program's own file")?;
-    cluster.up(None, &program, report)?;
-    let archive = image::build(report)?;
+    cluster.up(&Wanted::default(), &program, report)?;
+    let archive = image::build(Binary::Debug, report)?;
     image::load(name, &archive, report)?;
     Ok(cluster.kubeconfig())
 }

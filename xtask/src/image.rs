@@ -1,4 +1,4 @@
-//! Our image: the release binary, the host tools that drivers call, the libraries all of them need, and nothing else.
+//! Our image: the binary, the host tools that drivers call, the libraries all of them need, and nothing else.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +24,7 @@ pub const SIMULATOR: &str = concat!("stowage.dev/stowage-sim:", env!("CARGO_PKG_
 /// that were meant for theirs: tests try these out where theirs are not to be had. livenessprobe does a part of what our
 /// sidecar does on nodes; what it registers meanwhile is where no kubelet looks.
 const IN_PLACE_OF: [(&str, &[&str]); 7] = [
-    ("csi-wekafs", &[PROGRAM, "driver", "weka"]),
+    ("csi-wekafs", &["/usr/bin/wekafsplugin"]),
     ("csi-attacher", CONTROLLER),
     ("csi-provisioner", CONTROLLER),
     ("csi-resizer", CONTROLLER),
@@ -48,6 +48,9 @@ const CONTROLLER: &[&str] = &[PROGRAM, "sidecar", "controller"];
 /// The product in an image.
 const PROGRAM: &str = "/usr/bin/stowage";
 
+/// Programs of others whose command lines it understands when it is called by their names.
+const STANDS_FOR: [&str; 2] = ["csi-operator", "wekafsplugin"];
+
 /// Where programs look for the authorities that they trust.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
@@ -57,9 +60,18 @@ const DEBIAN_AUTHORITIES: &str = "/usr/share/ca-certificates/mozilla";
 /// The package they are in, and a command of it.
 const AUTHORITIES_PACKAGE: (&str, &str) = ("update-ca-certificates", "ca-certificates");
 
-/// Builds it, writes the archive, and loads it into every node of the cluster.
+/// Which binary an image holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binary {
+    /// What is shipped: small, without simulators, and minutes in the making.
+    Release,
+    /// What demos and tests run: there in a fraction of the time, and the same source.
+    Debug,
+}
+
+/// Builds it as it is shipped, writes the archive, and loads it into every node of the cluster.
 pub fn build_and_load(cluster: &str, report: &Report) -> anyhow::Result<()> {
-    let archive = build(report)?;
+    let archive = build(Binary::Release, report)?;
     let loaded = load(cluster, &archive, report)?;
     let size = archive.metadata().map(|m| m.len()).unwrap_or_default();
     say(&format!(
@@ -84,8 +96,8 @@ pub fn must_be_on_the_nodes(archive: &Path) -> String {
 }
 
 /// The archive, also known to the registry of every cluster.
-pub fn build(report: &Report) -> anyhow::Result<PathBuf> {
-    let rootfs = rootfs(report)?;
+pub fn build(binary: Binary, report: &Report) -> anyhow::Result<PathBuf> {
+    let rootfs = rootfs(binary, report)?;
     let step = report.step(format!("Writing image {NAME}"));
     let store = write(NAME, rootfs)?;
     let archive = workspace::target().join("image/stowage.tar");
@@ -111,25 +123,12 @@ pub fn for_tests(report: &Report) -> anyhow::Result<PathBuf> {
     Ok(archive)
 }
 
-/// Builds the simulators, writes their archive, and loads it into every node of the cluster. Of the debug binary: nobody
-/// waits for a second release build.
+/// Builds the simulators, writes their archive, and loads it into every node of the cluster.
 pub fn build_and_load_simulator(cluster: &str, report: &Report) -> anyhow::Result<()> {
-    let mut cargo = workspace::cargo("build");
-    cargo.args(["--package", "stowage"]);
-    workspace::step(report, "Building the simulators", &mut cargo)?;
-    load_simulator(cluster, report)
-}
-
-/// The same with simulators that are built.
-pub fn load_simulator(cluster: &str, report: &Report) -> anyhow::Result<()> {
+    let binary = built(Binary::Debug, report)?;
     let step = report.step(format!("Writing image {SIMULATOR}"));
-    let stripped = workspace::target().join("image/stowage-sim");
-    std::fs::create_dir_all(workspace::target().join("image"))?;
-    let mut strip = Command::new("strip");
-    strip.arg("-o").arg(&stripped);
-    capture(strip.arg(workspace::target().join("debug/stowage")))?;
     let mut rootfs = Rootfs::default();
-    rootfs.program(PROGRAM, &stripped)?;
+    rootfs.program(PROGRAM, &binary)?;
     // Simulated arrays copy volumes by it.
     let copy = debian::find_command("cp").context("`cp` is missing: reinstall coreutils")?;
     rootfs.program("/usr/bin/cp", &copy)?;
@@ -148,10 +147,27 @@ fn write(name: &str, rootfs: Rootfs) -> anyhow::Result<Store> {
         rootfs,
         entrypoint: vec![PROGRAM.to_owned()],
         command: Vec::new(),
+        labels: labels(),
     };
     let store = Store::open()?;
     image.build(&store)?;
     Ok(store)
+}
+
+/// What registries and scanners show.
+fn labels() -> Vec<(&'static str, &'static str)> {
+    vec![
+        ("org.opencontainers.image.title", "stowage"),
+        (
+            "org.opencontainers.image.description",
+            "CSI storage on Kubernetes",
+        ),
+        (
+            "org.opencontainers.image.version",
+            env!("CARGO_PKG_VERSION"),
+        ),
+        ("org.opencontainers.image.licenses", "Apache-2.0"),
+    ]
 }
 
 /// Loads it into every node that runs; returns how many.
@@ -162,17 +178,55 @@ pub fn load(cluster: &str, archive: &Path, report: &Report) -> anyhow::Result<us
     Ok(nodes)
 }
 
+/// The same image around another binary, known to the registry of every cluster.
+pub fn write_with(name: &str, binary: &Path, report: &Report) -> anyhow::Result<()> {
+    let step = report.step(format!("Writing image {name}"));
+    write(name, around(binary, report)?)?;
+    step.done("");
+    Ok(())
+}
+
+/// Files of this machine that are in it, as they are.
+pub fn sources(report: &Report) -> anyhow::Result<Vec<PathBuf>> {
+    Ok(rootfs(Binary::Release, report)?.sources())
+}
+
 /// Its files, for the Dockerfile.
 pub fn write_rootfs(directory: &Path, report: &Report) -> anyhow::Result<()> {
-    rootfs(report)?.write_files(directory)?;
+    rootfs(Binary::Release, report)?.write_files(directory)?;
     say(&format!("Files of {NAME}: {}", directory.display()));
     Ok(())
 }
 
-fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
-    workspace::build_release(&["stowage"], report)?;
+/// Builds a binary; its file, without symbols.
+fn built(binary: Binary, report: &Report) -> anyhow::Result<PathBuf> {
+    if binary == Binary::Release {
+        workspace::build_release(&["stowage"], report)?;
+        return Ok(workspace::target().join("release/stowage"));
+    }
+    let built = workspace::build_debug(report)?;
+    let stripped = workspace::target().join("image/stowage-debug");
+    std::fs::create_dir_all(workspace::target().join("image"))?;
+    // Whoever reads it at the same time for an image of its own reads one that is whole.
+    let next = stripped.with_extension(std::process::id().to_string());
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&next);
+    capture(strip.arg(built))?;
+    std::fs::rename(&next, &stripped)?;
+    Ok(stripped)
+}
+
+fn rootfs(binary: Binary, report: &Report) -> anyhow::Result<Rootfs> {
+    around(&built(binary, report)?, report)
+}
+
+/// Everything that belongs around a binary of ours.
+fn around(binary: &Path, report: &Report) -> anyhow::Result<Rootfs> {
     let mut rootfs = Rootfs::default();
-    rootfs.program(PROGRAM, &workspace::target().join("release/stowage"))?;
+    rootfs.program(PROGRAM, binary)?;
+    for name in STANDS_FOR {
+        rootfs.link(Path::new("/usr/bin").join(name), "stowage");
+    }
     debian::install_missing(debian::FOR_DRIVERS, report)?;
     for (tool, package) in debian::FOR_DRIVERS {
         let from = debian::find_command(tool).with_context(|| {
@@ -190,6 +244,8 @@ fn rootfs(report: &Report) -> anyhow::Result<Rootfs> {
         "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n",
     );
     rootfs.text("/etc/group", "root:x:0:\nnonroot:x:65532:\n");
+    // Without the file libraries take SELinux for switched off, whatever the kernel says, and mounts lose their labels.
+    rootfs.text("/etc/selinux/config", "# The kernel of the node decides.\n");
     rootfs.directory("/tmp", 0o1777);
     Ok(rootfs)
 }

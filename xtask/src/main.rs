@@ -7,11 +7,16 @@
 )]
 
 mod bench;
+mod chart;
 mod check;
 mod cluster;
 mod demo;
+#[cfg(test)]
+mod documented;
 mod image;
+mod previous;
 mod registry;
+mod release;
 mod soak;
 mod test;
 mod workspace;
@@ -21,7 +26,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use devcluster::cluster::Wanted;
 use devcluster::report::Report;
+
+use crate::image::Binary;
 
 /// Develop and try Stowage: a real Kubernetes on this machine, our image, checks and tests.
 #[derive(Parser)]
@@ -60,6 +68,9 @@ enum Verb {
         /// How many nodes: as many as it had, or 2.
         #[arg(long, value_name = "N")]
         nodes: Option<usize>,
+        /// Taint with which nodes register that are new to the cluster: KEY=VALUE:EFFECT.
+        #[arg(long, value_name = "TAINT")]
+        taint: Option<String>,
     },
     /// Take the cluster down and leave nothing behind but the cache.
     Down,
@@ -89,6 +100,9 @@ enum Verb {
         /// Mend what can be mended.
         #[arg(long)]
         fix: bool,
+        /// Only the files that programs write.
+        #[arg(long)]
+        generated: bool,
     },
     /// Run everything: checks, unit, integration and end-to-end tests.
     Test(test::Options),
@@ -102,6 +116,17 @@ enum Verb {
     Bench(bench::Options),
     /// Kill sidecar, driver, API server and leader again and again, and see that no volume is lost.
     Soak(soak::Options),
+    /// Install our Helm charts where there is no Helm.
+    #[command(subcommand)]
+    Chart(chart::Verb),
+    /// Write one file for clusters that can reach nothing: image, manifests, charts.
+    Bundle {
+        /// With the binary of demos and tests, which is there in a fraction of the time.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Write what people download: binary, image, bundle, charts, checksums, list of parts, licences.
+    Release,
     /// Serve the image store to the nodes of a cluster.
     #[command(hide = true)]
     Registry(registry::Options),
@@ -124,7 +149,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments, report: &Report) -> anyhow::Result<ExitCode> {
     let name = &arguments.cluster;
     match arguments.verb {
-        Verb::Up { nodes } => cluster::up(name, nodes, report)?,
+        Verb::Up { nodes, taint } => cluster::up(name, &Wanted { nodes, taint }, report)?,
         Verb::Down => cluster::down(name, report)?,
         Verb::Status => return cluster::status(name),
         Verb::Node(verb) => cluster::node(name, &verb, report)?,
@@ -137,11 +162,19 @@ fn run(arguments: Arguments, report: &Report) -> anyhow::Result<ExitCode> {
             ..
         } => image::write_rootfs(&directory, report)?,
         Verb::Image { rootfs: None, .. } => image::build_and_load(name, report)?,
-        Verb::Check { fix } => check::run(fix, report)?,
+        Verb::Check {
+            fix,
+            generated: true,
+        } => check::generated::check(fix, report)?,
+        Verb::Check { fix, .. } => check::run(fix, report)?,
         Verb::Test(options) => return test::run(&options, report),
         Verb::Demo { driver } => demo::run(driver, name, report)?,
         Verb::Bench(options) => bench::run(&options, report)?,
         Verb::Soak(options) => soak::run(&options, report)?,
+        Verb::Chart(verb) => chart::run(&verb, name, report)?,
+        Verb::Bundle { quick: true } => release::bundle(Binary::Debug, report)?,
+        Verb::Bundle { quick: false } => release::bundle(Binary::Release, report)?,
+        Verb::Release => release::run(report)?,
         Verb::Registry(options) => registry::run(&options)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -160,6 +193,9 @@ fn verb_name(verb: &Verb) -> &'static str {
         Verb::Demo { .. } => "demo",
         Verb::Bench(_) => "bench",
         Verb::Soak(_) => "soak",
+        Verb::Chart(_) => "chart",
+        Verb::Bundle { .. } => "bundle",
+        Verb::Release => "release",
         Verb::Registry(_) => "registry",
     }
 }

@@ -5,8 +5,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use devcluster::debian;
-use devcluster::kubernetes::Kubernetes;
 use devcluster::process::logged;
 use devcluster::report::{Report, Step, took};
 
@@ -14,6 +12,14 @@ use crate::workspace::{self, cargo};
 
 /// The tests: `crates/cli/tests/faults`.
 const TESTS: [&str; 4] = ["--package", "stowage", "--test", "faults"];
+/// A storm of changes, with which the operator has to keep up.
+const STORM: [&str; 5] = [
+    "--package",
+    "stowage-operator",
+    "--test",
+    "reconcile",
+    "storm",
+];
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -32,6 +38,9 @@ pub struct Options {
     /// How long the API server is away.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     outage: u64,
+    /// How long objects around the operator change fifty times a second.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    storm: u64,
     /// Decides moments and claims: any, if none is given. A failure names its seed.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -44,11 +53,14 @@ pub fn run(options: &Options, report: &Report) -> anyhow::Result<()> {
     let Ok(long) = Duration::try_from_secs_f64(options.hours * 3600.0) else {
         bail!("--hours is {}: write a number such as 0.5", options.hours);
     };
-    Kubernetes::ensure(report)?;
-    debian::ensure_tools(report)?;
+    workspace::ensure_servers(report)?;
     let mut build = cargo("test");
     build.arg("--no-run").args(TESTS);
     workspace::step(report, "Building the tests", &mut build)?;
+    let mut storm = cargo("test");
+    let lasts = options.storm.to_string();
+    storm.args(STORM).env("STOWAGE_SOAK_STORM_SECONDS", lasts);
+    workspace::step(report, "A storm of changes around the operator", &mut storm)?;
 
     let started = Instant::now();
     let first = options.seed.unwrap_or_else(any_seed);

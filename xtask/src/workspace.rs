@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
+use devcluster::debian;
+use devcluster::kubernetes::Kubernetes;
 use devcluster::process::logged;
 use devcluster::report::Report;
 
@@ -48,6 +50,14 @@ pub fn build_release(packages: &[&str], report: &Report) -> anyhow::Result<()> {
     step(report, &what, &mut build)
 }
 
+/// Builds the binary that demos and tests run; its file.
+pub fn build_debug(report: &Report) -> anyhow::Result<PathBuf> {
+    let mut build = cargo("build");
+    build.args(["--package", "stowage"]);
+    step(report, "Building stowage", &mut build)?;
+    Ok(target().join("debug/stowage"))
+}
+
 /// Builds what measures a release binary, the array simulators too; returns the directory they are in.
 pub fn build_bench_tools(report: &Report) -> anyhow::Result<PathBuf> {
     let mut build = cargo("build");
@@ -67,6 +77,13 @@ fn reproducible_flags() -> String {
     [(root(), "/stowage"), (cargo, "/cargo")]
         .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()))
         .join("\u{1f}")
+}
+
+/// Makes sure of what API servers of tests and benchmarks need: Kubernetes, and tools such as etcd.
+pub fn ensure_servers(report: &Report) -> anyhow::Result<()> {
+    Kubernetes::ensure(report)?;
+    debian::ensure_tools(report)?;
+    Ok(())
 }
 
 /// Runs a cargo command as a step; what it prints goes to the log.

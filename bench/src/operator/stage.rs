@@ -1,9 +1,9 @@
 //! A control plane with instances in it.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::ensure;
+use k8s_openapi::api::storage::v1::CSINode;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -11,36 +11,26 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::Args;
-use crate::control_plane::Measured;
 use crate::latency::Latency;
+use crate::operated::Operated;
 
 /// Where all instances are.
 pub const NAMESPACE: &str = "drivers";
 
-const DEFINITION: &str = include_str!("../../../deploy/crds/csidriver.storage.openshift.io.yaml");
 const OWNER: &str = "csidriver.storage.openshift.io/owner-namespace";
 
-pub struct Stage(Measured);
-
-impl Deref for Stage {
-    type Target = Measured;
-
-    fn deref(&self) -> &Measured {
-        &self.0
-    }
+pub struct Stage {
+    pub cluster: Operated,
 }
 
 impl Stage {
     /// Starts the control plane and makes the instances.
     pub async fn set(args: &Args) -> anyhow::Result<Self> {
-        let measured = Measured::start(|plane| {
-            plane.kubectl_with_input(&["apply", "-f", "-"], DEFINITION)?;
-            plane.wait_for_definitions()?;
-            plane.kubectl(&["create", "namespace", NAMESPACE])?;
-            Ok(())
-        });
-        let stage = Self(measured.await?);
-        let instances = stage.instances();
+        let stage = Self {
+            cluster: Operated::start(NAMESPACE).await?,
+        };
+        stage.register(args).await?;
+        let instances = stage.cluster.instances();
         Latency::measure(0..args.drivers, 8, |number| {
             let (instances, classes) = (instances.clone(), args.classes);
             async move {
@@ -53,21 +43,37 @@ impl Stage {
         Ok(stage)
     }
 
-    /// How the operator is started.
-    pub fn arguments(&self) -> Vec<String> {
-        vec![
-            "operator".to_owned(),
-            format!("--kubeconfig={}", self.kubeconfig.display()),
-            "--leader-election=true".to_owned(),
-            format!("--leader-election-namespace={NAMESPACE}"),
-        ]
+    /// What kubelets say of drivers that have registered.
+    async fn register(&self, args: &Args) -> anyhow::Result<()> {
+        let drivers: Vec<_> = (0..args.drivers).map(driver_name).collect();
+        let nodes = Api::<CSINode>::all(self.cluster.admin.clone());
+        Latency::measure(0..args.nodes, 8, |number| {
+            let name = format!("node-{number:05}");
+            let on_node = drivers
+                .iter()
+                .map(|driver| json!({"name": driver, "nodeID": name}));
+            let spec = json!({"drivers": on_node.collect::<Vec<_>>()});
+            let node = json!({"metadata": {"name": name}, "spec": spec});
+            let nodes = nodes.clone();
+            async move {
+                let node = serde_json::from_value(node)?;
+                nodes.create(&PostParams::default(), &node).await?;
+                Ok(())
+            }
+        })
+        .await?;
+        Ok(())
     }
 
     /// Waits until every instance is in effect.
     pub async fn until_synced(&self, count: usize, patience: Duration) -> anyhow::Result<()> {
         let started = Instant::now();
         loop {
-            let instances = self.instances().list(&ListParams::default()).await?;
+            let instances = self
+                .cluster
+                .instances()
+                .list(&ListParams::default())
+                .await?;
             let synced = instances.iter().filter(|it| is_synced(it)).count();
             if synced == count {
                 return Ok(());
@@ -100,21 +106,11 @@ impl Stage {
             };
             let kind = GroupVersionKind::gvk(group, "v1", kind);
             let resource = ApiResource::from_gvk_with_plural(&kind, &plural);
-            let api = Api::<DynamicObject>::all_with(self.admin.clone(), &resource);
+            let api = Api::<DynamicObject>::all_with(self.cluster.admin.clone(), &resource);
             let ours = ListParams::default().labels(OWNER);
             count += api.list_metadata(&ours).await?.items.len();
         }
         Ok(count)
-    }
-
-    fn instances(&self) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk(
-            "csidriver.storage.openshift.io",
-            "v1alpha1",
-            "CSIDriverDeployment",
-        );
-        let resource = ApiResource::from_gvk_with_plural(&kind, "csidriverdeployments");
-        Api::namespaced_with(self.admin.clone(), NAMESPACE, &resource)
     }
 }
 
@@ -126,6 +122,11 @@ fn is_synced(instance: &DynamicObject) -> bool {
 /// The name of an instance.
 pub fn instance_name(number: usize) -> String {
     format!("driver-{number:03}")
+}
+
+/// What the driver of an instance is called.
+fn driver_name(number: usize) -> String {
+    format!("{}.bench.example", instance_name(number))
 }
 
 fn instance(number: usize, classes: usize) -> Value {
@@ -143,7 +144,7 @@ fn instance(number: usize, classes: usize) -> Value {
         "kind": "CSIDriverDeployment",
         "metadata": {"name": name},
         "spec": {
-            "driverName": format!("{name}.bench.example"),
+            "driverName": driver_name(number),
             "driverSocket": "/run/csi/csi.sock",
             "nodeUpdateStrategy": "Rolling",
             "driverPerNodeTemplate": pod,

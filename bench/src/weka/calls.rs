@@ -5,15 +5,12 @@ use std::path::PathBuf;
 
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{
-    CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, NodePublishVolumeRequest,
-    NodeUnpublishVolumeRequest,
+    CreateVolumeRequest, DeleteVolumeRequest, NodePublishVolumeRequest, NodeUnpublishVolumeRequest,
 };
 
-use super::stage::{FILESYSTEM, Stage};
-use crate::csi::{self, Controller, Node, capability};
-
-/// The size of a volume.
-pub const SIZE: i64 = 1 << 30;
+use super::backing::Backing;
+use super::stage::Stage;
+use crate::csi::{self, Controller, Node, SIZE, capability};
 
 /// The driver, with the secret and the class of its volumes.
 pub struct Calls {
@@ -25,7 +22,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    pub fn connect(stage: &Stage) -> anyhow::Result<Self> {
+    pub fn connect(stage: &Stage, backing: Backing) -> anyhow::Result<Self> {
         let (controller, node) = csi::connect(&stage.socket())?;
         let map = |entries: &[(&str, &str)]| {
             let entries = entries.iter();
@@ -43,7 +40,7 @@ impl Calls {
                 ("endpoints", &stage.endpoint),
                 ("scheme", "http"),
             ]),
-            parameters: map(&[("volumeType", "dir/v1"), ("filesystemName", FILESYSTEM)]),
+            parameters: map(backing.class()),
             pods: stage.pods(),
         })
     }
@@ -51,15 +48,9 @@ impl Calls {
     /// Makes a volume; its id.
     pub async fn create(&self, name: &str) -> anyhow::Result<String> {
         let request = CreateVolumeRequest {
-            name: name.to_owned(),
-            capacity_range: Some(CapacityRange {
-                required_bytes: SIZE,
-                limit_bytes: 0,
-            }),
-            volume_capabilities: vec![capability(Mode::MultiNodeMultiWriter)],
             parameters: self.parameters.clone(),
             secrets: self.secrets.clone(),
-            ..CreateVolumeRequest::default()
+            ..csi::volume(name, SIZE, Mode::MultiNodeMultiWriter)
         };
         csi::create(&self.controller, request).await
     }
@@ -69,8 +60,7 @@ impl Calls {
             volume_id: id.to_owned(),
             secrets: self.secrets.clone(),
         };
-        self.controller.clone().delete_volume(request).await?;
-        Ok(())
+        csi::delete(&self.controller, request).await
     }
 
     pub async fn publish(&self, id: &str) -> anyhow::Result<()> {

@@ -55,6 +55,7 @@ impl Stage {
                 format!("--proc-interface={}", place("interface")),
                 // What a quota takes to be in effect is the array's business, and would hide ours.
                 "--quota-delay=0s".to_owned(),
+                "--creation-delay=0s".to_owned(),
             ],
         )?;
         let socket = scratch.path("sockets").join(format!("{CONTAINER}.sock"));
@@ -79,6 +80,7 @@ impl Stage {
                 format!("--legacy-volume-access={}", place("no-secret")),
                 format!("--proc-modules={}", place("modules")),
                 format!("--proc-wekafs-interface={}", place("interface")),
+                "--allowautofscreation".to_owned(),
             ],
         )
         .await?;
@@ -100,6 +102,11 @@ impl Stage {
     /// The filesystem, mounted for the bare client.
     pub fn bare(&self) -> PathBuf {
         self.scratch.path("bare")
+    }
+
+    /// Where the helper asks for mounts.
+    pub fn sockets(&self) -> PathBuf {
+        self.scratch.path("sockets")
     }
 
     /// Where volumes are published.

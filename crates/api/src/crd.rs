@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube_core::CustomResourceExt;
 
-use crate::driver_deployment::CSIDriverDeployment;
+use crate::driver_deployment::{CSIDriverDeployment, defaults};
 use crate::snapshot::{
     VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent, VolumeSnapshot,
     VolumeSnapshotClass, VolumeSnapshotContent,
@@ -24,6 +24,9 @@ use crate::weka::{WekaClient, WekaCluster, WekaContainer};
 
 /// A server refuses definitions in a `*.k8s.io` group that lack this annotation.
 const APPROVED_ANNOTATION: &str = "api-approved.kubernetes.io";
+
+/// Which release a definition is of: an older one never replaces a newer one.
+pub const VERSION_ANNOTATION: &str = "stowage.dev/version";
 
 /// Definitions that are installed together: those of one API group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,11 +113,11 @@ impl CrdGroup {
 
     fn finish(self, mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
         // Not by the derive's `annotation`: that one also marks every object made with `new`.
+        let annotations = crd.metadata.annotations.get_or_insert_default();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        annotations.insert(VERSION_ANNOTATION.to_owned(), version);
         if let Some(approval) = self.approval() {
-            crd.metadata
-                .annotations
-                .get_or_insert_default()
-                .insert(APPROVED_ANNOTATION.to_owned(), approval.to_owned());
+            annotations.insert(APPROVED_ANNOTATION.to_owned(), approval.to_owned());
         }
         for version in &mut crd.spec.versions {
             if let Some(schema) = version.schema.as_mut()
@@ -122,6 +125,9 @@ impl CrdGroup {
             {
                 root.title = None;
                 tidy(root, self.absence());
+                if self == Self::DriverDeployments {
+                    defaults::fill_in(root);
+                }
             }
         }
         let newest = crd.spec.versions.clone();

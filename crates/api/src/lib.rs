@@ -6,6 +6,7 @@
 //!   of the Kubernetes project that no crate ships types for.
 //! - [`vpsa`]: `storage.zadara.com`, what the VPSA driver keeps about arrays and volumes.
 //! - [`weka`]: `weka.weka.io`, Weka clients on nodes and their CSI driver.
+//! - [`mounts`]: what a node's sidecar tells the operator about mounts.
 //! - [`quantity`]: sizes as people and manifests write them.
 //! - [`backoff`]: pauses between attempts.
 //! - [`causes`]: errors with their causes, in one line.
@@ -15,6 +16,7 @@
 pub mod backoff;
 pub mod causes;
 pub mod driver_deployment;
+pub mod mounts;
 pub mod quantity;
 pub mod snapshot;
 pub mod termination;
@@ -25,4 +27,4 @@ mod crd;
 mod schema;
 mod words;
 
-pub use crd::{CrdGroup, crds};
+pub use crd::{CrdGroup, VERSION_ANNOTATION, crds};

@@ -32,6 +32,29 @@ pub(crate) fn text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "nullable": true})
 }
 
+/// A text of these words.
+pub(crate) fn one_of(words: &[&str]) -> Schema {
+    json_schema!({"type": "string", "enum": words})
+}
+
+/// The name of a CSI driver as CSI lets it be, or nothing yet.
+pub(crate) fn driver_name(_: &mut SchemaGenerator) -> Schema {
+    let pattern = "^([a-zA-Z0-9]([-a-zA-Z0-9_.]{0,61}[a-zA-Z0-9])?)?$";
+    json_schema!({"type": "string", "nullable": true, "maxLength": 63, "pattern": pattern})
+}
+
+/// The key of a taint, which may be left out: an optional domain and `/`, then a name.
+pub(crate) fn optional_taint_key(_: &mut SchemaGenerator) -> Schema {
+    let domain = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+    let pattern = format!("^({domain}/)?[a-zA-Z0-9]([-a-zA-Z0-9_.]{{0,61}}[a-zA-Z0-9])?$");
+    json_schema!({"type": "string", "nullable": true, "maxLength": 317, "pattern": pattern})
+}
+
+/// An absolute path, or nothing yet.
+pub(crate) fn absolute_path(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "nullable": true, "pattern": "^(/.*)?$"})
+}
+
 /// A number, or a text such as `10%`, which may be left out.
 pub(crate) fn optional_number_or_text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"x-kubernetes-int-or-string": true, "nullable": true})
@@ -40,6 +63,17 @@ pub(crate) fn optional_number_or_text(_: &mut SchemaGenerator) -> Schema {
 /// A list of texts, which may be left out.
 pub(crate) fn optional_texts(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "nullable": true, "items": {"type": "string", "nullable": true}})
+}
+
+/// A list of texts of which each is there once, in any order: whoever applies some of them leaves the others alone. It may be
+/// left out.
+pub(crate) fn optional_text_set(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "nullable": true,
+        "items": {"type": "string"},
+        "x-kubernetes-list-type": "set",
+    })
 }
 
 /// Texts by key, which may be left out.

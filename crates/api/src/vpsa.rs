@@ -31,7 +31,7 @@ pub use attachment::{
 };
 pub use class::{ClassCounters, VscStorageClass, VscStorageClassSpec, VscStorageClassStatus};
 pub use node::{BlockAddress, NasAddress, VscNode, VscNodeSpec, VscNodeStatus};
-pub use shared::{Capacity, CloneSource, Concealed, Observed, Unknown, VolumeFlags};
+pub use shared::{Capacity, CloneSource, Concealed, Observed, Segments, Unknown, VolumeFlags};
 pub use snapshot::{Snapshot, SnapshotSpec, SnapshotStatus};
 pub use state::{
     AttachType, AttachmentState, CapacityMode, ClassState, CloneSourceKind, DeletionPolicy,
@@ -39,7 +39,7 @@ pub use state::{
 };
 pub use volume::{
     BlockVolume, Expansion, ExternalVolume, ExternalVolumeSpec, NasVolume, Volume, VolumeSpec,
-    VolumeStatus,
+    VolumeStatus, VolumeTopology,
 };
 
 /// The API group.
@@ -50,6 +50,8 @@ pub const FINALIZER: &str = "storage.zadara.com/vsc-delete-protection";
 pub const MANAGE_EXTERNAL_VOLUMES: &str = "storage.zadara.com/vsc-manage-external-volumes";
 /// Annotation of a Volume that was somebody else's: its array and its identity there, as `VPSA/volume-00000001`.
 pub const ADOPTED: &str = "storage.zadara.com/vsc-adopted";
+/// Annotation of a Volume that a CSI call asked for: where it can never be made it is deleted again.
+pub const REQUESTED: &str = "storage.zadara.com/vsc-requested";
 
 /// On a VSCNode that is lost: since when nothing is attached to it any more.
 pub const FENCED: &str = "storage.zadara.com/vsc-fenced";

@@ -2,24 +2,31 @@
 //! in its crate.
 
 mod driver;
+mod migrate;
 mod operator;
+mod setup;
 mod shell;
 mod sidecar;
 #[cfg(feature = "sim")]
 mod sim;
+mod takeover;
 
 use clap::{Parser, Subcommand};
 
 pub use self::driver::{Driver, HostpathArgs, VpsaArgs, WekaArgs};
+pub use self::migrate::{Migrate, WekaLegacyArgs};
 pub use self::operator::OperatorArgs;
+pub use self::setup::{NamedIn, RemoveArgs, Setup};
 pub use self::shell::{Access, CrdsArgs, CrdsGroup, Format, StatusArgs};
 pub use self::sidecar::{
     Sidecar, SidecarControllerArgs, SidecarNodeArgs, SnapshotControllerCommand,
 };
 #[cfg(feature = "sim")]
 pub use self::sim::{
-    Sim, SimVpsaArgs, SimVpsaHostArgs, SimWekaArgs, SimWekaClientArgs, SimWekaFrontendArgs,
+    Sim, SimFuseDriverArgs, SimNfsHostArgs, SimVpsaArgs, SimVpsaHostArgs, SimWekaArgs,
+    SimWekaClientArgs, SimWekaFrontendArgs,
 };
+pub use self::takeover::{Takeover, TakeoverFormat, TakeoverWekaArgs};
 
 /// Puts CSI storage on a Kubernetes cluster and keeps it there.
 #[derive(Debug, Parser)]
@@ -37,6 +44,7 @@ Examples:
   stowage driver hostpath --endpoint unix:///csi/csi.sock     the embedded driver
   stowage conformance --endpoint unix:///csi/csi.sock         check a driver against the specification
   stowage sidecar node --csi-address /csi/csi.sock ...        the sidecar of a driver's node pod
+  stowage takeover weka --check                   what becomes of the volumes of WEKA's own plugin
 
 `stowage help COMMAND` says more about one command."
 )]
@@ -57,7 +65,11 @@ Examples:
     Crds(CrdsArgs),
     #[command(subcommand)]
     Driver(Driver),
+    #[command(subcommand)]
+    Migrate(Migrate),
     Operator(Box<OperatorArgs>),
+    #[command(subcommand)]
+    Setup(Setup),
     #[command(subcommand)]
     Sidecar(Sidecar),
     #[cfg(feature = "sim")]
@@ -65,7 +77,11 @@ Examples:
     Sim(Sim),
     SnapshotController(Box<SnapshotControllerCommand>),
     Status(StatusArgs),
+    #[command(subcommand)]
+    Takeover(Takeover),
 }
 
+#[cfg(test)]
+mod documented;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! How a command reaches the cluster: which credentials, which address.
 
+pub mod lists;
 pub mod trouble;
 
 use std::path::PathBuf;

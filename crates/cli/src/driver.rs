@@ -65,7 +65,8 @@ pub async fn weka(mut args: WekaArgs) -> anyhow::Result<()> {
         token: service.shutdown(),
         grace: args.service.grace_period,
     };
-    let work = stowage_weka::run(args.driver, reports, shutdown);
+    // Boxed: it is large.
+    let work = Box::pin(stowage_weka::run(args.driver, reports, shutdown));
     Ok(service.run(work).await?)
 }
 

@@ -4,26 +4,34 @@
 //! - `conformance`: checks a CSI driver.
 //! - [`crds`]: prints custom resource definitions.
 //! - [`driver`]: runs a CSI driver.
+//! - [`migrate`]: brings volumes of an earlier installation up to date.
 //! - [`operator`]: runs the operator; `original` reads the command line of the one it replaces.
+//! - [`setup`]: definitions and drivers of a release, for the hooks of the charts.
 //! - [`sidecar`]: runs the sidecar of a CSI driver.
 //! - `sim`: runs a simulated array.
 //! - [`snapshot_controller`]: runs the cluster-wide half of snapshots.
 //! - [`status`]: draws CSI drivers x nodes of a cluster.
+//! - [`takeover`]: says what becomes of an installation of another driver.
 //! - [`cluster`]: how the commands for a person's shell reach a cluster, and what they say if they cannot.
+//! - [`layout`]: columns and lines.
 //! - [`output`]: the only place that writes to the terminal.
 
 mod args;
 mod cluster;
 mod crds;
 mod driver;
+mod layout;
+mod migrate;
 mod operator;
 mod original;
 mod output;
+mod setup;
 mod sidecar;
 #[cfg(feature = "sim")]
 mod sim;
 mod snapshot_controller;
 mod status;
+mod takeover;
 
 use std::process::ExitCode;
 use std::{env, io};
@@ -32,13 +40,13 @@ use clap::Parser;
 use stowage_service::{arenas, client};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::{Args, Command, Driver, Sidecar};
+use crate::args::{Args, Command, Driver, Sidecar, Takeover};
 
 /// Daemons wait for the kernel, for tools, for an array or for the API server, not for processors. Decoding long lists keeps two threads
 /// busy at times; more would cost memory.
 const THREADS: usize = 2;
 
-/// Exit codes: 0 done, 1 failed with a sentence on stderr, 2 wrong usage (clap's own).
+/// Exit codes: 0 done, 1 failed with a sentence on stderr, 2 wrong usage (clap's own); more where a command's help says so.
 fn main() -> ExitCode {
     #[cfg(feature = "sim")]
     if let Some(code) = sim::as_tool(env::args_os()) {
@@ -62,7 +70,12 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Driver(Driver::Hostpath(args)) => serve(driver::hostpath(*args)),
         Command::Driver(Driver::Vpsa(args)) => serve(driver::vpsa(*args)),
         Command::Driver(Driver::Weka(args)) => serve(driver::weka(*args)),
+        Command::Migrate(command) => return one_thread()?.block_on(migrate::run(command)),
         Command::Operator(args) => serve(operator::run(*args)),
+        Command::Setup(command) => {
+            client::install_crypto_provider();
+            one_thread()?.block_on(setup::run(command))
+        }
         Command::Sidecar(Sidecar::Controller(args)) => serve(sidecar::controller(*args)),
         Command::Sidecar(Sidecar::Node(args)) => {
             arenas::limit();
@@ -75,6 +88,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status(args) => {
             client::install_crypto_provider();
             one_thread()?.block_on(status::run(&args))
+        }
+        Command::Takeover(Takeover::Weka(args)) => {
+            client::install_crypto_provider();
+            return one_thread()?.block_on(takeover::weka(*args));
         }
     }
     .map(|()| ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ use stowage_operator::cluster::Cluster;
 use stowage_operator::config::ConfigSource;
 use stowage_operator::driver_deployment::{self, EVENT_COMPONENT, Operator};
 use stowage_operator::metrics::OperatorMetrics;
+use stowage_operator::mounts::Mounts;
 use stowage_operator::rights::Rights;
 use stowage_operator::{uninstall, weka};
 use stowage_service::{Elections, Process, Service, client};
@@ -33,8 +34,10 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
     let source = source(&args, &kube);
     let elections = Elections::new(kube.clone(), &args.lease, service.metrics())?;
     let metrics = OperatorMetrics::register(service.metrics());
+    let namespace = namespace(&args, &kube);
     let evictions = client::connect_without_retry(kube.clone())?;
     let client = client::connect(kube)?;
+    let mounts = Mounts::new(client.clone(), &namespace);
     let events = Events::new(client.clone(), EVENT_COMPONENT, service.metrics());
     let rights = Rights::default();
     let allowed = service.health().check("rights");
@@ -52,6 +55,8 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
             events,
             rights: rights.clone(),
             cluster: Cluster::default(),
+            mounts,
+            max_concurrent_rollouts: args.max_concurrent_rollouts.get(),
         };
         let lead = elections.lead(LEASE, &shutdown, |lost| {
             reconcile(operator, &process, &shutdown, lost)
@@ -113,16 +118,19 @@ async fn reconcile(
     }
 }
 
+/// The operator's own.
+fn namespace(args: &OperatorArgs, kube: &kube::Config) -> String {
+    let given = args.lease.leader_election_namespace.clone();
+    given.unwrap_or_else(|| kube.default_namespace.clone())
+}
+
 fn source(args: &OperatorArgs, kube: &kube::Config) -> ConfigSource {
     match (&args.config, &args.config_map) {
         (Some(file), _) => ConfigSource::File(file.clone()),
-        (None, Some(name)) => {
-            let given = args.lease.leader_election_namespace.clone();
-            ConfigSource::ConfigMap {
-                namespace: given.unwrap_or_else(|| kube.default_namespace.clone()),
-                name: name.clone(),
-            }
-        }
+        (None, Some(name)) => ConfigSource::ConfigMap {
+            namespace: namespace(args, kube),
+            name: name.clone(),
+        },
         (None, None) => ConfigSource::Defaults,
     }
 }

@@ -47,11 +47,14 @@ fn help_is_the_map_of_the_product() {
             "conformance",
             "crds",
             "driver",
+            "migrate",
             "operator",
+            "setup",
             "sidecar",
             "sim",
             "snapshot-controller",
             "status",
+            "takeover",
             "help"
         ]
     );
@@ -65,10 +68,12 @@ fn every_command_explains_itself_with_examples() {
         &["conformance"][..],
         &["crds"],
         &["driver", "hostpath"],
+        &["migrate", "weka-legacy"],
         &["operator"],
         &["sidecar", "controller"],
         &["sidecar", "node"],
         &["status"],
+        &["takeover", "weka"],
     ] {
         let output = run(&[command, &["--help"]].concat());
         assert!(output.status.success());
@@ -95,6 +100,15 @@ fn wrong_usage_ends_with_code_2_and_a_hint() {
         (&["crds", "--group", "snapshot"], "'snapshots'"),
         (&["status", "--output", "yaml"], "table, json"),
         (&["status", "--kubeconfig"], "--kubeconfig <FILE>"),
+        (&["takeover", "weka"], "--check"),
+        (
+            &["takeover", "weka", "--check", "--instance", "weka"],
+            "NAMESPACE/NAME",
+        ),
+        (
+            &["takeover", "weka", "--check", "-o", "yaml"],
+            "table, json, manifest",
+        ),
         (&[], "Usage: stowage"),
     ] {
         let output = run(args);

@@ -7,13 +7,13 @@
 )]
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::Read as _;
+use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
-use devcluster::testing::{Running, eventually};
+use devcluster::testing::{Running, eventually, free_port, http_get};
 use stowage_api::termination::{Cause, Termination};
 use tempfile::TempDir;
 
@@ -102,26 +102,13 @@ impl Node {
 
 /// The status code of a GET, or none where nobody answers.
 fn healthz(port: u16) -> Option<u16> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    write!(
-        stream,
-        "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    )
-    .ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
+    let answer = http_get(port, "/healthz").ok()?;
     answer.split(' ').nth(1)?.parse().ok()
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 #[test]
 fn a_driver_is_registered_watched_and_at_the_end_taken_off_the_node() {
-    let (node, port) = (Node::new(), free_port());
+    let (node, port) = (Node::new(), free_port().unwrap());
     let mut sidecar = node.sidecar(&[&format!("--health-port={port}")]);
     eventually("no driver is no life", || healthz(port) == Some(500));
     assert!(!node.is_registered("x.csi"));
@@ -184,7 +171,7 @@ fn what_keeps_it_from_starting_is_in_the_termination_message() {
 
 #[test]
 fn the_http_endpoint_says_whether_the_driver_is_alive_and_no_port_is_opened_unasked() {
-    let (node, port) = (Node::new(), free_port());
+    let (node, port) = (Node::new(), free_port().unwrap());
     // Whoever holds livenessprobe's default port holds nobody up.
     let _taken = TcpListener::bind("0.0.0.0:9808");
     let _sidecar = node.sidecar(&[
@@ -207,7 +194,7 @@ fn the_http_endpoint_says_whether_the_driver_is_alive_and_no_port_is_opened_unas
 fn a_taken_port_ends_the_process_only_where_the_probe_is_asked_for_on_it() {
     let taken = TcpListener::bind("0.0.0.0:0").unwrap();
     let taken = taken.local_addr().unwrap().port();
-    let (node, port) = (Node::new(), free_port());
+    let (node, port) = (Node::new(), free_port().unwrap());
     let http = format!("--http-endpoint=0.0.0.0:{taken}");
     let metrics = format!("--metrics-address=127.0.0.1:{taken}");
     // Here it is: the only port that could answer.
@@ -230,7 +217,7 @@ fn a_taken_port_ends_the_process_only_where_the_probe_is_asked_for_on_it() {
 
 #[test]
 fn one_port_serves_the_probe_and_the_metrics() {
-    let (node, port) = (Node::new(), free_port());
+    let (node, port) = (Node::new(), free_port().unwrap());
     let flags = [
         format!("--health-port={port}"),
         format!("--http-endpoint=:{port}"),

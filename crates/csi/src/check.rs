@@ -31,11 +31,11 @@ const PATH_BYTES: usize = 4095;
 /// What the checks must know about a driver. The capabilities are the ones it advertises, so that a request
 /// which uses anything else is refused without further code.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct Rules<'a> {
     /// What `ControllerGetCapabilities` answers.
-    pub controller: &'static [ControllerRpc],
+    pub controller: &'a [ControllerRpc],
     /// What `NodeGetCapabilities` answers.
-    pub node: &'static [NodeRpc],
+    pub node: &'a [NodeRpc],
     /// Longest volume or snapshot id. The specification says 128; drivers whose ids hold a path
     /// have longer ones in use.
     pub id_bytes: usize,
@@ -44,7 +44,7 @@ pub struct Rules {
 /// A request that knows its rules.
 pub trait Check {
     /// The first rule that is broken, if any. Called twice: the same answer.
-    fn check(&self, rules: &Rules) -> Result<(), Violation>;
+    fn check(&self, rules: &Rules<'_>) -> Result<(), Violation>;
 }
 
 /// A broken rule. Names fields as the protocol does.
@@ -122,9 +122,9 @@ impl From<Violation> for Status {
     }
 }
 
-impl Rules {
+impl<'a> Rules<'a> {
     /// Rules for a driver with these capabilities and ids as short as the specification wants them.
-    pub const fn new(controller: &'static [ControllerRpc], node: &'static [NodeRpc]) -> Self {
+    pub const fn new(controller: &'a [ControllerRpc], node: &'a [NodeRpc]) -> Self {
         Self {
             controller,
             node,

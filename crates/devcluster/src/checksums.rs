@@ -53,6 +53,13 @@ pub fn of_file(path: &Path) -> Result<String> {
     Ok(hash.finish().0)
 }
 
+/// SHA-256 of bytes, in hexadecimal.
+pub fn of(bytes: &[u8]) -> String {
+    let mut hash = Hashing::new(io::sink());
+    hash.hash.update(bytes);
+    hash.finish().0
+}
+
 /// A writer that hashes and counts what passes through it.
 pub struct Hashing<W> {
     inner: W,

@@ -47,6 +47,9 @@ pub const FOR_DRIVERS: &[(&str, &str)] = &[
     ("btrfstune", "btrfs-progs"),
 ];
 
+/// What our pages have their readers type, for the tests that type it.
+pub const FOR_PAGES: &[(&str, &str)] = &[("curl", "curl"), ("jq", "jq")];
+
 /// What is taken out of which package. The last path component becomes the name in the cache.
 const TOOLS: &[(&str, &[&str])] = &[
     ("etcd-server", &["usr/bin/etcd"]),

@@ -16,7 +16,7 @@ use crate::{checksums, places};
 
 /// The version in Debian 12, and our revision of the recipe below.
 const VERSION: &str = "v1.20.2";
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
 /// Programs of the control plane.
 pub const CONTROL_PLANE: &[&str] = &[

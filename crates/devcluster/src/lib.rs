@@ -3,7 +3,7 @@
 //! - [`cluster`]: bring a cluster up, look at it, take it down;
 //! - [`testing`]: an API server of its own for one test, namespaces on a cluster;
 //! - [`image`]: container images without Docker; [`registry`]: where nodes pull them from;
-//! - [`machine`], [`debian`], [`kubernetes`]: what has to be there first;
+//! - [`machine`], [`debian`], [`kubernetes`]: what has to be there first; [`schemas`]: of versions that do not run here;
 //! - [`hub`], [`control_plane`], [`node`]: the parts of a cluster;
 //! - [`network`], [`pki`], [`cgroups`]: what the parts are made of;
 //! - [`vpsa_sim`], [`weka_sim`]: simulated arrays to try drivers with;
@@ -33,6 +33,7 @@ pub mod places;
 pub mod process;
 pub mod registry;
 pub mod report;
+pub mod schemas;
 mod stand_ins;
 pub mod testing;
 pub mod vpsa_sim;

@@ -29,6 +29,7 @@ pub struct Node<'a> {
     network: Network,
     kubernetes: &'a Kubernetes,
     tools: &'a Path,
+    taint: Option<String>,
 }
 
 /// `node-a`, `node-b`, ...
@@ -61,6 +62,16 @@ impl<'a> Node<'a> {
             network,
             kubernetes,
             tools,
+            taint: None,
+        }
+    }
+
+    /// The same, with a taint if the cluster does not know it yet.
+    #[must_use]
+    pub fn registering_with(self, taint: &str) -> Self {
+        Self {
+            taint: Some(taint.to_owned()),
+            ..self
         }
     }
 
@@ -282,6 +293,9 @@ impl<'a> Node<'a> {
         ];
         if help.has_flag("container-runtime") {
             arguments.push("--container-runtime=remote".to_owned());
+        }
+        if let Some(taint) = &self.taint {
+            arguments.push(format!("--register-with-taints={taint}"));
         }
         arguments
     }

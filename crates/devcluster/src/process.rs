@@ -32,7 +32,7 @@ pub fn capture_with_stdin(command: &mut Command) -> Result<String> {
 }
 
 /// Runs a command with `input` on its standard input.
-pub fn feed(command: &mut Command, input: &str) -> Result<String> {
+pub fn feed(command: &mut Command, input: &(impl AsRef<[u8]> + ?Sized)) -> Result<String> {
     let shown = show(command);
     let mut child = command
         .stdin(Stdio::piped())
@@ -42,7 +42,7 @@ pub fn feed(command: &mut Command, input: &str) -> Result<String> {
         .doing(|| format!("cannot run `{shown}`"))?;
     if let Some(mut stdin) = child.stdin.take() {
         // A command that does not read to the end says why in its own output.
-        let _ = stdin.write_all(input.as_bytes());
+        let _ = stdin.write_all(input.as_ref());
     }
     let output = child
         .wait_with_output()
@@ -112,6 +112,7 @@ pub fn wait_until(
     mut condition: impl FnMut() -> Result<bool>,
 ) -> Result<()> {
     let started = Instant::now();
+    let mut pause = Duration::from_millis(50);
     while !condition()? {
         if started.elapsed() > limit {
             return Err(Error::Timeout {
@@ -120,7 +121,9 @@ pub fn wait_until(
                 log: log.to_owned(),
             });
         }
-        thread::sleep(Duration::from_millis(50));
+        thread::sleep(pause);
+        // Many looks are processes: what is waited for needs the machine more.
+        pause = (pause * 5 / 4).min(Duration::from_millis(500));
     }
     Ok(())
 }

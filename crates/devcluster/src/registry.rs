@@ -84,6 +84,7 @@ mod tests {
             rootfs,
             entrypoint: Vec::new(),
             command: Vec::new(),
+            labels: Vec::new(),
         };
         let manifest = image.build(&store).unwrap();
 

@@ -4,7 +4,8 @@
 //!   gives users that may do little;
 //! - [`ControlPlane`]: the same with Kubernetes' controllers and nodes that are objects only;
 //! - [`TestCluster`]: a whole cluster that is up, with namespaces that go with the test;
-//! - [`libiscsi`]: an initiator that others wrote;
+//! - [`free_port`], [`http_get`]: what processes answer over HTTP;
+//! - [`libiscsi`]: an initiator that others wrote; [`SelinuxTools`]: what compiles and queries SELinux policies;
 //! - [`Running`], [`eventually`]: a process that ends with its test, and waiting for what it does;
 //! - [`isolated!`](crate::isolated): tests that mount, each in a process with mounts of its own.
 
@@ -12,14 +13,19 @@ mod access;
 mod api_server;
 mod cluster;
 mod control_plane;
+pub mod documented;
+mod http;
 pub mod isolated;
 mod keeper;
 mod libiscsi;
 mod running;
+mod selinux;
 
 pub use self::access::Rule;
 pub use self::api_server::ApiServer;
 pub use self::cluster::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE, Namespace, TestCluster};
 pub use self::control_plane::ControlPlane;
+pub use self::http::{free_port, http_get};
 pub use self::libiscsi::libiscsi;
 pub use self::running::{Running, eventually};
+pub use self::selinux::SelinuxTools;

@@ -11,6 +11,7 @@ use crate::stand_ins;
 
 const ARRAY: &str = include_str!("../../../deploy/sim/weka.yaml");
 const STAND_INS: &str = include_str!("../../../deploy/sim/weka-driver-patch.json");
+const NFS_STAND_INS: &str = include_str!("../../../deploy/sim/weka-nfs-driver-patch.json");
 const OPERATOR: &str = include_str!("../../../deploy/sim/weka-operator-config.yaml");
 
 /// As the manifests name them.
@@ -29,6 +30,9 @@ pub const ARRAY_WORKLOAD: &str = "deployment/weka";
 
 /// Its clients, where they are there by themselves.
 const CLIENTS: &str = "daemonset/weka-client";
+
+/// What mounts its filesystems by NFS.
+const NFS_HOSTS: &str = "daemonset/weka-nfs";
 
 /// A simulated Weka cluster.
 #[derive(Clone, Debug)]
@@ -49,6 +53,8 @@ pub struct SimulatedWeka {
     pub plain_http: bool,
     /// Whether nodes are its clients by themselves; with WekaClients they are not.
     pub has_clients: bool,
+    /// Whether nodes can mount its filesystems by NFS.
+    pub has_nfs: bool,
 }
 
 impl SimulatedWeka {
@@ -63,6 +69,7 @@ impl SimulatedWeka {
             node: None,
             plain_http: true,
             has_clients: true,
+            has_nfs: false,
         }
     }
 
@@ -92,7 +99,11 @@ impl SimulatedWeka {
             .replace("- --no-frontend", &flags)
             .replace(ANYWHERE, &place);
         let documents = manifest.split("\n---\n");
-        let wanted = documents.filter(|it| self.has_clients || !it.contains("kind: DaemonSet"));
+        let wanted = documents.filter(|it| {
+            let is_of_nfs = it.contains("name: weka-nfs\n");
+            let is_of_clients = it.contains("kind: DaemonSet") && !is_of_nfs;
+            (self.has_clients || !is_of_clients) && (self.has_nfs || !is_of_nfs)
+        });
         wanted.collect::<Vec<_>>().join("\n---\n")
     }
 
@@ -120,10 +131,12 @@ impl SimulatedWeka {
 
     /// Waits until all of it runs.
     pub fn wait(&self, kubectl: impl Fn() -> Command) -> Result<()> {
-        for workload in [Some(ARRAY_WORKLOAD), self.has_clients.then_some(CLIENTS)]
-            .into_iter()
-            .flatten()
-        {
+        let workloads = [
+            Some(ARRAY_WORKLOAD),
+            self.has_clients.then_some(CLIENTS),
+            self.has_nfs.then_some(NFS_HOSTS),
+        ];
+        for workload in workloads.into_iter().flatten() {
             let rollout = ["rollout", "status", workload, "--timeout=120s"];
             capture(kubectl().args(["--namespace", &self.name]).args(rollout))?;
         }
@@ -145,18 +158,35 @@ impl SimulatedWeka {
         name: &str,
         namespace: &str,
     ) -> Result<()> {
-        let address = self.address(&kubectl)?;
-        let secret = secret(name, namespace, &address);
+        let secret = self.secret(&kubectl, name, namespace)?;
         feed(kubectl().args(["apply", "-f", "-"]), &secret)?;
         Ok(())
+    }
+
+    /// The same secret, to be applied by somebody else.
+    pub fn secret(
+        &self,
+        kubectl: impl Fn() -> Command,
+        name: &str,
+        namespace: &str,
+    ) -> Result<String> {
+        Ok(secret(name, namespace, &self.address(kubectl)?))
     }
 
     /// The driver of a manifest, with the client's files in place of the kernel's and its `mount.wekafs`; other documents
     /// stay as they are. `more` are further operations of a JSON patch, separated by commas.
     pub fn with_stand_ins(&self, manifest: &str, more: &str) -> Result<String> {
-        let on_host = |path: &str| format!("\"path\": \"{path}");
-        let patch = STAND_INS.replace(&on_host(RUN), &on_host(&self.run));
+        let mut patch = self.on_host(STAND_INS);
+        if self.has_nfs {
+            patch = stand_ins::joined(&patch, &self.on_host(NFS_STAND_INS));
+        }
         stand_ins::patched(manifest, &patch, more)
+    }
+
+    /// A patch with the places of this one.
+    fn on_host(&self, patch: &str) -> String {
+        let on_host = |path: &str| format!("\"path\": \"{path}");
+        patch.replace(&on_host(RUN), &on_host(&self.run))
     }
 }
 
@@ -193,6 +223,7 @@ mod tests {
             node: Some("node-b".to_owned()),
             plain_http: false,
             has_clients: true,
+            has_nfs: true,
         };
         let config = second.operator_config(false, &["image: x:1"]);
         for own in [
@@ -204,6 +235,7 @@ mod tests {
         }
         let alone = SimulatedWeka {
             has_clients: false,
+            has_nfs: false,
             ..second.clone()
         };
         assert!(!alone.manifest().contains("DaemonSet"));
@@ -216,6 +248,7 @@ mod tests {
             "--cluster-name=weka-east",
             "--release=4.2.7",
             "kubernetes.io/hostname: node-b",
+            "name: weka-nfs",
         ] {
             assert!(second.contains(own), "{own}");
             assert!(!first.contains(own), "{own}");

@@ -29,6 +29,19 @@ pub struct Device {
     pub minor: u32,
 }
 
+impl Device {
+    /// The number of the disk at this path, if it is one.
+    pub fn of_disk(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        let metadata = std::fs::metadata(path).ok()?;
+        let number = metadata.rdev();
+        metadata.file_type().is_block_device().then(|| Self {
+            major: rustix::fs::major(number),
+            minor: rustix::fs::minor(number),
+        })
+    }
+}
+
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)

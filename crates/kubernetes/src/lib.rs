@@ -12,6 +12,7 @@
 //! | [`json_patch`], [`metadata`], [`finalizer`], [`deletion`] | writes that lose nothing of others |
 //! | [`secrets`], [`secret_template`] | the content of secrets, and where a class says that they are |
 //! | [`discovery`], [`rights`] | what the server can do, and what this process may: asked, never guessed |
+//! | [`pages`] | long lists, page by page |
 //! | [`pod_claims`] | which claims the volumes of pods use |
 //! | [`patience`] | asks again until a server is there, or a kind |
 //!
@@ -28,6 +29,7 @@ pub mod finalizer;
 pub mod json_patch;
 pub mod metadata;
 pub mod object_error;
+pub mod pages;
 pub mod patience;
 pub mod pod_claims;
 pub mod queue;

@@ -38,7 +38,7 @@ pub struct MemoryDriver {
 
 struct Inner {
     profile: Profile,
-    rules: Rules,
+    rules: Rules<'static>,
     state: Mutex<State>,
     rooms: Mutex<Rooms>,
     faults: Mutex<Faults>,

@@ -115,7 +115,7 @@ impl Profile {
     }
 
     /// Rules live for ever in a driver, so for a test's driver they are leaked: some bytes each.
-    pub(super) fn rules(&self) -> Rules {
+    pub(super) fn rules(&self) -> Rules<'static> {
         Rules::new(self.controller.clone().leak(), self.node.clone().leak())
     }
 }

@@ -22,6 +22,10 @@ const OWN_IMAGE: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION"
 /// The image that the operator itself runs from, where its manifest says so: drivers get the same.
 const OWN_IMAGE_VARIABLE: &str = "STOWAGE_IMAGE";
 
+/// The roles that all drivers had in 2018.
+const CLUSTER_ROLE: &str = "system:openshift:csi-driver";
+const LEADER_ELECTION_ROLE: &str = "system:openshift:csi-driver-controller-leader-election";
+
 /// The configuration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -44,11 +48,9 @@ pub struct OperatorConfig {
     pub csi: CsiConfig,
     /// Pods of Weka clients.
     pub weka_clients: ClientPods,
-    /// Names of 2018 that no longer have a meaning: each driver gets roles of its own.
-    #[serde(rename = "clusterRoleName")]
-    _cluster_role_name: Option<String>,
-    #[serde(rename = "leaderElectionClusterRoleName")]
-    _leader_election_cluster_role_name: Option<String>,
+    /// Names of 2018, which say only what was the default: each driver has roles of its own.
+    cluster_role_name: Option<String>,
+    leader_election_cluster_role_name: Option<String>,
 }
 
 /// Images of sidecars.
@@ -141,9 +143,32 @@ impl OperatorConfig {
                 reason: "must be an absolute path".to_owned(),
             });
         }
+        config.check_roles()?;
         config.csi.check()?;
         config.weka_clients.check()?;
         Ok(config)
+    }
+
+    /// Files of 2018 name the roles of all drivers. Other roles than the usual ones would mean something that does not happen.
+    fn check_roles(&self) -> Result<(), ConfigError> {
+        for (field, name, usual) in [
+            ("clusterRoleName", &self.cluster_role_name, CLUSTER_ROLE),
+            (
+                "leaderElectionClusterRoleName",
+                &self.leader_election_cluster_role_name,
+                LEADER_ELECTION_ROLE,
+            ),
+        ] {
+            if name.as_deref().is_some_and(|it| it != usual) {
+                return Err(ConfigError::Wrong {
+                    field: field.to_owned(),
+                    reason: "each driver has roles of its own: remove this field, and add what a driver needs beside them to \
+                             `extraRules` of its CSIDriverDeployment"
+                        .to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The kubelet's directory, without a slash at its end.
@@ -209,6 +234,18 @@ kubeletRootDir: /var/snap/kubelet/
         );
         assert_eq!(config.replicas(), 2);
         assert_eq!(config.kubelet_root(), "/var/snap/kubelet");
+    }
+
+    #[test]
+    fn roles_of_another_name_are_refused_by_name() {
+        for field in ["clusterRoleName", "leaderElectionClusterRoleName"] {
+            let error = OperatorConfig::parse(&format!("{field}: mine")).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.contains(&format!("`{field}`")) && text.contains("extraRules"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! | [`driver`] | the generator: from a driver that is known to be right to objects; pure, cannot fail |
 //! | [`driver_deployment`] | the front door `CSIDriverDeployment`: validate, build, apply, status, cleanup |
 //! | [`metrics`] | what `/metrics` says about instances |
+//! | [`mounts`] | what the sidecars of nodes tell about mounts |
+//! | [`served`] | which versions of kinds the server has |
 //! | [`rights`] | what the operator may see |
 //! | [`uninstall`] | lets go of what would wait for an operator that is gone |
 //! | [`weka`] | the front door `WekaClient`: clients on nodes, and the CSI driver that comes along |
@@ -19,7 +21,9 @@ pub mod driver;
 pub mod driver_deployment;
 mod gather;
 pub mod metrics;
+pub mod mounts;
 pub mod rights;
+pub mod served;
 pub mod uninstall;
 pub mod weka;
 pub mod writer;

@@ -1,6 +1,6 @@
 //! Metrics of the operator.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,6 +138,20 @@ impl OperatorMetrics {
         }
     }
 
+    /// Takes back what was counted for instances that are gone.
+    pub(crate) fn keep_only(&self, uids: &HashSet<String>) {
+        let counted = self.counted.lock();
+        let gone: Vec<_> = counted
+            .keys()
+            .filter(|uid| !uids.contains(*uid))
+            .cloned()
+            .collect();
+        drop(counted);
+        for uid in gone {
+            self.forget(&uid);
+        }
+    }
+
     /// Takes back what was counted for an instance.
     pub(crate) fn forget(&self, uid: &str) {
         let counted = self.counted.lock().remove(uid);
@@ -177,7 +191,9 @@ mod tests {
         metrics.observed(&instance, &status("False"), None);
         assert!(shown(r#"{condition="SyncSuccessful",status="True"} 0"#));
         assert!(shown(r#"{condition="SyncSuccessful",status="False"} 1"#) && shown(ready));
-        metrics.forget("1");
+        metrics.keep_only(&HashSet::from(["1".to_owned()]));
+        assert!(shown(ready));
+        metrics.keep_only(&HashSet::new());
         assert!(shown(r#"{condition="SyncSuccessful",status="False"} 0"#) && !shown(ready));
     }
 }

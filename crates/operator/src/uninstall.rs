@@ -8,6 +8,8 @@ use stowage_api::weka::{self, WekaClient, WekaContainer};
 use stowage_kubernetes::answer::Answer;
 use stowage_kubernetes::finalizer::{self, Seen};
 
+use crate::driver_deployment::release_nodes;
+
 /// Who holds the operator's lease: it would put its finalizers back.
 pub async fn running_operator(
     client: &Client,
@@ -30,18 +32,22 @@ pub async fn running_operator(
 
 /// Takes the operator's finalizers from all its resources; which those were. Called twice: the second finds none.
 ///
-/// Their objects stay: drivers go on running, and nobody looks after them.
+/// Their objects stay: drivers go on running, and nobody looks after them. Nodes that were being emptied get their pods back.
 pub async fn let_go(client: &Client) -> Result<Vec<String>, Error> {
-    let mut released = of_kind::<CSIDriverDeployment>(client, driver_deployment::FINALIZER).await?;
-    released.extend(of_kind::<WekaClient>(client, weka::FINALIZER).await?);
-    released.extend(of_kind::<WekaContainer>(client, weka::FINALIZER).await?);
+    let nodes = async |instance: &DynamicObject| release_nodes(client, instance).await;
+    let nothing = async |_: &DynamicObject| Ok(());
+    let finalizer = driver_deployment::FINALIZER;
+    let mut released = of_kind::<CSIDriverDeployment>(client, finalizer, nodes).await?;
+    released.extend(of_kind::<WekaClient>(client, weka::FINALIZER, nothing).await?);
+    released.extend(of_kind::<WekaContainer>(client, weka::FINALIZER, nothing).await?);
     Ok(released)
 }
 
-/// Read as they are stored: also those that cannot be read otherwise are to be let go.
+/// Read as they are stored: also those that cannot be read otherwise are to be let go. `before`: what has to be done first.
 async fn of_kind<K: Resource<DynamicType = ()>>(
     client: &Client,
     finalizer: &str,
+    before: impl AsyncFn(&DynamicObject) -> Result<(), Error>,
 ) -> Result<Vec<String>, Error> {
     let resource = ApiResource::erase::<K>(&());
     let all = Api::<DynamicObject>::all_with(client.clone(), &resource);
@@ -61,6 +67,7 @@ async fn of_kind<K: Resource<DynamicType = ()>>(
             uid: &object.uid().unwrap_or_default(),
             finalizers: object.finalizers(),
         };
+        before(&object).await?;
         finalizer::remove(&api, seen, finalizer).await?;
         released.push(format!("{} {namespace}/{name}", K::kind(&())));
     }

@@ -9,6 +9,8 @@ mod error;
 mod fingerprint;
 mod ownership;
 mod refusal;
+mod reverts;
+mod skipped;
 
 use std::collections::HashMap;
 
@@ -18,17 +20,21 @@ use kube::api::{
 };
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
-use stowage_api::driver_deployment::{OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
+use serde_json::Value;
+use stowage_api::driver_deployment::{ADOPT_ANNOTATION, OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL};
 use stowage_kubernetes::answer::{Answer, is_gone_or_replaced};
-use stowage_kubernetes::discovery::{Server, ServerError};
+use stowage_kubernetes::discovery::ServerError;
 use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 
-use crate::driver::{BudgetVersion, Kind, Object, Owner};
+use crate::driver::{Kind, Object, Owner};
+use crate::served::{Served, Versions};
 pub use error::WriteError;
 use fingerprint::{Fingerprint, body};
 use ownership::merged;
 pub use ownership::{Key, Objects, Recorded, is_ours};
 pub use refusal::Difference;
+use reverts::Reverts;
+pub use skipped::Skipped;
 
 /// Who writes, in `managedFields`.
 pub const FIELD_MANAGER: &str = "stowage.dev";
@@ -46,30 +52,29 @@ pub enum Change {
     Reverted,
     /// It could only be replaced by deleting it first.
     Recreated,
+    /// Somebody handed it over.
+    Adopted,
 }
 
 /// Writes children, and remembers what the server made of them.
 pub struct Writer {
     client: Client,
-    budget: BudgetVersion,
+    served: Served,
     has_security_constraints: bool,
     memory: Mutex<HashMap<Key, Fingerprint>>,
+    reverts: Reverts,
 }
 
 impl Writer {
-    /// Asks the server which versions it has.
-    pub async fn connect(client: Client) -> Result<Self, ServerError> {
-        let server = Server::discover(&client).await?;
-        let budgets = server.version_with(&client, "poddisruptionbudgets", &["policy/v1"]);
-        let budget = match budgets.await? {
-            Some(_) => BudgetVersion::V1,
-            None => BudgetVersion::V1beta1,
-        };
+    /// Asks the server which versions it has. Of kinds that may come later `served` tells.
+    pub async fn connect(client: Client, served: &Served) -> Result<Self, ServerError> {
+        let has_security_constraints = served.discover(&client).await?;
         Ok(Self {
             client,
-            budget,
-            has_security_constraints: server.serves_group("security.openshift.io"),
+            served: served.clone(),
+            has_security_constraints,
             memory: Mutex::default(),
+            reverts: Reverts::default(),
         })
     }
 
@@ -82,17 +87,19 @@ impl Writer {
         let selector = ListParams::default().labels(&format!(
             "{OWNER_NAMESPACE_LABEL}={namespace},{OWNER_NAME_LABEL}={name}"
         ));
-        let lists = Kind::ALL.map(|kind| {
-            let resource = kind.resource(self.budget);
+        let versions = self.versions();
+        let kinds = Kind::ALL.into_iter();
+        let kinds = kinds.filter(|kind| kind.version(versions).is_some());
+        let lists = kinds.map(|kind| {
+            let resource = kind.resource(versions);
             let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource);
             let selector = &selector;
             async move {
                 match api.list(selector).await {
                     Ok(list) => Ok((kind, list.items)),
-                    // Snapshots are an addition that clusters may lack.
+                    // It was there a moment ago.
                     Err(error)
-                        if kind == Kind::VolumeSnapshotClass
-                            && Answer::of(&error) == Answer::NotServed =>
+                        if !kind.is_everywhere() && Answer::of(&error) == Answer::NotServed =>
                     {
                         Ok((kind, Vec::new()))
                     }
@@ -122,18 +129,19 @@ impl Writer {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Asks the server whether it would take this object, without making it.
+    /// Asks the server whether it would take this object, without making it: whether that would replace the pods of a workload
+    /// that is there.
     ///
     /// Pods are written by people; a mistake in one must not leave half a driver behind.
     pub async fn dry_run(
         &self,
         wanted: &Object,
         live: Option<&DynamicObject>,
-    ) -> Result<(), WriteError> {
+    ) -> Result<bool, WriteError> {
         let key = Key::of_wanted(wanted);
         let known = self.memory.lock().get(&key).copied();
         if live.is_some() && known.is_some_and(|known| known.is_for(wanted)) {
-            return Ok(());
+            return Ok(false);
         }
         let api = self.api(&key);
         let dry_run = dry_run();
@@ -146,9 +154,9 @@ impl Writer {
         };
         match answer {
             // Whose it is, is found out when it is written.
-            Err(error) if Answer::of(&error) == Answer::Conflict => Ok(()),
+            Err(error) if Answer::of(&error) == Answer::Conflict => Ok(false),
             Err(error) => Err(WriteError::api(&key)(error)),
-            Ok(_) => Ok(()),
+            Ok(answer) => Ok(live.is_some_and(|live| pods(live) != pods(&answer))),
         }
     }
 
@@ -204,7 +212,11 @@ impl Writer {
             return Ok((live.clone(), Change::None));
         }
         let change = match known {
-            Some(known) if known.wanted == now.wanted => Change::Reverted,
+            _ if live.annotations().contains_key(ADOPT_ANNOTATION) => Change::Adopted,
+            Some(known) if known.wanted == now.wanted => {
+                self.reverts.admit(key, live)?;
+                Change::Reverted
+            }
             Some(_) => Change::Updated,
             None => {
                 let document = self.document(wanted, Some(live));
@@ -283,9 +295,9 @@ impl Writer {
         self.has_security_constraints
     }
 
-    /// Which version of PodDisruptionBudgets the server has.
-    pub fn budget_version(&self) -> BudgetVersion {
-        self.budget
+    /// Which versions of kinds the server has.
+    pub fn versions(&self) -> Versions {
+        self.served.versions()
     }
 
     fn remember(&self, key: &Key, wanted: &Object, stored: &DynamicObject) {
@@ -294,11 +306,11 @@ impl Writer {
     }
 
     fn document(&self, wanted: &Object, live: Option<&DynamicObject>) -> DynamicObject {
-        merged(wanted, live, &wanted.kind.resource(self.budget))
+        merged(wanted, live, &wanted.kind.resource(self.versions()))
     }
 
     fn api(&self, key: &Key) -> Api<DynamicObject> {
-        let resource = key.kind.resource(self.budget);
+        let resource = key.kind.resource(self.versions());
         match &key.namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
@@ -311,6 +323,12 @@ fn post() -> PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     }
+}
+
+/// The pods of a workload, but for restarts that somebody asked for.
+fn pods(workload: &DynamicObject) -> Option<Value> {
+    let body = body(Kind::DaemonSet, workload);
+    body.get("spec").map(|spec| spec["template"].clone())
 }
 
 /// The same, without storing anything.

@@ -61,4 +61,5 @@ pub use lease::{Elections, LeaseArgs};
 pub use log::LogArgs;
 pub use metrics::Metrics;
 pub use service::{Process, RunError, Service, ServiceArgs, StartError};
+pub use signals::stop_on_signal;
 pub use tasks::Tasks;

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 ///
 /// The second signal is handled inside the signal handler, not in a task: a person reaches for it when the process
 /// hangs, and then tasks may not run any more.
-pub(crate) fn stop_on_signal(stop: &CancellationToken) -> io::Result<()> {
+pub fn stop_on_signal(stop: &CancellationToken) -> io::Result<()> {
     let stopping = Arc::new(AtomicBool::new(false));
     for number in [SIGTERM, SIGINT] {
         // In this order: the handler that exits looks at the flag before the other one raises it.

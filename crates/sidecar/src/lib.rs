@@ -11,6 +11,7 @@
 //! | [`driver`] | the driver behind the socket: what it is called, what it can do, when it was restarted |
 //! | [`server`], [`arrival`] | what the API server can do; what it learns while we run |
 //! | [`liveness`] | the HTTP port that the kubelet asks whether the driver is alive |
+//! | [`mounts`] | the HTTP port that the operator asks which volumes are mounted |
 //! | [`register`] | makes the driver known to the kubelet and keeps it known |
 //! | [`termination`] | the last words of a process, where `kubectl describe pod` shows them |
 //! | [`args`] | the flags of the roles |
@@ -31,6 +32,7 @@ pub mod intent;
 pub mod journal;
 pub mod liveness;
 mod modify;
+pub mod mounts;
 pub mod node;
 mod objects;
 mod provision;

@@ -19,6 +19,7 @@ use crate::driver::{
     Change, Driver, DriverError, DriverName, DriverOptions, DriverWatch, Interest,
 };
 use crate::liveness::{LivenessArgs, LivenessError, Probes, some_time};
+use crate::mounts::{self, MountsArgs};
 use crate::register::{HostSocket, RegisterError, Registrar, check_directory};
 use crate::termination::TerminationArgs;
 
@@ -51,6 +52,10 @@ pub struct NodeArgs {
     /// Liveness.
     #[command(flatten)]
     pub liveness: LivenessArgs,
+
+    /// Mounts.
+    #[command(flatten)]
+    pub mounts: MountsArgs,
 
     /// Last words.
     #[command(flatten)]
@@ -136,18 +141,22 @@ pub async fn run(args: NodeArgs, process: Process) -> Result<(), NodeError> {
         args.kubelet_registration_path.clone(),
         registered,
     )?;
-    let shutdown = process.shutdown.clone();
+    let (shutdown, name) = (process.shutdown.clone(), driver.name().clone());
+    let told = mounts::serve(&args.mounts, &name);
     if !args.node_deployment {
         return tokio::select! {
             ended = registrar.run(&shutdown) => Ok(ended?),
             error = renamed(watch) => Err(error.into()),
+            () = told => Ok(()),
         };
     }
     let roles = run_roles(&args, process, driver, watch);
     // Registration goes on while the roles finish what is under way.
     let registration = registrar.run(&shutdown).err_into::<NodeError>();
-    tokio::try_join!(registration, roles.err_into())?;
-    Ok(())
+    tokio::select! {
+        ended = async { tokio::try_join!(registration, roles.err_into()) } => ended.map(|_| ()),
+        () = told => Ok(()),
+    }
 }
 
 /// The controller's roles, for this node only.

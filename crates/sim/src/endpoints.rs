@@ -7,7 +7,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -24,6 +23,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
+
+use crate::ports;
 
 /// On a response: close the connection instead of sending it.
 #[derive(Clone, Copy, Debug)]
@@ -134,17 +135,17 @@ impl Endpoints {
         }
         let bound = endpoint.listener.lock().take();
         let listener = match bound {
-            Some(listener) => listener,
-            None => listen_again(endpoint.address).await?,
+            Some(listener) => TcpListener::from_std(listener),
+            None => ports::open_again(endpoint.address).await,
         };
-        let listener = TcpListener::from_std(listener).map_err(unavailable(endpoint.address))?;
+        let listener = listener.map_err(unavailable(endpoint.address))?;
         let stop = CancellationToken::new();
         let tls = self.tls.clone().map(TlsAcceptor::from);
         *endpoint.serving.lock() = Some(stop.clone());
         let router = router
             .clone()
             .layer(axum::Extension(EndpointNumber(number)));
-        tokio::spawn(accept(listener, tls, router, stop));
+        tokio::spawn(answer_all(listener, tls, router, stop));
         Ok(())
     }
 
@@ -175,49 +176,15 @@ async fn listen(address: SocketAddr) -> Result<std::net::TcpListener, EndpointEr
     listener.into_std().map_err(unavailable(address))
 }
 
-/// The port that was just closed may be taken for a moment.
-async fn listen_again(address: SocketAddr) -> Result<std::net::TcpListener, EndpointError> {
-    let mut patience = 100;
-    loop {
-        match listen(address).await {
-            Err(_) if patience > 0 => {
-                patience -= 1;
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            result => return result,
-        }
-    }
-}
-
 /// Answers every connection to a port until it is told to stop.
-pub async fn accept(
+pub async fn answer_all(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
     stop: CancellationToken,
 ) {
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let connection = serve(stream, tls.clone(), router.clone());
-                let stop = stop.clone();
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = stop.cancelled() => {}
-                        () = connection => {}
-                    }
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "Cannot accept a connection.");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
-    }
+    let serve = |stream| serve(stream, tls.clone(), router.clone());
+    ports::accept(listener, stop, serve).await;
 }
 
 async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router) {

@@ -1,9 +1,12 @@
-//! The messages between a stand-in for a host tool and the process behind it: lines of JSON, and descriptors.
+//! Between a stand-in for a host tool and the process behind it: a socket, messages (lines of JSON), and descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -11,6 +14,7 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 /// No message is longer.
 const LONGEST: usize = 64 * 1024;
@@ -22,6 +26,94 @@ pub enum Verdict {
     Granted,
     /// Do not; here is why.
     Refused(String),
+}
+
+/// Why nobody can be asked on a socket.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {}", path.display())]
+pub struct SocketError {
+    /// The socket.
+    pub path: PathBuf,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+/// Answers on a socket for as long as this is held.
+#[derive(Debug)]
+pub struct Answering {
+    socket: PathBuf,
+    stop: CancellationToken,
+}
+
+impl Answering {
+    /// Gives every connection to the socket to `answer`, on a thread of its own. Whoever had the socket before has lost it.
+    pub fn start(
+        socket: &Path,
+        answer: impl Fn(UnixStream) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Result<Self, SocketError> {
+        let listener = listen(socket).map_err(|source| SocketError {
+            path: socket.to_owned(),
+            source,
+        })?;
+        let stop = CancellationToken::new();
+        let (stopped, answer) = (stop.clone(), Arc::new(answer));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                if stopped.is_cancelled() {
+                    return;
+                }
+                let (Ok(stream), answer) = (stream, Arc::clone(&answer)) else {
+                    continue;
+                };
+                thread::spawn(move || {
+                    if let Err(error) = answer(stream) {
+                        tracing::warn!(%error, "A tool was not answered to the end.");
+                    }
+                });
+            }
+        });
+        Ok(Self {
+            socket: socket.to_owned(),
+            stop,
+        })
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Answers nobody any more. Called twice: nobody is answered.
+    pub fn stop(&self) {
+        if self.stop.is_cancelled() {
+            return;
+        }
+        self.stop.cancel();
+        // Wakes the thread that waits for the next connection, which then sees that it is over.
+        let _ = UnixStream::connect(&self.socket);
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    if let Some(directory) = socket.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    // Under another name until it listens: who sees the socket may ask at once.
+    let unheard = socket.with_extension("new");
+    match std::fs::remove_file(&unheard) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&unheard)?;
+    std::fs::rename(&unheard, socket)?;
+    Ok(listener)
 }
 
 /// Sends a message.

@@ -11,6 +11,7 @@
 //! | [`control`] | faults, delays, upgrades: the [`Control`] client, and what answers it |
 //! | [`backing`] | where the files of filesystems and snapshots are, and their inode numbers |
 //! | [`client`] | the client container of a node, as an operator starts it |
+//! | [`exports`] | who may mount filesystems by NFS |
 //! | [`frontend`] | the data plane of a node: filesystems over FUSE |
 //! | [`mount_helper`] | what `mount -t wekafs` calls |
 //! | [`detached`] | mounts that show only when their filesystem answers |
@@ -22,6 +23,7 @@ pub mod client;
 pub mod control;
 pub mod core;
 pub mod detached;
+pub mod exports;
 pub mod frontend;
 pub mod mount_helper;
 pub mod release;

@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "IP", env = "CSI_NODE_IP", help_heading = "Node")]
     pub node_ip: Option<IpAddr>,
 
-    /// Storage network, such as 10.1.0.0/16: the node's address is the one from which it is reached
+    /// Storage network, such as 10.1.0.0/16: arrays know the node by its own address in it
     #[arg(
         long,
         value_name = "CIDR",
@@ -78,6 +78,15 @@ pub struct Args {
         hide = true
     )]
     pub by_path: PathBuf,
+
+    /// Directory of the links to disks with several paths
+    #[arg(long, value_name = "DIR", default_value = "/dev/mapper", hide = true)]
+    pub mapper: PathBuf,
+
+    /// Labels of nodes that say where they are, such as topology.kubernetes.io/zone, separated by commas: volumes are then
+    /// only on VPSAs that are reached from where they are needed. The same for controller and nodes [default: no topology]
+    #[arg(long, value_name = "LABEL,...", value_delimiter = ',')]
+    pub topology_keys: Vec<String>,
 
     /// Directory with the keys: GLOBAL_ENCRYPTION_KEY for access keys of arrays, CHAP_ENCRYPTION_KEY for logins; further
     /// files whose names begin so are older keys

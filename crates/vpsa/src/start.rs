@@ -1,6 +1,5 @@
 //! From the flags to a driver that serves.
 
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +25,9 @@ use crate::args::Args;
 use crate::driver::controller::{ControllerService, Services};
 use crate::driver::identity::IdentityService;
 use crate::driver::node::iscsi::Initiator;
+use crate::driver::node::location::Location;
+use crate::driver::node::multipath::Multipath;
+use crate::driver::node::network::NotANetwork;
 use crate::driver::node::register::{Address, Registration};
 use crate::driver::node::{NodeService, NodeServices};
 use crate::driver::objects::Objects;
@@ -71,9 +73,10 @@ pub async fn run(
     let mode = serving.mode;
     let config = args.kube.config().await?;
     let client = connect(config.clone())?;
-    let mut routes = Routes::new(IdentityServer::new(IdentityService(
-        serving.driver_name.clone(),
-    )));
+    let mut routes = Routes::new(IdentityServer::new(IdentityService {
+        name: serving.driver_name.clone(),
+        has_topology: has_topology(&args),
+    }));
     let plane = if mode.has_controller() {
         let options = control_plane(&args, &config)?;
         let cluster = Arc::new(Cluster::default());
@@ -93,6 +96,11 @@ pub async fn run(
         let (services, stop) = (Arc::clone(&service.0), process.shutdown.clone());
         let keep = async move { services.registration.keep(&stop).await };
         process.tasks.spawn("vscnode", keep);
+        let (services, stop) = (Arc::clone(&service.0), process.shutdown.clone());
+        let tidy = async move {
+            stop.run_until_cancelled(services.tidy()).await;
+        };
+        process.tasks.spawn("iscsi-sessions", tidy);
         routes = routes.add_service(NodeServer::new(service));
     }
     let socket = Socket::bind(&serving.endpoint)?;
@@ -147,7 +155,17 @@ async fn controller(
         objects: Objects::new(Arc::clone(cluster), writer),
         locks: VolumeLocks::default(),
         longest: args.request_timeout,
+        has_topology: has_topology(args),
     })))
+}
+
+fn has_topology(args: &Args) -> bool {
+    !topology_keys(args).is_empty()
+}
+
+fn topology_keys(args: &Args) -> Vec<String> {
+    let keys = args.topology_keys.iter().map(|key| key.trim().to_owned());
+    keys.filter(|key| !key.is_empty()).collect()
 }
 
 fn node(args: &Args, serving: &Serving, client: &Client) -> Result<NodeService, StartError> {
@@ -170,16 +188,25 @@ fn node(args: &Args, serving: &Serving, client: &Client) -> Result<NodeService, 
         most_volumes: serving.max_volumes,
         default_filesystem: args.default_fs_type,
         cipher: keys::of_node(&args.keys)?,
+        by_path: args.by_path.clone(),
         initiator: Initiator {
             exec: Arc::clone(&outside),
-            by_path: args.by_path.clone(),
             records: file(&args.iscsi_records),
             targets: Mutex::default(),
+        },
+        multipath: Multipath {
+            exec: Arc::clone(&outside),
+            mapper: args.mapper.clone(),
         },
         mounter: mounter(&exec),
         shares: mounter(&outside),
         exec,
         stats,
+        location: Location {
+            client: client.clone(),
+            node: args.node_id.clone(),
+            keys: topology_keys(args),
+        },
         registration: Registration {
             client: client.clone(),
             node: args.node_id.clone(),
@@ -196,13 +223,15 @@ fn address(args: &Args) -> Result<Address, StartError> {
     let network = args.storage_network.as_deref().filter(|it| !it.is_empty());
     match (network, args.node_ip) {
         (Some(network), _) => {
-            let (address, _) = network.split_once('/').unwrap_or((network, ""));
-            let address: Result<IpAddr, _> = address.parse();
-            address.map(Address::Towards).map_err(|_| {
-                StartError::Address(format!(
-                    "--storage-network is `{network}`: write a network such as 10.1.0.0/16"
-                ))
-            })
+            let network = network.parse().map_err(|error: NotANetwork| {
+                StartError::Address(format!("--storage-network: {error}"))
+            })?;
+            // Tools of the host use its network, whichever this process has.
+            let process = args
+                .host_process
+                .map_or("self".to_owned(), |it| it.to_string());
+            let told = Path::new("/proc").join(process).join("net");
+            Ok(Address::Within { network, told })
         }
         (None, Some(address)) => Ok(Address::Given(address)),
         (None, None) => Err(StartError::Address(

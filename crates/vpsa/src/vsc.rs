@@ -13,9 +13,10 @@
 //! | [`snapshot`] | Snapshot: taken, kept, deleted |
 //! | [`nodes`] | VSCNode: goes with its Node; lost nodes are fenced, then their pods let go |
 //! | [`attachment`] | VolumeAttachment: a Server record for the node, and the volume attached to it |
-//! | [`allocator`] | which array a new volume goes to |
+//! | [`allocator`], [`topology`] | which array a new volume goes to |
 //! | [`cipher`] | secrets in fields that others can read |
-//! | [`clients`] | a REST client for each array, as its object describes it |
+//! | [`clients`], [`pools`] | a REST client for each array, as its object describes it, and its pools |
+//! | [`reserved`] | room that was promised since an array last told how much it has |
 //! | [`condition`], [`context`], [`write`] | what is said about objects, and how it is written |
 
 pub mod allocator;
@@ -30,8 +31,11 @@ pub mod context;
 pub mod controller;
 pub mod error;
 pub mod nodes;
+pub mod pools;
 pub mod queues;
+pub mod reserved;
 pub mod snapshot;
+pub mod topology;
 pub mod volume;
 #[cfg(test)]
 pub mod worlds;

@@ -6,7 +6,10 @@ use stowage_csi::flags::{DriverArgs, switch};
 
 use crate::options::DEFAULT_EXCLUSIVE;
 
+pub(crate) mod figures;
 pub(crate) mod foreign;
+pub(crate) mod nfs;
+pub(crate) mod volumes;
 
 /// Flags of `stowage driver weka`.
 // Each is a switch of its own.
@@ -16,9 +19,11 @@ pub(crate) mod foreign;
     mut_arg("driver_name", |arg| arg.env("CSI_DRIVER_NAME").default_value("csi.weka.io").required(false)),
     mut_arg("mode", |arg| arg.env("X_CSI_MODE").visible_alias("csimode")),
     mut_arg("allow_insecure_https", switch),
+    mut_arg("rotate_endpoints", switch),
     mut_arg("skip_garbage_collection", switch),
     mut_arg("manage_node_topology_labels", switch),
     mut_arg("allow_mount_option_overrides", switch),
+    mut_arg("selinux_support", switch),
 )]
 pub struct Args {
     /// What every driver has.
@@ -38,9 +43,17 @@ pub struct Args {
     )]
     pub dynamic_path: String,
 
+    /// Directory in which volumes were created before --dynamic-path was changed: they can be deleted; may be given several times
+    #[arg(long = "earlier-dynamic-path", value_name = "PATH")]
+    pub earlier_dynamic_paths: Vec<String>,
+
     /// Do not verify the certificates of Weka clusters; for tests only
     #[arg(long = "allowinsecurehttps", default_value = "false")]
     pub allow_insecure_https: bool,
+
+    /// Send every request to another endpoint of the cluster; otherwise one is used until it fails
+    #[arg(long = "rotateapiendpointoneachrequest", default_value = "false")]
+    pub rotate_endpoints: bool,
 
     /// How long a call may take, even if its caller would wait longer
     #[arg(
@@ -102,6 +115,38 @@ pub struct Args {
     )]
     pub concurrent_publications: usize,
 
+    /// How many snapshots to create at a time on one cluster
+    #[arg(
+        long = "concurrency.createSnapshot",
+        value_name = "NUMBER",
+        default_value_t = 16
+    )]
+    pub concurrent_snapshots: usize,
+
+    /// How many snapshots to delete at a time on one cluster
+    #[arg(
+        long = "concurrency.deleteSnapshot",
+        value_name = "NUMBER",
+        default_value_t = 16
+    )]
+    pub concurrent_snapshot_deletions: usize,
+
+    /// How many volumes to unpublish at a time from one filesystem [default: as many as there are]
+    #[arg(long = "concurrency.nodeUnpublishVolume", value_name = "NUMBER")]
+    pub concurrent_unpublications: Option<usize>,
+
+    /// What volumes may be made.
+    #[command(flatten)]
+    pub volumes: volumes::VolumeArgs,
+
+    /// Mounts by NFS.
+    #[command(flatten)]
+    pub nfs: nfs::NfsArgs,
+
+    /// What is reported of all volumes.
+    #[command(flatten)]
+    pub figures: figures::FigureArgs,
+
     /// Container of the Weka client to mount through, if a node has several
     #[arg(
         long = "wekafscontainername",
@@ -125,6 +170,10 @@ pub struct Args {
     /// Let claims and pods change mount options by annotation
     #[arg(long = "allowmountoptionoverrides", default_value = "false")]
     pub allow_mount_option_overrides: bool,
+
+    /// Label mounts for SELinux, on nodes that have it
+    #[arg(long = "selinux-support", default_value = "false")]
+    pub selinux_support: bool,
 
     /// Mount options that exclude each other, separated by commas; may be given several times
     #[arg(long = "mutuallyexclusivemountoptions", value_name = "OPTIONS", default_values = DEFAULT_EXCLUSIVE)]
@@ -167,6 +216,15 @@ pub struct Args {
         hide = true
     )]
     pub proc_wekafs_interface: PathBuf,
+
+    /// The kernel's list of filesystems
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/proc/filesystems",
+        hide = true
+    )]
+    pub proc_filesystems: PathBuf,
 
     /// Access to Kubernetes, for labels and annotations only.
     #[command(flatten)]

@@ -2,6 +2,8 @@
 
 use stowage_csi::sizes::Range;
 
+use crate::rest::wire::Thin;
+
 /// The size of a volume if the request does not say.
 const DEFAULT_BYTES: u64 = 1 << 30;
 
@@ -9,7 +11,7 @@ const DEFAULT_BYTES: u64 = 1 << 30;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum SizeError {
     #[error(
-        "{bytes} bytes are more than filesystem `{filesystem}` has, which is {total}: ask for less or enlarge the filesystem"
+        "{bytes} bytes are more than filesystem `{filesystem}` has, which is {total}: ask for less, enlarge the filesystem, or start the driver with --allowautofsexpansion"
     )]
     AboveFilesystem {
         filesystem: String,
@@ -20,6 +22,10 @@ pub(crate) enum SizeError {
         "the volume has {bytes} bytes, more than the limit of {limit}, and volumes do not shrink"
     )]
     AboveLimit { bytes: u64, limit: u64 },
+    #[error(
+        "the source has {source_bytes} bytes, and its copy cannot have less: ask for at least that"
+    )]
+    BelowSource { source_bytes: u64 },
 }
 
 /// The size of a new volume.
@@ -28,6 +34,37 @@ pub(crate) fn choose(range: Range) -> u64 {
         (0, 0) => DEFAULT_BYTES,
         (0, limit) => limit.min(DEFAULT_BYTES),
         (required, _) => required,
+    }
+}
+
+/// The size of a copy of a volume of this size, where that is known.
+pub(crate) fn choose_copy(range: Range, source_bytes: Option<u64>) -> Result<u64, SizeError> {
+    let Some(source_bytes) = source_bytes else {
+        return Ok(choose(range));
+    };
+    let asked = match (range.required, range.limit) {
+        (0, 0) => source_bytes,
+        (0, limit) => limit.min(source_bytes),
+        (required, _) => required,
+    };
+    if asked < source_bytes {
+        return Err(SizeError::BelowSource { source_bytes });
+    }
+    Ok(asked)
+}
+
+/// How much of a thin filesystem is on drives when it grows: as much of it as before, rounded down, or what it was.
+pub(crate) fn grow_thin(thin: Thin, from: u64, to: u64, keep_ratio: bool) -> Thin {
+    if !keep_ratio || from == 0 {
+        return thin;
+    }
+    let scaled = |bytes: u64| {
+        let bytes = u128::from(bytes) * u128::from(to) / u128::from(from);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    };
+    Thin {
+        min: scaled(thin.min),
+        max: scaled(thin.max),
     }
 }
 
@@ -76,6 +113,55 @@ mod tests {
         ] {
             assert_eq!(choose(range(required, limit)), bytes);
         }
+    }
+
+    #[test]
+    fn a_copy_is_at_least_as_large_as_its_source() {
+        let below = Err(SizeError::BelowSource { source_bytes: 7 });
+        for (required, limit, source, bytes) in [
+            (0, 0, Some(7), Ok(7)),
+            (0, 9, Some(7), Ok(7)),
+            (9, 0, Some(7), Ok(9)),
+            (7, 7, Some(7), Ok(7)),
+            (6, 0, Some(7), below),
+            (
+                0,
+                6,
+                Some(7),
+                Err(SizeError::BelowSource { source_bytes: 7 }),
+            ),
+            (6, 0, None, Ok(6)),
+            (0, 0, None, Ok(DEFAULT_BYTES)),
+        ] {
+            assert_eq!(choose_copy(range(required, limit), source), bytes);
+        }
+    }
+
+    #[test]
+    fn a_thin_filesystem_keeps_its_ratio_or_its_drives() {
+        let thin = |min, max| Thin { min, max };
+        let tib = 1 << 40;
+        for (from, to, keep, after) in [
+            (100, 200, true, thin(20, 100)),
+            (100, 150, true, thin(15, 75)),
+            (300, 400, true, thin(13, 66)),
+            (100, 200, false, thin(10, 50)),
+            (0, 200, true, thin(10, 50)),
+            (1, u64::MAX, true, thin(u64::MAX, u64::MAX)),
+        ] {
+            assert_eq!(
+                grow_thin(thin(10, 50), from, to, keep),
+                after,
+                "{from} {to}"
+            );
+        }
+        let large = thin(600 * tib, 800 * tib);
+        let grown = grow_thin(large, 1000 * tib, 3000 * tib, true);
+        assert_eq!(
+            grown,
+            thin(1800 * tib, 2400 * tib),
+            "no number is too large for it"
+        );
     }
 
     #[test]

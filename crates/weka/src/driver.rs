@@ -1,9 +1,11 @@
 //! The CSI services, and what they share.
 //!
 //! - `filesystem`: the filesystem a call is about; `volume`: what is known of a volume in it.
-//! - `mounts`: filesystems mounted for our own use; `client`: the Weka client that mounts them.
+//! - `mounts`: filesystems mounted for our own use; `client`: the Weka client that mounts them; `nfs`: or NFS.
+//! - `inventory`: all volumes, and how they are.
 //! - `directory`: a volume's directory, reached by descriptors only; work on it runs where it may hang (`Workers`).
 //! - `trash`: removes the data of deleted volumes.
+//! - `promised`: how much of a filesystem its directories may use together.
 //! - `concurrency`: how many calls of a kind are worked on at a time.
 //! - `identity`, `controller`, `node`: the services.
 //!
@@ -26,7 +28,7 @@ use tonic::{Request, Response, Status};
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::handle::{Backing, Handle};
+use crate::handle::Handle;
 use crate::metrics::Metrics;
 use crate::rest::{Clusters, Deadline};
 
@@ -35,9 +37,13 @@ pub(crate) mod concurrency;
 pub(crate) mod controller;
 pub(crate) mod directory;
 pub(crate) mod filesystem;
+pub(crate) mod group;
 pub(crate) mod identity;
+pub(crate) mod inventory;
 pub(crate) mod mounts;
+pub(crate) mod nfs;
 pub(crate) mod node;
+pub(crate) mod promised;
 pub(crate) mod trash;
 pub(crate) mod volume;
 
@@ -62,6 +68,9 @@ pub(crate) struct Driver {
     pub(crate) locks: VolumeLocks,
     pub(crate) concurrency: concurrency::ConcurrencyLimits,
     pub(crate) trash: trash::Trash,
+    pub(crate) promises: promised::Promises,
+    /// All volumes, where Kubernetes can be asked about them.
+    pub(crate) inventory: Option<Arc<inventory::Inventory>>,
     pub(crate) metrics: Metrics,
     /// What Kubernetes calls the volumes here.
     pub(crate) names: node::names::KubernetesNames,
@@ -100,20 +109,7 @@ pub(crate) async fn answer<T>(
     }
 }
 
-/// The handle of a directory volume; other backings are named.
-pub(crate) fn directory_handle(text: &str) -> Result<Handle, Error> {
-    let handle = Handle::parse(text)?;
-    match handle.backing() {
-        Backing::Directory => Ok(handle),
-        Backing::Filesystem => Err(Error::Backing(text.to_owned(), "a filesystem of its own")),
-        Backing::Snapshot => Err(Error::Backing(text.to_owned(), "backed by a snapshot")),
-    }
-}
-
 /// The handle of a volume that should exist: what cannot be a handle names none.
 pub(crate) fn existing_handle(text: &str) -> Result<Handle, Error> {
-    directory_handle(text).map_err(|error| match error {
-        Error::Handle(_) => Error::VolumeMissing(text.to_owned()),
-        error => error,
-    })
+    Handle::parse(text).map_err(|_| Error::VolumeMissing(text.to_owned()))
 }

@@ -1,17 +1,13 @@
-//! Why a call fails, and the one place where that becomes a gRPC code.
+//! Why a call fails. `code`: which gRPC code that becomes.
 
-use std::io;
 use std::path::PathBuf;
 
-use rustix::io::Errno;
 pub(crate) use stowage_api::causes::chain;
 use stowage_csi::locks::VolumeBusy;
 use stowage_host::PathError;
 use stowage_host::beneath::BeneathError;
-use stowage_host::exec::ExecError;
 use stowage_host::mount::MountError;
 use stowage_host::workers::Stuck;
-use tonic::{Code, Status};
 
 use crate::capacity::SizeError;
 use crate::handle::HandleError;
@@ -20,6 +16,13 @@ use crate::parameters::ParameterError;
 use crate::procfs::{ClientError, OTHER_NODE};
 use crate::rest::ApiError;
 use crate::rest::error::AccessError;
+use crate::selinux::LabelLost;
+use crate::snapshot_id::SnapshotIdError;
+
+mod code;
+mod nfs;
+
+pub(crate) use nfs::NfsError;
 
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,8 @@ pub(crate) enum Error {
     Busy(#[from] VolumeBusy),
     #[error(transparent)]
     Handle(#[from] HandleError),
+    #[error(transparent)]
+    SnapshotId(#[from] SnapshotIdError),
     #[error(transparent)]
     Parameter(#[from] ParameterError),
     #[error(transparent)]
@@ -40,6 +45,8 @@ pub(crate) enum Error {
     Client(#[from] ClientError),
     #[error(transparent)]
     Mount(#[from] MountError),
+    #[error(transparent)]
+    LabelLost(#[from] LabelLost),
     #[error(transparent)]
     Beneath(#[from] BeneathError),
     #[error(
@@ -56,9 +63,9 @@ pub(crate) enum Error {
     )]
     Block,
     #[error(
-        "volume `{0}` is {1}, which this driver does not support: use a directory (`dir/v1/FILESYSTEM/PATH` or `weka/v2/FILESYSTEM/PATH`)"
+        "{0} need the API of the Weka cluster: name its secret in the class (`csi.storage.k8s.io/provisioner-secret-name` and its likes)"
     )]
-    Backing(String, &'static str),
+    NeedsApi(&'static str),
     #[error("volume `{0}` does not exist")]
     VolumeMissing(String),
     #[error("path `/{}` does not exist on filesystem `{filesystem}`: create the directory, or correct the volume handle", path.display())]
@@ -75,8 +82,97 @@ pub(crate) enum Error {
         "filesystem `{0}` is not encrypted, but parameter `encryptionEnabled` requires it: use an encrypted filesystem, or remove the parameter"
     )]
     NotEncrypted(String),
+    #[error(transparent)]
+    Encryption(#[from] EncryptionError),
+    #[error(transparent)]
+    Nfs(#[from] NfsError),
+    #[error(transparent)]
+    VolumeSecret(#[from] stowage_kubernetes::secrets::SecretError),
+    #[error("cannot ask Kubernetes: {0}")]
+    Kubernetes(String),
     #[error(
-        "volume `{0}` was not created by this driver, so the driver does not delete it: remove its directory by hand and use the reclaim policy Retain"
+        "the class names no filesystem, so its volumes are filesystems of their own, and the driver may not create filesystems: start it with --allowautofscreation, or set parameter `filesystemName`"
+    )]
+    MayNotCreateFilesystems,
+    #[error(
+        "volume `{0}` is a directory, and a snapshot or clone of it keeps the data of its whole filesystem, so they are not allowed: start the driver with --allowsnapshotsofdirectoryvolumes to allow them"
+    )]
+    MayNotCopyDirectories(String),
+    #[error(
+        "the Weka cluster has no filesystem group `{0}`: create it, or correct parameter `filesystemGroupName`"
+    )]
+    GroupMissing(String),
+    #[error(
+        "filesystem `{0}` is still being removed, and a new one of this name cannot be created before: the call succeeds when it is retried"
+    )]
+    FilesystemRemoving(String),
+    #[error(
+        "filesystem `{0}` disappeared while it was being created: somebody deleted it, or the Weka cluster could not complete it; a retry creates it again"
+    )]
+    FilesystemVanished(String),
+    #[error(
+        "filesystem `{filesystem}` cannot have {bytes} bytes: the Weka cluster has {available} left; delete filesystems, enlarge the cluster, or ask for less"
+    )]
+    ClusterFull {
+        filesystem: String,
+        bytes: u64,
+        available: u64,
+    },
+    #[error(
+        "filesystem `{filesystem}` has {total} bytes, of which {promised} are promised to other volumes, so {bytes} do not fit (--enforcedirvoltotalcapacity): delete volumes, enlarge the filesystem, start the driver with --allowautofsexpansion, or ask for less"
+    )]
+    Overprovisioned {
+        filesystem: String,
+        bytes: u64,
+        promised: u64,
+        total: u64,
+    },
+    #[error(
+        "filesystem `{filesystem}` holds data outside of snapshots (`{entry}`), so no empty snapshot of it can be made for new volumes: use an empty filesystem, or `volumeType: dir/v1`"
+    )]
+    FilesystemNotEmpty { filesystem: String, entry: String },
+    #[error(
+        "snapshot `{snapshot}` of filesystem `{filesystem}`, from which new volumes are made, is not empty (`{entry}`): delete it, and, if the filesystem is empty, the driver makes a new one"
+    )]
+    SeedNotEmpty {
+        filesystem: String,
+        snapshot: String,
+        entry: String,
+    },
+    #[error(
+        "access point `{access_point}` of filesystem `{filesystem}` belongs to snapshot `{snapshot}`, which is not a volume of this driver: delete that snapshot, or give it another access point"
+    )]
+    AccessPointTaken {
+        filesystem: String,
+        access_point: String,
+        snapshot: String,
+    },
+    #[error("snapshot `{0}` does not exist")]
+    SnapshotMissing(String),
+    #[error(
+        "snapshot `{name}` already exists, as a snapshot of another volume (on filesystem `{filesystem}`): use another name"
+    )]
+    SnapshotClash { name: String, filesystem: String },
+    #[error(
+        "snapshot `{0}` can be written, so it is not the snapshot of a volume: use a read-only snapshot"
+    )]
+    WritableSnapshot(String),
+    #[error(
+        "the source is on filesystem `{source_filesystem}`, where its copy must be too, but the class has `filesystemName: {class}`: use a class of that filesystem"
+    )]
+    OtherFilesystem {
+        source_filesystem: String,
+        class: String,
+    },
+    #[error(
+        "filesystem `{filesystem}` has snapshots ({}), which would be deleted with it: delete them first", names.join(", ")
+    )]
+    HasSnapshots {
+        filesystem: String,
+        names: Vec<String>,
+    },
+    #[error(
+        "`{0}` was not created by this driver, so the driver does not delete it: name its parent directory with --earlier-dynamic-path if volumes were made there before, or remove it by hand and use the reclaim policy Retain"
     )]
     NotOurs(String),
     #[error(
@@ -140,6 +236,27 @@ pub(crate) enum Error {
     Io(#[from] PathError),
 }
 
+/// Why a filesystem cannot be encrypted as its class wants it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EncryptionError {
+    #[error(
+        "the Weka cluster has no KMS, which encryption needs: configure HashiCorp Vault or KMIP there, or set parameter `encryptWithoutKms` and start the driver with --allowencryptionwithoutkms"
+    )]
+    NoKms,
+    #[error(
+        "parameter `encryptWithoutKms` is not allowed: start the driver with --allowencryptionwithoutkms, or use a KMS"
+    )]
+    WithoutKms,
+    #[error(
+        "a key for each filesystem (`kmsVaultKeyIdentifier`) needs HashiCorp Vault with RoleId and SecretId, and the KMS of the Weka cluster is {0}: remove the key from class and secret, or change the KMS"
+    )]
+    NoVault(String),
+    #[error(
+        "a key for each filesystem needs `kmsVaultRoleIdForFilesystemEncryption` and `kmsVaultSecretIdForFilesystemEncryption` in the secret: add them"
+    )]
+    NoRole,
+}
+
 impl From<ApiError> for Error {
     fn from(error: ApiError) -> Self {
         Self::Access(error.into())
@@ -151,6 +268,23 @@ impl Error {
     pub(crate) fn hung(filesystem: &str) -> impl FnOnce(Stuck) -> Self {
         let what = format!("filesystem `{filesystem}`");
         move |source| Self::Hung { what, source }
+    }
+
+    /// Whether the Weka client of this node cannot be used, and nothing else is known to be wrong.
+    pub(crate) fn is_of_client(&self) -> bool {
+        match self {
+            Self::Client(error) => !matches!(error, ClientError::Ambiguous(_)),
+            Self::Hung { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a filesystem cannot be mounted in one way: another may work.
+    pub(crate) fn is_of_mount(&self) -> bool {
+        matches!(
+            self,
+            Self::Mount(_) | Self::UnconfirmedContainer { .. } | Self::Nfs(NfsError::Denied { .. })
+        )
     }
 
     /// Whether the same call can never succeed: then nothing half-made should stay.
@@ -174,116 +308,8 @@ impl Error {
             | ApiError::Login { .. }
             | ApiError::LoginRefused { .. }
             | ApiError::Malformed { .. }
+            | ApiError::Conflict { .. }
             | ApiError::Ambiguous(_) => false,
         }
-    }
-
-    fn code(&self) -> Code {
-        match self {
-            Self::Busy(_) | Self::BadToken => Code::Aborted,
-            Self::Handle(_)
-            | Self::Parameter(_)
-            | Self::Option(_)
-            | Self::Block
-            | Self::NotEncrypted(_)
-            | Self::FilesystemMissing(_) => Code::InvalidArgument,
-            Self::Size(_) => Code::OutOfRange,
-            Self::Access(error) => access_code(error),
-            Self::Client(_)
-            | Self::Backing(..)
-            | Self::NotOurs(_)
-            | Self::SecondWriter { .. }
-            | Self::NoQuota(_)
-            | Self::NoCredentials
-            | Self::FilesystemHidden { .. }
-            | Self::OtherCluster { .. }
-            | Self::ForeignMount { .. } => Code::FailedPrecondition,
-            Self::VolumeMissing(_) | Self::PathMissing { .. } | Self::NotPublished { .. } => {
-                Code::NotFound
-            }
-            Self::Incompatible { .. } | Self::PublishedDifferently { .. } => Code::AlreadyExists,
-            Self::Hung { .. }
-            | Self::MountHung(_)
-            | Self::MountStuck { .. }
-            | Self::MountLost(_)
-            | Self::Crowded
-            | Self::Annotations { .. } => Code::Unavailable,
-            Self::MountUnfinished { .. } | Self::DeadlineExceeded => Code::DeadlineExceeded,
-            Self::UnconfirmedContainer { source, .. } => source.code(),
-            Self::Mount(error) => mount_code(error),
-            Self::Beneath(error) => beneath_code(error),
-            Self::Io(error) => io_code(&error.source),
-        }
-    }
-}
-
-impl From<Error> for Status {
-    fn from(error: Error) -> Self {
-        Self::new(error.code(), chain(&error))
-    }
-}
-
-fn access_code(error: &AccessError) -> Code {
-    match error {
-        AccessError::Secret(_) => Code::InvalidArgument,
-        AccessError::Legacy { .. } => Code::FailedPrecondition,
-        AccessError::Api(error) => api_code(error),
-    }
-}
-
-fn api_code(error: &ApiError) -> Code {
-    match error {
-        ApiError::Unreachable { .. } => Code::Unavailable,
-        ApiError::Deadline { .. } => Code::DeadlineExceeded,
-        ApiError::Untrusted { .. }
-        | ApiError::Scheme(_)
-        | ApiError::TooOld { .. }
-        | ApiError::Ambiguous(_) => Code::FailedPrecondition,
-        ApiError::CaCertificate(_) => Code::InvalidArgument,
-        ApiError::Login { .. } | ApiError::LoginRefused { .. } => Code::Unauthenticated,
-        ApiError::Forbidden { .. } => Code::PermissionDenied,
-        ApiError::Missing { .. } => Code::NotFound,
-        ApiError::Refused { .. } | ApiError::Malformed { .. } | ApiError::Client(_) => {
-            Code::Internal
-        }
-    }
-}
-
-/// What the filesystem says when it is full is for the caller to know.
-fn io_code(error: &io::Error) -> Code {
-    match Errno::from_io_error(error) {
-        Some(Errno::NOSPC | Errno::DQUOT) => Code::ResourceExhausted,
-        Some(Errno::NOTCONN | Errno::STALE | Errno::HOSTDOWN | Errno::TIMEDOUT) => {
-            Code::Unavailable
-        }
-        _ => Code::Internal,
-    }
-}
-
-fn beneath_code(error: &BeneathError) -> Code {
-    match error {
-        BeneathError::Escape { .. } | BeneathError::Link { .. } | BeneathError::Nameless { .. } => {
-            Code::InvalidArgument
-        }
-        BeneathError::Kind { .. } | BeneathError::Mounted { .. } => Code::FailedPrecondition,
-        BeneathError::Stopped { .. } => Code::Aborted,
-        BeneathError::Refusal { source, .. } => io_code(source),
-    }
-}
-
-fn mount_code(error: &MountError) -> Code {
-    match error {
-        MountError::Occupied { .. } | MountError::MountPoint { .. } => Code::AlreadyExists,
-        MountError::Busy { .. } => Code::FailedPrecondition,
-        MountError::Hung { .. } => Code::Unavailable,
-        MountError::Helper { source, .. } => match source {
-            ExecError::ToolMissing { .. } => Code::FailedPrecondition,
-            ExecError::Timeout { .. } => Code::DeadlineExceeded,
-            ExecError::Start { .. } | ExecError::Pipe { .. } | ExecError::Failure { .. } => {
-                Code::Internal
-            }
-        },
-        MountError::Refusal { source, .. } => io_code(source),
-        MountError::Table(_) | MountError::Unidentified { .. } => Code::Internal,
     }
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use crate::dynamic_paths::DynamicPaths;
 use crate::name;
 
 /// Longest handle. The specification says 128, but a handle holds a path.
@@ -13,6 +14,12 @@ pub(crate) const LONGEST: usize = 1920;
 
 /// The type of directory volumes.
 const DIRECTORY: [&str; 2] = ["dir", "v1"];
+
+/// The type of all other volumes.
+const UNIFIED: &str = "weka/v2";
+
+/// Where a filesystem shows its snapshots, each under its access point.
+pub(crate) const SNAPSHOTS: &str = ".snapshots";
 
 /// What a handle names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,29 +37,31 @@ pub(crate) enum HandleError {
     #[error("the volume handle is {0} bytes long: at most {LONGEST} are allowed")]
     TooLong(usize),
     #[error(
-        "`{}` is not a valid volume handle: use `dir/v1/FILESYSTEM/PATH` or `weka/v2/FILESYSTEM/PATH`",
+        "`{}` is not a valid volume handle: use `dir/v1/FILESYSTEM/PATH`, `weka/v2/FILESYSTEM[/PATH]` or `weka/v2/FILESYSTEM:ACCESS_POINT[/PATH]`",
         shown(.0)
     )]
     Malformed(String),
 }
 
 /// What holds the data of a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Backing {
     /// A directory of an existing filesystem.
     Directory,
     /// A whole filesystem.
     Filesystem,
-    /// A writable snapshot, or a directory in one.
+    /// A writable snapshot.
     Snapshot,
+    /// A directory in a writable snapshot: a copy of a directory.
+    Hybrid,
 }
 
-/// Whose directory it is.
+/// Who made a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Made by CreateVolume: below the dynamic path, with a derived name.
+    /// CreateVolume: it has a derived name, a directory also its place below a dynamic path.
     Dynamic,
-    /// Made by a person.
+    /// A person.
     Static,
 }
 
@@ -61,6 +70,11 @@ impl Handle {
     pub(crate) fn directory(filesystem: &str, dynamic_path: &str, name: &str) -> Self {
         // With an empty dynamic path there have always been two slashes.
         let inner = format!("{dynamic_path}/{}", name::directory(name));
+        Self::directory_at(filesystem, &inner)
+    }
+
+    /// The handle of an existing directory.
+    pub(crate) fn directory_at(filesystem: &str, inner: &str) -> Self {
         let [kind, version] = DIRECTORY;
         Self {
             text: format!("{kind}/{version}/{filesystem}/{inner}"),
@@ -70,31 +84,58 @@ impl Handle {
         }
     }
 
+    /// The handle of a volume that is a whole filesystem.
+    pub(crate) fn filesystem_volume(filesystem: &str) -> Self {
+        Self {
+            text: format!("{UNIFIED}/{filesystem}"),
+            filesystem: filesystem.to_owned(),
+            access_point: None,
+            inner: None,
+        }
+    }
+
+    /// The handle of a volume that is a snapshot or, with an inner path, a directory in one. The path is as its source
+    /// has it after the slash.
+    pub(crate) fn in_snapshot(filesystem: &str, access_point: &str, inner: Option<&str>) -> Self {
+        // There have always been two slashes, and one more for each copy of a copy.
+        let path = inner.map(|inner| format!("//{inner}")).unwrap_or_default();
+        Self {
+            text: format!("{UNIFIED}/{filesystem}:{access_point}{path}"),
+            filesystem: filesystem.to_owned(),
+            access_point: Some(access_point.to_owned()),
+            inner: inner.map(|inner| inner.trim_matches('/').to_owned()),
+        }
+    }
+
+    /// The volume that a directory of a filesystem is, if CreateVolume can have made it. The path is from the root.
+    pub(crate) fn of_path(filesystem: &str, path: &str, dynamic: &DynamicPaths) -> Option<Self> {
+        let path = path.trim_matches('/');
+        let handle = if path.is_empty() {
+            Self::filesystem_volume(filesystem)
+        } else {
+            let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+            let [kind, version] = DIRECTORY;
+            Self::parse(&format!("{kind}/{version}/{filesystem}/{parent}/{name}")).ok()?
+        };
+        (handle.origin(dynamic) == Origin::Dynamic).then_some(handle)
+    }
+
     /// Reads a handle.
     pub(crate) fn parse(text: &str) -> Result<Self, HandleError> {
         if text.len() > LONGEST {
             return Err(HandleError::TooLong(text.len()));
         }
         let malformed = || HandleError::Malformed(text.to_owned());
-        if text.contains('\0') {
-            return Err(malformed());
-        }
-        let mut segments = text.splitn(4, '/');
-        let (kind, version) = (segments.next(), segments.next());
-        let (Some(kind), Some(version), Some(place)) = (kind, version, segments.next()) else {
-            return Err(malformed());
-        };
-        if kind.is_empty() || !version.starts_with('v') {
-            return Err(malformed());
-        }
-        let (filesystem, access_point) = match place.split_once(':') {
+        let parts = Parts::split(text).ok_or_else(malformed)?;
+        let (filesystem, access_point) = match parts.place.split_once(':') {
             Some((filesystem, access_point)) => (filesystem, Some(access_point)),
-            None => (place, None),
+            None => (parts.place, None),
         };
-        let inner = segments.next().map(|inner| inner.trim_matches('/'));
+        let inner = parts.inner.map(|inner| inner.trim_matches('/'));
         let inner = inner.filter(|inner| !inner.is_empty());
-        let lacks_path = [kind, version] == DIRECTORY && inner.is_none();
-        if filesystem.is_empty() || access_point == Some("") || lacks_path {
+        let lacks_path = parts.kind == DIRECTORY && inner.is_none();
+        let is_outside = matches!(access_point, Some("" | "." | ".."));
+        if filesystem.is_empty() || is_outside || lacks_path {
             return Err(malformed());
         }
         Ok(Self {
@@ -110,7 +151,7 @@ impl Handle {
         &self.text
     }
 
-    /// What the handle begins with: `dir/v1`, as a rule.
+    /// What the handle begins with: `dir/v1` or `weka/v2`, as a rule.
     pub(crate) fn kind(&self) -> &str {
         let mut slashes = self.text.match_indices('/').map(|(at, _)| at);
         &self.text[..slashes.nth(1).unwrap_or(self.text.len())]
@@ -121,10 +162,16 @@ impl Handle {
         &self.filesystem
     }
 
+    /// The access point of the snapshot that the volume is, or is in.
+    pub(crate) fn access_point(&self) -> Option<&str> {
+        self.access_point.as_deref()
+    }
+
     /// What holds the data of the volume.
     pub(crate) fn backing(&self) -> Backing {
         match (&self.access_point, &self.inner) {
-            (Some(_), _) => Backing::Snapshot,
+            (Some(_), Some(_)) => Backing::Hybrid,
+            (Some(_), None) => Backing::Snapshot,
             (None, Some(_)) => Backing::Directory,
             (None, None) => Backing::Filesystem,
         }
@@ -135,8 +182,20 @@ impl Handle {
         self.inner.as_deref().unwrap_or_default()
     }
 
-    /// Where the volume is, from the root of the filesystem. `..` stops at the root.
+    /// The inner path as the handle has it after the slash: what a copy of the volume is called by.
+    pub(crate) fn written_inner(&self) -> Option<&str> {
+        self.inner.as_ref()?;
+        Parts::split(&self.text)?.inner
+    }
+
+    /// Where the volume is, from the root of the filesystem. `..` stops at the root of the filesystem or snapshot.
     pub(crate) fn path(&self) -> PathBuf {
+        let snapshot = self.access_point.as_ref();
+        let snapshot = snapshot.map(|access_point| Path::new(SNAPSHOTS).join(access_point));
+        snapshot.unwrap_or_default().join(self.path_within())
+    }
+
+    fn path_within(&self) -> PathBuf {
         let mut path = PathBuf::new();
         for component in Path::new(self.inner()).components() {
             match component {
@@ -150,23 +209,36 @@ impl Handle {
         path
     }
 
-    /// Whether CreateVolume can have made this directory. There is no other mark, so nothing else may be deleted.
-    pub(crate) fn origin(&self, dynamic_path: &str) -> Origin {
-        let path = self.path();
-        let below = path.parent() == Some(Path::new(dynamic_path.trim_matches('/')));
-        let derived = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .is_some_and(name::is_directory);
-        // A path with `..` in it was never given out.
-        let plain = Path::new(self.inner())
-            .components()
-            .all(|component| matches!(component, Component::Normal(_)));
-        if below && derived && plain {
+    /// Whether CreateVolume can have made this volume. There is no other mark, so nothing else may be deleted.
+    pub(crate) fn origin(&self, dynamic: &DynamicPaths) -> Origin {
+        let derived = match (self.backing(), &self.access_point) {
+            (_, Some(access_point)) => name::is_object(access_point),
+            (Backing::Directory, None) => self.has_own_path(dynamic),
+            (_, None) => name::ends_like_object(&self.filesystem),
+        };
+        if derived {
             Origin::Dynamic
         } else {
             Origin::Static
         }
+    }
+
+    /// Whether the inner path leads to a directory that CreateVolume made, or there is none: a person who chose a path
+    /// may have put links on it.
+    pub(crate) fn has_own_path(&self, dynamic: &DynamicPaths) -> bool {
+        let parent = self.derived_parent();
+        self.inner.is_none() || parent.is_some_and(|parent| dynamic.contain(&parent))
+    }
+
+    /// Where the directory is, if it is called as CreateVolume calls directories. It can have made it if it made volumes there.
+    pub(crate) fn derived_parent(&self) -> Option<PathBuf> {
+        let path = self.path_within();
+        // A path with `..` in it was never given out.
+        let plain = Path::new(self.inner())
+            .components()
+            .all(|component| matches!(component, Component::Normal(_)));
+        let derived = name::is_directory(path.file_name()?.to_str()?);
+        (plain && derived).then(|| path.parent().map(Path::to_owned))?
     }
 }
 
@@ -176,8 +248,32 @@ impl fmt::Display for Handle {
     }
 }
 
+/// What the slashes of an identifier separate.
+pub(crate) struct Parts<'a> {
+    /// Type and version.
+    pub(crate) kind: [&'a str; 2],
+    pub(crate) place: &'a str,
+    /// All that follows the third slash.
+    pub(crate) inner: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn split(text: &'a str) -> Option<Self> {
+        let mut segments = text.splitn(4, '/');
+        let kind = [segments.next()?, segments.next()?];
+        let place = segments.next()?;
+        let [name, version] = kind;
+        let is_whole = !name.is_empty() && version.starts_with('v') && !text.contains('\0');
+        is_whole.then(|| Self {
+            kind,
+            place,
+            inner: segments.next(),
+        })
+    }
+}
+
 /// A text of unknown origin, fit for a message.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars()
         .flat_map(char::escape_debug)
         .take(120)
@@ -185,110 +281,4 @@ fn shown(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NAME: &str = "pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380";
-    const DIR: &str = "csi-volumes/pvc-d00ba0fe-04a0-4916-8fea-ddbbc8f43380-a1659c8a7ded3c3c05d6facffd69cbf79b95604c";
-
-    #[test]
-    fn a_new_volume_gets_the_handle_it_always_got() {
-        let handle = Handle::directory("default", "csi-volumes", NAME);
-        assert_eq!(handle.as_str(), format!("dir/v1/default/{DIR}"));
-        assert_eq!(handle.path(), Path::new(DIR));
-        let handle = Handle::directory("default", "", "x");
-        assert!(
-            handle.as_str().starts_with("dir/v1/default//x-"),
-            "{handle}"
-        );
-        assert_eq!(handle.path().components().count(), 1);
-    }
-
-    #[test]
-    fn every_form_in_use_is_read_and_written_back() {
-        use Backing::{Directory, Filesystem, Snapshot};
-        for (text, filesystem, backing, path) in [
-            (format!("dir/v1/default/{DIR}"), "default", Directory, DIR),
-            (
-                "weka/v2/fs/some/dir".to_owned(),
-                "fs",
-                Directory,
-                "some/dir",
-            ),
-            ("weka/v2/fs".to_owned(), "fs", Filesystem, ""),
-            ("weka/v2/fs/".to_owned(), "fs", Filesystem, ""),
-            ("fs/v1/filesystem".to_owned(), "filesystem", Filesystem, ""),
-            ("weka/v1/fs:snap/dir".to_owned(), "fs", Snapshot, "dir"),
-            ("weka/v2/fs:ap".to_owned(), "fs", Snapshot, ""),
-            (
-                format!("weka/v2/default:pvc-11111111-OGDMYFOFOZKD//{DIR}"),
-                "default",
-                Snapshot,
-                DIR,
-            ),
-            ("dir/v1/fs//x".to_owned(), "fs", Directory, "x"),
-            ("dir/v1/fs/a//b/./c".to_owned(), "fs", Directory, "a/b/c"),
-        ] {
-            let handle = Handle::parse(&text).unwrap();
-            assert_eq!(handle.to_string(), text);
-            assert_eq!(handle.filesystem(), filesystem, "{text}");
-            assert_eq!(handle.backing(), backing, "{text}");
-            assert_eq!(handle.path(), Path::new(path), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_handle_is_refused() {
-        for text in [
-            "",
-            "x",
-            "/dir/v1/fs/x",
-            "dir/v1",
-            "dir/v1/fs",
-            "dir/v1/fs/",
-            "dir/v1//x",
-            "dir/1/fs/x",
-            "weka/v2/",
-            "weka/v2/:ap",
-            "weka/v2/fs:",
-            "dir/v1/fs/a\0b",
-        ] {
-            let refused = Handle::parse(text);
-            assert_eq!(refused, Err(HandleError::Malformed(text.to_owned())));
-        }
-        let long = format!("dir/v1/fs/{}", "x".repeat(1911));
-        assert_eq!(Handle::parse(&long), Err(HandleError::TooLong(1921)));
-        assert!(Handle::parse(&long[..1920]).is_ok());
-    }
-
-    #[test]
-    fn no_path_leads_above_the_root() {
-        for (text, path) in [
-            ("dir/v1/fs/../../etc", "etc"),
-            ("dir/v1/fs/a/../../../b", "b"),
-            ("dir/v1/fs/..", ""),
-            ("weka/v2/fs/csi-volumes/../../x", "x"),
-        ] {
-            let handle = Handle::parse(text).unwrap();
-            assert_eq!(handle.path(), Path::new(path), "{text}");
-        }
-    }
-
-    #[test]
-    fn only_derived_names_below_the_dynamic_path_are_ours() {
-        let origin = |text: &str| Handle::parse(text).unwrap().origin("csi-volumes");
-        assert_eq!(origin(&format!("dir/v1/fs/{DIR}")), Origin::Dynamic);
-        assert_eq!(origin(&format!("weka/v2/fs/{DIR}")), Origin::Dynamic);
-        assert_eq!(origin(&format!("dir/v1/fs//{DIR}/")), Origin::Dynamic);
-        for text in [
-            "dir/v1/fs/csi-volumes".to_owned(),
-            "dir/v1/fs/csi-volumes/data".to_owned(),
-            format!("dir/v1/fs/other/{}", name::directory(NAME)),
-            format!("dir/v1/fs/csi-volumes/x/../{}", name::directory(NAME)),
-            format!("dir/v1/fs/{DIR}/below"),
-            format!("dir/v1/fs/{}", name::directory(NAME)),
-        ] {
-            assert_eq!(origin(&text), Origin::Static, "{text}");
-        }
-    }
-}
+mod tests;

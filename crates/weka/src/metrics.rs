@@ -1,4 +1,5 @@
-//! What is counted, under the names that dashboards for Weka know: `operations` are calls, `volumes` the published ones.
+//! What is counted, under the names that dashboards for Weka know: `operations` are calls, `volumes` the published ones,
+//! `fleet` all of them.
 
 use std::time::Duration;
 
@@ -9,10 +10,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::handle::Backing;
+use fleet::Fleet;
 use operations::OfOperation;
 pub(crate) use operations::{Operation, UnderWay};
 use volumes::Volumes;
 
+pub(crate) mod fleet;
 mod operations;
 pub(crate) mod volumes;
 
@@ -41,7 +45,7 @@ struct FilesystemLabels {
 /// The metrics of a process. Clones count into the same ones.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    operations: [OfOperation; 6],
+    operations: [OfOperation; 8],
     /// A counter by nature; but a counter's name ends in `_total`, and this one is known without.
     api_count: Family<ApiLabels, Gauge>,
     api_seconds: Histograms<ApiLabels>,
@@ -49,11 +53,13 @@ pub struct Metrics {
     trash_removed: Family<FilesystemLabels, Counter>,
     trash_failures: Family<FilesystemLabels, Counter>,
     pub(crate) volumes: Volumes,
+    pub(crate) fleet: Fleet,
 }
 
 impl Default for Metrics {
     /// Metrics that nobody reads.
     fn default() -> Self {
+        let volumes = Volumes::default();
         Self {
             operations: Default::default(),
             api_count: Family::default(),
@@ -61,7 +67,8 @@ impl Default for Metrics {
             trash_entries: Family::default(),
             trash_removed: Family::default(),
             trash_failures: Family::default(),
-            volumes: Volumes::default(),
+            fleet: Fleet::new(volumes.clone()),
+            volumes,
         }
     }
 }
@@ -103,6 +110,7 @@ impl Metrics {
             metrics.trash_failures.clone(),
         );
         metrics.volumes.register(registry);
+        metrics.fleet.register(registry);
         metrics
     }
 
@@ -118,8 +126,13 @@ impl Metrics {
     }
 
     /// A call has waited for its turn and starts.
-    pub(crate) fn start_operation(&self, operation: Operation, waited: Duration) -> UnderWay {
-        self.of(operation).start(waited)
+    pub(crate) fn start_operation(
+        &self,
+        operation: Operation,
+        backing: Option<Backing>,
+        waited: Duration,
+    ) -> UnderWay {
+        self.of(operation).start(backing, waited)
     }
 
     /// What the trash of a filesystem holds.
@@ -161,7 +174,11 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, "csi.weka.io");
         metrics
-            .start_operation(Operation::CreateVolume, Duration::ZERO)
+            .start_operation(
+                Operation::CreateVolume,
+                Some(Backing::Directory),
+                Duration::ZERO,
+            )
             .end(true, Some(5));
         let labels = ApiLabels {
             cluster_guid: "g".to_owned(),

@@ -8,6 +8,10 @@ use sha1::{Digest, Sha1};
 /// How much of a name is readable in the name of a directory.
 const DIRECTORY_CHARACTERS: usize = 64;
 
+/// How much of it is readable in the name of a filesystem or a snapshot, and how much of its hash follows.
+const OBJECT_CHARACTERS: usize = 12;
+const SHORT_HASH: usize = 12;
+
 /// Characters of a SHA-1 in hexadecimal.
 const HEX_CHARACTERS: usize = 40;
 
@@ -63,6 +67,46 @@ fn is_claim_name(name: &str) -> bool {
             .all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
+/// What a filesystem or a snapshot with this name of Kubernetes is called, after its prefix; also the access point of a
+/// volume that is a snapshot.
+pub(crate) fn object(name: &str) -> String {
+    format!("{}-{}", readable(name, OBJECT_CHARACTERS), short_hash(name))
+}
+
+/// Whether a text is what [`object`] makes of a name.
+pub(crate) fn is_object(text: &str) -> bool {
+    let Some((name, _)) = text.rsplit_once('-') else {
+        return false;
+    };
+    ends_like_object(text) && name.len() <= OBJECT_CHARACTERS && name.chars().all(is_readable)
+}
+
+/// The same after a prefix: any, because people change it.
+pub(crate) fn ends_like_object(text: &str) -> bool {
+    let hash = text.rsplit_once('-').map(|(_, hash)| hash);
+    hash.is_some_and(is_short_hash)
+}
+
+/// The access point of a snapshot of a volume.
+pub(crate) fn of_snapshot(snapshot: &str, volume_id: &str) -> String {
+    short_hash(&format!("{snapshot}:{volume_id}"))
+}
+
+/// The access point of the empty snapshot of a filesystem, from which volumes are made.
+pub(crate) fn of_seed(filesystem: &str) -> String {
+    short_hash(filesystem)
+}
+
+fn short_hash(text: &str) -> String {
+    let mut hash = base32(&Sha1::digest(text));
+    hash.truncate(SHORT_HASH);
+    hash
+}
+
+fn is_short_hash(text: &str) -> bool {
+    text.len() == SHORT_HASH && text.bytes().all(|byte| BASE32.contains(&byte))
+}
+
 /// The directory in which a filesystem with these options is mounted for our own use.
 pub(crate) fn mount_point(filesystem: &str, options: &str) -> String {
     let hash = base32(&Sha1::digest(format!("{filesystem}:{options}")));
@@ -116,10 +160,25 @@ mod tests {
     }
 
     #[test]
-    fn base_32_is_that_of_the_published_names() {
-        // The Weka snapshot names of the other backings are cut from the same text.
-        assert!(base32(&Sha1::digest(NAME)).starts_with("UFSZZCT55U6D"));
-        assert!(base32(&Sha1::digest("default")).starts_with("OUC5MSSU4BQ3"));
+    fn filesystems_and_snapshots_are_called_as_they_always_were() {
+        assert_eq!(object(NAME), "pvc-d00ba0fe-UFSZZCT55U6D");
+        assert_eq!(of_seed("default"), "OUC5MSSU4BQ3");
+        for name in [NAME, "x", "имя:тест a/b", &"long".repeat(40), "", "a-b"] {
+            assert!(is_object(&object(name)), "{name}");
+            assert!(ends_like_object(&format!("csivol-{}", object(name))));
+        }
+        for text in [
+            "",
+            "default",
+            "UFSZZCT55U6D",
+            "data-2024",
+            "pvc-d00ba0fe-ufszzct55u6d",
+            "pvc-d00ba0fe-UFSZZCT55U6",
+            "pvc-d00ba0fe-UFSZZCT55U61",
+        ] {
+            assert!(!is_object(text) && !ends_like_object(text), "{text}");
+        }
+        assert!(!is_object("csivol-pvc-d00ba0fe-UFSZZCT55U6D"));
     }
 
     #[test]

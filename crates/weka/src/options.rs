@@ -6,10 +6,8 @@ use std::fmt;
 /// Set by the driver itself; what a class or a person says about them is left out.
 const OURS: [&str; 3] = ["container_name", "token", "bind"];
 
-/// What wekafs and mount(8) understand.
-const KNOWN: [&str; 44] = [
-    "acl",
-    "noacl",
+/// What every filesystem understands.
+pub(crate) const COMMON: [&str; 22] = [
     "async",
     "sync",
     "atime",
@@ -20,13 +18,6 @@ const KNOWN: [&str; 44] = [
     "diratime",
     "nodiratime",
     "lazytime",
-    "coherent",
-    "readcache",
-    "writecache",
-    "forcedirect",
-    "dentry_cache",
-    "dentry_max_age_positive",
-    "dentry_max_age_negative",
     "dev",
     "nodev",
     "exec",
@@ -35,6 +26,23 @@ const KNOWN: [&str; 44] = [
     "nosuid",
     "ro",
     "rw",
+    "context",
+    "fscontext",
+    "defcontext",
+    "rootcontext",
+];
+
+/// What wekafs and its mount(8) understand besides.
+const KNOWN: [&str; 22] = [
+    "acl",
+    "noacl",
+    "coherent",
+    "readcache",
+    "writecache",
+    "forcedirect",
+    "dentry_cache",
+    "dentry_max_age_positive",
+    "dentry_max_age_negative",
     "sync_on_close",
     "nosync_on_close",
     "obs_direct",
@@ -46,10 +54,6 @@ const KNOWN: [&str; 44] = [
     "directory_create_mask",
     "verbose",
     "quiet",
-    "context",
-    "fscontext",
-    "defcontext",
-    "rootcontext",
     "defaults",
     "container_name",
 ];
@@ -92,6 +96,7 @@ impl Vocabulary {
 
     fn knows(&self, name: &str) -> bool {
         KNOWN.contains(&name)
+            || COMMON.contains(&name)
             || self.more.iter().any(|more| more == name)
             || self.exclusive.iter().flatten().any(|one| one == name)
     }
@@ -160,6 +165,13 @@ impl Options {
             }
         }
         self.by_name.insert(name.to_owned(), value);
+    }
+
+    /// All of them, sorted.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.by_name
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_deref()))
     }
 
     /// Takes an option away, whatever its value. Returns whether it was there.

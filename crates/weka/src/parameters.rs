@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use stowage_service::duration;
+
 use crate::options::{OptionError, Options, Vocabulary};
 use crate::quota::{Enforcement, UnknownEnforcement};
 
+pub(crate) use backing::{ClassBacking, Encryption, NewFilesystemParameters};
+
+mod backing;
+
 /// The parameter that also a VolumeAttributesClass may set.
 pub(crate) const CAPACITY_ENFORCEMENT: &str = "capacityEnforcement";
-
-/// The value of `volumeType` for volumes that are directories.
-pub(crate) const DIRECTORY_TYPE: &str = "dir/v1";
 
 /// What the provisioner adds, and does not hand on.
 const OF_KUBERNETES: &str = "csi.storage.k8s.io/";
@@ -21,7 +24,7 @@ const KNOWN: [&str; 15] = [
     "filesystemGroupName",
     "initialFilesystemSizeGB",
     CAPACITY_ENFORCEMENT,
-    "quotaGracePeriod",
+    GRACE_PERIOD,
     "permissions",
     "ownerUid",
     "ownerGid",
@@ -32,6 +35,9 @@ const KNOWN: [&str; 15] = [
     "kmsVaultNamespace",
     "kmsVaultKeyIdentifier",
 ];
+
+/// How long a soft limit may be exceeded.
+const GRACE_PERIOD: &str = "quotaGracePeriod";
 
 /// What a volume's directory gets where the class says nothing.
 const DEFAULT_PERMISSIONS: u32 = 0o750;
@@ -45,8 +51,10 @@ const NO_ID: u32 = u32::MAX;
 /// What a class asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Parameters {
-    pub(crate) filesystem: String,
+    pub(crate) backing: ClassBacking,
     pub(crate) enforcement: Enforcement,
+    /// How long a soft limit may be exceeded; 0 is for ever.
+    pub(crate) grace_seconds: u64,
     pub(crate) owner: Owner,
     pub(crate) mount_options: Options,
     /// Whether the filesystem must be encrypted.
@@ -64,8 +72,18 @@ pub(crate) struct Owner {
 /// Why parameters cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParameterError {
-    #[error("parameter `{0}` is missing: name an existing filesystem of the Weka cluster")]
-    Missing(&'static str),
+    #[error("parameter `{0}` is missing: name an existing {1} of the Weka cluster")]
+    Missing(&'static str, &'static str),
+    #[error("parameter `volumeType` is `{0}`: use `dir/v1`, `weka/v2`, or leave it out")]
+    VolumeType(String),
+    #[error(
+        "parameter `initialFilesystemSizeGB` is `{0}`: write a whole number of gigabytes, at least 1"
+    )]
+    InitialSize(String),
+    #[error(
+        "parameter `{GRACE_PERIOD}` is `{0}`: write a duration such as `72h`, `30m` or `1h30m`, in whole seconds"
+    )]
+    GracePeriod(String),
     #[error(
         "parameter `permissions` is `{0}`: write an octal number such as `0750`, at most `7777`"
     )]
@@ -96,15 +114,6 @@ impl Parameters {
     ) -> Result<Self, ParameterError> {
         let get = |name: &str| class.get(name).map(|value| value.trim());
         let given = |name: &str| get(name).filter(|value| !value.is_empty());
-        check_backing(given("volumeType"), given("filesystemName"))?;
-        let filesystem =
-            given("filesystemName").ok_or(ParameterError::Missing("filesystemName"))?;
-        if get("filesystemGroupName") == Some("") {
-            return Err(ParameterError::Unsupported {
-                name: "filesystemGroupName",
-                reason: "it is empty; name a group or leave it out",
-            });
-        }
         if flag(class, "manageEncryptionKeys")? {
             return Err(ParameterError::Unsupported {
                 name: "manageEncryptionKeys",
@@ -121,8 +130,9 @@ impl Parameters {
         let mount_options = Options::parse(get("mountOptions").unwrap_or_default());
         mount_options.check(vocabulary)?;
         Ok(Self {
-            filesystem: filesystem.to_owned(),
+            backing: ClassBacking::parse(class)?,
             enforcement,
+            grace_seconds: given(GRACE_PERIOD).map_or(Ok(0), grace_seconds)?,
             owner: Owner {
                 permissions: given("permissions").map_or(Ok(DEFAULT_PERMISSIONS), permissions)?,
                 uid: id(class, "ownerUid")?,
@@ -154,22 +164,22 @@ pub(crate) fn enforcement(
     Ok(value.map(|value| value.trim().parse()).transpose()?)
 }
 
-/// Other backings are named, so that nobody gets a directory who asked for a filesystem.
-fn check_backing(kind: Option<&str>, filesystem: Option<&str>) -> Result<(), ParameterError> {
-    let reason = match (kind, filesystem) {
-        (Some(DIRECTORY_TYPE), _) => return Ok(()),
-        (_, None) => {
-            "volumes backed by a filesystem of their own are not supported; use `volumeType: dir/v1` with `filesystemName`"
-        }
-        (None, Some(_)) => {
-            "it is missing, which means volumes backed by snapshots; these are not supported, use `dir/v1`"
-        }
-        (Some(_), Some(_)) => "volumes backed by snapshots are not supported; use `dir/v1`",
-    };
-    Err(ParameterError::Unsupported {
-        name: "volumeType",
-        reason,
-    })
+/// What the provisioner wrote into a volume's context, of a class that may be gone: how its size is enforced.
+pub(crate) fn enforcement_of_volume(
+    context: &BTreeMap<String, String>,
+) -> Result<(Enforcement, u64), ParameterError> {
+    let given = |name: &str| context.get(name).map(|value| value.trim());
+    let given = |name: &str| given(name).filter(|value| !value.is_empty());
+    let enforcement = given(CAPACITY_ENFORCEMENT).map(str::parse).transpose()?;
+    let grace_seconds = given(GRACE_PERIOD).map_or(Ok(0), grace_seconds)?;
+    Ok((enforcement.unwrap_or_default(), grace_seconds))
+}
+
+fn grace_seconds(text: &str) -> Result<u64, ParameterError> {
+    let error = || ParameterError::GracePeriod(shown(text));
+    let period = duration::parse(text).map_err(|_| error())?;
+    let whole = period.subsec_nanos() == 0;
+    whole.then_some(period.as_secs()).ok_or_else(error)
 }
 
 /// Always octal, with or without a leading `0` or `0o`: `775` meaning decimal 775 has surprised enough people.
@@ -216,114 +226,4 @@ fn shown(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        entries.iter().map(owned).collect()
-    }
-
-    fn parse(more: &[(&str, &str)]) -> Result<Parameters, ParameterError> {
-        let mut class = map(&[("volumeType", "dir/v1"), ("filesystemName", "default")]);
-        class.extend(map(more));
-        Parameters::parse(&class, &BTreeMap::new(), &Vocabulary::default())
-    }
-
-    #[test]
-    fn a_class_that_says_little_gets_sane_defaults() {
-        let parameters = parse(&[]).unwrap();
-        assert_eq!(parameters.filesystem, "default");
-        assert_eq!(parameters.enforcement, Enforcement::Hard);
-        let owner = Owner {
-            permissions: 0o750,
-            uid: None,
-            gid: None,
-        };
-        assert_eq!(parameters.owner, owner);
-        assert!(!parameters.encrypted);
-    }
-
-    #[test]
-    fn permissions_are_octal_however_they_are_written() {
-        for (text, mode) in [
-            ("0775", 0o775),
-            ("775", 0o775),
-            ("0o775", 0o775),
-            ("2770", 0o2770),
-            ("01777", 0o1777),
-            ("0", 0),
-        ] {
-            let owner = parse(&[("permissions", text)]).unwrap().owner;
-            assert_eq!(owner.permissions, mode, "{text}");
-        }
-        for text in [
-            "abc",
-            "0789",
-            "-1",
-            "+7",
-            "17777",
-            "rwxr-x---",
-            "0x1ff",
-            "7 7",
-        ] {
-            let error = parse(&[("permissions", text)]).unwrap_err();
-            assert_eq!(error, ParameterError::Permissions(text.to_owned()));
-        }
-    }
-
-    #[test]
-    fn owners_are_numbers_within_range() {
-        let owner = parse(&[("ownerUid", "1001"), ("ownerGid", "4294967294")])
-            .unwrap()
-            .owner;
-        assert_eq!((owner.uid, owner.gid), (Some(1001), Some(4_294_967_294)));
-        for value in ["-1", "4294967295", "4294967296", "root", "1e3", "+1"] {
-            let error = parse(&[("ownerUid", value)]).unwrap_err();
-            assert!(error.to_string().contains("`ownerUid`"), "{error}");
-        }
-    }
-
-    #[test]
-    fn enforcement_is_one_of_two_words_and_may_change() {
-        let class = map(&[
-            ("volumeType", "dir/v1"),
-            ("filesystemName", "fs"),
-            ("capacityEnforcement", "SOFT"),
-        ]);
-        let soft = Parameters::parse(&class, &BTreeMap::new(), &Vocabulary::default()).unwrap();
-        assert_eq!(soft.enforcement, Enforcement::Soft);
-        let over = map(&[("capacityEnforcement", "HARD")]);
-        let hard = Parameters::parse(&class, &over, &Vocabulary::default()).unwrap();
-        assert_eq!(hard.enforcement, Enforcement::Hard);
-        assert!(parse(&[("capacityEnforcement", "hard")]).is_err());
-        let other = enforcement(&map(&[("permissions", "0777")])).unwrap_err();
-        assert!(
-            other
-                .to_string()
-                .starts_with("parameter `permissions` cannot be changed"),
-            "{other}"
-        );
-    }
-
-    #[test]
-    fn other_backings_are_refused_by_name() {
-        for class in [
-            map(&[("filesystemGroupName", "default")]),
-            map(&[("filesystemName", "fs")]),
-            map(&[("filesystemName", "fs"), ("volumeType", "weka/v2")]),
-        ] {
-            let error = Parameters::parse(&class, &BTreeMap::new(), &Vocabulary::default());
-            assert!(
-                error.unwrap_err().to_string().contains("dir/v1"),
-                "{class:?}"
-            );
-        }
-        let nameless = map(&[("volumeType", "dir/v1")]);
-        let error = Parameters::parse(&nameless, &BTreeMap::new(), &Vocabulary::default());
-        assert_eq!(error, Err(ParameterError::Missing("filesystemName")));
-        assert!(parse(&[("manageEncryptionKeys", "true")]).is_err());
-        assert!(parse(&[("encryptionEnabled", "yes")]).is_err());
-        assert!(parse(&[("mountOptions", "writecache,no_such_option")]).is_err());
-    }
-}
+mod tests;

@@ -59,6 +59,19 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// Those of a volume of this size. Whoever writes past the end of a soft one is refused once it has been exceeded for
+    /// longer than its grace period; 0 is never. A hard one has none.
+    pub(crate) fn new(size: Size, grace_seconds: u64) -> Self {
+        let grace_seconds = match size.enforcement {
+            Enforcement::Hard => 0,
+            Enforcement::Soft => grace_seconds,
+        };
+        Self {
+            grace_seconds,
+            ..Self::from(size)
+        }
+    }
+
     /// The same for a larger volume. A hard limit that somebody put above the size stays where it is or, if the size
     /// outgrows it, as far above it as before; so does its grace period.
     pub(crate) fn grown(self, bytes: u64) -> Self {
@@ -133,6 +146,19 @@ mod tests {
             enforcement: Enforcement::Soft,
         });
         assert_eq!(soft.hard_bytes, 9_223_372_036_854_775_807);
+    }
+
+    #[test]
+    fn only_a_soft_limit_has_a_grace_period() {
+        for (enforcement, grace) in [(Enforcement::Hard, 0), (Enforcement::Soft, 3600)] {
+            let size = Size {
+                bytes: GIB,
+                enforcement,
+            };
+            let limits = Limits::new(size, 3600);
+            assert_eq!(limits.grace_seconds, grace);
+            assert_eq!(limits.grown(2 * GIB).grace_seconds, grace, "it stays");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
@@ -46,6 +47,18 @@ pub(crate) struct Credentials {
     pub(crate) local_container: Option<String>,
     pub(crate) auto_update_endpoints: bool,
     pub(crate) ca_certificate: Option<String>,
+    pub(crate) vault: VaultAccess,
+    /// Where the cluster serves NFS, if not at the addresses of an interface group.
+    pub(crate) nfs_addresses: Vec<IpAddr>,
+}
+
+/// How new filesystems get keys of their own in HashiCorp Vault; a class may say otherwise.
+#[derive(Clone, Default)]
+pub(crate) struct VaultAccess {
+    pub(crate) key: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) role_id: Option<SecretString>,
+    pub(crate) secret_id: Option<SecretString>,
 }
 
 /// Why a secret cannot be used. Says which key, never what is in it.
@@ -59,6 +72,8 @@ pub(crate) enum SecretError {
     Endpoints(#[source] AddressError),
     #[error("the secret's key `autoUpdateEndpoints` must be `true` or `false`")]
     AutoUpdate,
+    #[error("the secret's key `nfsTargetIps` must be a list of IP addresses")]
+    NfsTargets,
 }
 
 impl Credentials {
@@ -95,6 +110,13 @@ impl Credentials {
                 Some(_) => return Err(SecretError::AutoUpdate),
             },
             ca_certificate: given("caCertificate").map(str::to_owned),
+            nfs_addresses: addresses(given("nfsTargetIps").unwrap_or_default())?,
+            vault: VaultAccess {
+                key: given("kmsVaultKeyIdentifierForFilesystemEncryption").map(str::to_owned),
+                namespace: given("kmsVaultNamespaceForFilesystemEncryption").map(str::to_owned),
+                role_id: given("kmsVaultRoleIdForFilesystemEncryption").map(Into::into),
+                secret_id: given("kmsVaultSecretIdForFilesystemEncryption").map(Into::into),
+            },
         })
     }
 }
@@ -132,6 +154,15 @@ fn endpoints(list: &str) -> Result<Vec<Endpoint>, SecretError> {
         (true, Some(error)) => Err(SecretError::Endpoints(error)),
         (true, None) => Err(SecretError::Missing("endpoints")),
     }
+}
+
+/// Addresses separated by commas or line ends.
+fn addresses(list: &str) -> Result<Vec<IpAddr>, SecretError> {
+    let words = list.split([',', '\n']).map(str::trim);
+    let words = words.filter(|word| !word.is_empty());
+    words
+        .map(|word| word.parse().map_err(|_| SecretError::NfsTargets))
+        .collect()
 }
 
 fn fingerprint(secret: &BTreeMap<String, String>) -> Fingerprint {
@@ -201,6 +232,10 @@ mod tests {
         let error = Credentials::parse(&secret(&[("endpoints", "ho st:1")])).unwrap_err();
         assert!(matches!(error, SecretError::Endpoints(_)), "{error}");
         assert!(Credentials::parse(&secret(&[("autoUpdateEndpoints", "maybe")])).is_err());
+        let named = Credentials::parse(&secret(&[("nfsTargetIps", "nfs.example")]));
+        assert_eq!(named.unwrap_err(), SecretError::NfsTargets);
+        let listed = Credentials::parse(&secret(&[("nfsTargetIps", "10.0.0.1\n10.0.0.2,fd00::1")]));
+        assert_eq!(listed.unwrap().nfs_addresses.len(), 3);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use stowage_csi::locks::VolumeLocks;
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::proto::csi::controller_server::ControllerServer;
+use stowage_csi::proto::csi::group_controller_server::GroupControllerServer;
 use stowage_csi::proto::csi::identity_server::IdentityServer;
 use stowage_csi::proto::csi::node_server::NodeServer;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
@@ -16,7 +17,8 @@ use stowage_host::stat::Stats;
 use stowage_host::workers::Workers;
 use stowage_kubernetes::events::Events;
 use stowage_service::client::{ClientError, connect};
-use stowage_service::{Health, KubeArgs};
+use stowage_service::lease::LeaseError;
+use stowage_service::{Elections, Health, KubeArgs, LeaseArgs};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,10 +29,14 @@ use crate::config::{Config, FlagError};
 use crate::driver::client::{ChosenContainers, LocalClient};
 use crate::driver::concurrency::ConcurrencyLimits;
 use crate::driver::controller::ControllerService;
+use crate::driver::group::GroupService;
 use crate::driver::identity::IdentityService;
+use crate::driver::inventory::Inventory;
 use crate::driver::mounts::Mounts;
+use crate::driver::nfs::NfsAccess;
 use crate::driver::node::names::KubernetesNames;
 use crate::driver::node::{NodeService, labels};
+use crate::driver::promised::Promises;
 use crate::driver::trash::Trash;
 use crate::driver::{Driver, MOST_THREADS};
 use crate::error::{Error, chain};
@@ -38,6 +44,7 @@ use crate::metrics::Metrics;
 use crate::rest::Clusters;
 use crate::rest::client::ClientOptions;
 use crate::rest::clusters::LegacySecret;
+use crate::selinux::Kernel;
 
 /// How long background work may take to end.
 const BACKGROUND_GRACE: Duration = Duration::from_secs(5);
@@ -61,6 +68,9 @@ pub enum StartError {
         "the directory of --mount-base cannot be hidden from other pods: {0}; run the driver as root in a privileged container"
     )]
     MountBase(String),
+    /// Controllers cannot choose one of them.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
     /// The socket cannot be made.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -86,10 +96,6 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
     stowage_service::client::install_crypto_provider();
     let kube = args.kube.clone();
     let config = Config::try_from(args)?;
-    if !config.without_effect.is_empty() {
-        let flags = format!("--{}", config.without_effect.join(", --"));
-        tracing::warn!(flags, "These flags have no effect; `--help` says why.");
-    }
     let driver = Arc::new(assemble(config, &kube, &reports).await?);
     let unhidden = |error: Error| StartError::MountBase(chain(&error));
     driver.mounts.hide().await.map_err(unhidden)?;
@@ -102,6 +108,7 @@ pub async fn run(args: Args, reports: Reports, shutdown: Shutdown) -> Result<(),
         "The driver is serving."
     );
     start_background(&driver, &reports.health);
+    start_figures(&driver, &kube, &reports.process).await?;
     let served = serve(socket, routes(&driver), reports.server, shutdown).await;
     driver.stop.cancel();
     driver.tasks.close();
@@ -145,15 +152,12 @@ async fn assemble(
         workers: workers.clone(),
         chosen: ChosenContainers::default(),
     };
+    let has_figures = config.serving.mode.has_controller() && config.figures.is_on;
+    let inventory = kube.clone().filter(|_| has_figures).map(Inventory::new);
     Ok(Driver {
+        inventory: inventory.map(Arc::new),
         clusters: Arc::new(clusters(&config, metrics.clone())),
-        mounts: Arc::new(Mounts::new(
-            config.mount_base.clone(),
-            mounter.clone(),
-            client.clone(),
-            config.vocabulary.clone(),
-            config.call_time,
-        )),
+        mounts: Arc::new(mounts(&config, mounter.clone(), client.clone())),
         mounter,
         stats,
         client,
@@ -161,6 +165,7 @@ async fn assemble(
         locks: VolumeLocks::default(),
         concurrency: ConcurrencyLimits::new(config.concurrency, metrics.clone()),
         trash: Trash::default(),
+        promises: Promises::default(),
         metrics,
         names: KubernetesNames::default(),
         kube,
@@ -172,6 +177,38 @@ async fn assemble(
     })
 }
 
+/// The mounts of this process, labelled for SELinux if that is wanted. A node that is not what it is taken for is warned of.
+fn mounts(config: &Config, mounter: Arc<dyn Mounter>, client: LocalClient) -> Mounts {
+    let nfs = NfsAccess::new(config.nfs.clone(), config.node.clone());
+    if let Some(address) = nfs.other_network() {
+        tracing::warn!(
+            node = config.node,
+            %address,
+            "The driver may mount by NFS, but its pod has a network of its own: mounts hang as soon as the pod is replaced, and the cluster sees another address than the node's. Set `hostNetwork: true` in the pod template."
+        );
+    }
+    let mounts = Mounts::new(
+        config.mount_base.clone(),
+        mounter,
+        client,
+        nfs,
+        config.vocabulary.clone(),
+        config.call_time,
+    );
+    let kernel = Kernel::look(&config.proc_filesystems);
+    // A controller may be on any node, and reaches volumes without labels, too.
+    let is_asked = config.serving.mode.has_node() || config.labels_mounts;
+    let mismatch = kernel.mismatch(config.labels_mounts);
+    if let Some(mismatch) = mismatch.filter(|_| is_asked) {
+        tracing::warn!(node = config.node, "{mismatch}");
+    }
+    if config.labels_mounts {
+        mounts.labelled(kernel)
+    } else {
+        mounts
+    }
+}
+
 fn clusters(config: &Config, metrics: Metrics) -> Clusters {
     let legacy = LegacySecret {
         directory: config.legacy_directory.clone(),
@@ -179,6 +216,7 @@ fn clusters(config: &Config, metrics: Metrics) -> Clusters {
     };
     let options = ClientOptions {
         insecure: config.insecure_https,
+        rotate: config.rotate_endpoints,
         timeout: config.api_time,
     };
     Clusters::new(options, legacy, metrics)
@@ -235,11 +273,70 @@ fn start_background(driver: &Arc<Driver>, health: &Health) {
     }
 }
 
+/// Starts to read all volumes from their clusters, in one of the controllers or in each.
+async fn start_figures(
+    driver: &Arc<Driver>,
+    kube: &KubeArgs,
+    metrics: &stowage_service::Metrics,
+) -> Result<(), StartError> {
+    let Some(inventory) = driver.inventory.clone() else {
+        return Ok(());
+    };
+    let (name, stop) = (
+        driver.config.serving.driver_name.clone(),
+        driver.stop.clone(),
+    );
+    let followed = inventory.clone();
+    let following = stop.clone();
+    driver.tasks.spawn(async move {
+        followed.follow(name, following).await;
+    });
+    let elects = driver.config.figures.elects_a_leader;
+    let elections = Elections::new(kube.config().await?, &lease(elects), metrics)?;
+    let driver = driver.clone();
+    driver.clone().tasks.spawn(async move {
+        let lease = format!("{}-figures", driver.config.serving.driver_name);
+        while !stop.is_cancelled() {
+            let work = |lost: CancellationToken| {
+                let (driver, inventory) = (driver.clone(), inventory.clone());
+                async move {
+                    tokio::select! {
+                        () = driver.stop.cancelled() => {}
+                        () = lost.cancelled() => {}
+                        () = driver.keep_sweeping(&inventory) => {}
+                    }
+                    // Another controller shows them from now on.
+                    driver.metrics.fleet.clear();
+                }
+            };
+            if let Err(error) = elections.lead(&lease, &stop, work).await {
+                let error = chain(&error);
+                tracing::warn!(error, "Another controller may read the volumes now.");
+            }
+        }
+    });
+    Ok(())
+}
+
+/// As everywhere else.
+fn lease(elects_a_leader: bool) -> LeaseArgs {
+    LeaseArgs {
+        leader_election: elects_a_leader,
+        leader_election_namespace: std::env::var("POD_NAMESPACE").ok(),
+        leader_election_lease_duration: Duration::from_secs(15),
+        leader_election_renew_deadline: Duration::from_secs(10),
+        leader_election_retry_period: Duration::from_secs(5),
+        leader_election_labels: Vec::new(),
+    }
+}
+
 fn routes(driver: &Arc<Driver>) -> Routes {
     let mode = driver.config.serving.mode;
     let mut routes = Routes::new(IdentityServer::new(IdentityService(driver.clone())));
     if mode.has_controller() {
-        routes = routes.add_service(ControllerServer::new(ControllerService(driver.clone())));
+        routes = routes
+            .add_service(ControllerServer::new(ControllerService(driver.clone())))
+            .add_service(GroupControllerServer::new(GroupService));
     }
     if mode.has_node() {
         routes = routes.add_service(NodeServer::new(NodeService(driver.clone())));

@@ -12,13 +12,34 @@ pub(crate) const ZONES: [&str; 2] = [
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
 ];
-const TRANSPORT: &str = "wekafs";
+
+/// How a node mounts filesystems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// By its Weka client.
+    Wekafs,
+    Nfs,
+}
+
+impl Transport {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Wekafs => "wekafs",
+            Self::Nfs => "nfs",
+        }
+    }
+}
 
 type Segments = BTreeMap<String, String>;
 
 /// What a node says of itself. `zones` are the labels of its Node object.
-pub(crate) fn of_node(driver: &str, node: &str, zones: &Segments) -> Topology {
-    let mut segments = labels(driver, node);
+pub(crate) fn of_node(
+    driver: &str,
+    node: &str,
+    transport: Transport,
+    zones: &Segments,
+) -> Topology {
+    let mut segments = labels(driver, node, transport);
     segments.insert(GLOBAL.to_owned(), "true".to_owned());
     segments.extend(
         zones
@@ -29,12 +50,15 @@ pub(crate) fn of_node(driver: &str, node: &str, zones: &Segments) -> Topology {
 }
 
 /// The labels of a node that can use volumes.
-pub(crate) fn labels(driver: &str, node: &str) -> Segments {
+pub(crate) fn labels(driver: &str, node: &str, transport: Transport) -> Segments {
     [
         (OLD_NODE.to_owned(), node.to_owned()),
         (format!("topology.{driver}/node"), node.to_owned()),
         (format!("topology.{driver}/accessible"), "true".to_owned()),
-        (format!("topology.{driver}/transport"), TRANSPORT.to_owned()),
+        (
+            format!("topology.{driver}/transport"),
+            transport.word().to_owned(),
+        ),
     ]
     .into()
 }
@@ -85,7 +109,7 @@ mod tests {
     #[test]
     fn a_node_has_the_keys_that_volumes_ask_for() {
         let zones = topology(&[(ZONES[0], "z1")]).segments;
-        let node = of_node("csi.weka.io", "n1", &zones);
+        let node = of_node("csi.weka.io", "n1", Transport::Wekafs, &zones);
         assert_eq!(
             node,
             topology(&[

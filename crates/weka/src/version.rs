@@ -14,9 +14,15 @@ pub(crate) struct Release {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capability {
     DirectoryQuota,
+    /// Volumes that are filesystems or snapshots.
+    FilesystemVolumes,
     /// Mount tokens, and organizations besides `Root`.
     AuthenticatedMounts,
     QueryParameters,
+    /// Encrypted filesystems.
+    Encryption,
+    /// Quotas hold in snapshots, too.
+    SnapshotQuota,
     SyncOnClose,
     /// One client of several clusters, told apart by `container_name`.
     ClientOfManyClusters,
@@ -25,17 +31,26 @@ pub(crate) enum Capability {
     ResolvePath,
     /// The same for a user with the role `CSI`.
     ResolvePathAsCsiUser,
+    /// A key for each filesystem.
+    FilesystemKey,
+    /// Filesystems that only their owner may use.
+    FilesystemOwner,
 }
 
 impl Capability {
     fn since(self) -> [u64; 4] {
         match self {
-            Self::DirectoryQuota => [3, 13, 0, 0],
+            Self::DirectoryQuota | Self::FilesystemVolumes => [3, 13, 0, 0],
             Self::AuthenticatedMounts => [3, 14, 0, 0],
-            Self::QueryParameters => [4, 0, 0, 0],
-            Self::SyncOnClose | Self::ClientOfManyClusters | Self::Processes => [4, 2, 0, 0],
+            Self::QueryParameters | Self::Encryption => [4, 0, 0, 0],
+            Self::SnapshotQuota
+            | Self::SyncOnClose
+            | Self::ClientOfManyClusters
+            | Self::Processes => [4, 2, 0, 0],
             Self::ResolvePath => [4, 3, 0, 0],
+            Self::FilesystemKey => [4, 4, 1, 0],
             Self::ResolvePathAsCsiUser => [4, 4, 7, 0],
+            Self::FilesystemOwner => [5, 1, 0, 0],
         }
     }
 }
@@ -106,19 +121,28 @@ mod tests {
                 vec![C::AuthenticatedMounts],
                 vec![C::QueryParameters],
             ),
-            ("4.1.99", vec![C::QueryParameters], vec![C::SyncOnClose]),
+            (
+                "4.1.99",
+                vec![C::QueryParameters, C::Encryption],
+                vec![C::SyncOnClose, C::SnapshotQuota],
+            ),
             (
                 "4.2.0",
                 vec![C::SyncOnClose, C::ClientOfManyClusters, C::Processes],
                 vec![C::ResolvePath],
             ),
+            ("4.4.0.9", vec![C::ResolvePath], vec![C::FilesystemKey]),
             (
                 "4.4.6.100",
-                vec![C::ResolvePath],
+                vec![C::ResolvePath, C::FilesystemKey],
                 vec![C::ResolvePathAsCsiUser],
             ),
-            ("4.4.7", vec![C::ResolvePathAsCsiUser], vec![]),
-            ("v5.1.0-beta+7", vec![C::ResolvePathAsCsiUser], vec![]),
+            (
+                "4.4.7",
+                vec![C::ResolvePathAsCsiUser],
+                vec![C::FilesystemOwner],
+            ),
+            ("v5.1.0-beta+7", vec![C::FilesystemOwner], vec![]),
             ("10.0.0.0.1", vec![C::ResolvePathAsCsiUser], vec![]),
         ] {
             let release = Release::parse(release);

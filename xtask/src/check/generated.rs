@@ -1,14 +1,14 @@
 //! Files that a program of ours writes, and that are committed so that people can read and apply them.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, bail};
 use devcluster::process::capture;
 use devcluster::report::Report;
 
-use crate::workspace::{self, cargo};
+use super::{charts, coverage};
+use crate::workspace;
 
 /// Files that a program writes, with the arguments that make it.
 const GENERATED: &[(&str, &[&str])] = &[
@@ -19,6 +19,11 @@ const GENERATED: &[(&str, &[&str])] = &[
     (
         "deploy/prerequisites/01-crd.yaml",
         &["crds", "--group", "driver-deployments"],
+    ),
+    ("deploy/validation.yaml", &["crds", "--validation"]),
+    (
+        "docs/reference/csidriverdeployment.md",
+        &["crds", "--group", "driver-deployments", "--reference"],
     ),
     (
         "deploy/crds/snapshot.storage.k8s.io.yaml",
@@ -40,30 +45,32 @@ const GENERATED: &[(&str, &[&str])] = &[
 
 /// With `fix`, writes what is not as it should be.
 pub fn check(fix: bool, report: &Report) -> anyhow::Result<()> {
-    let mut build = cargo("build");
-    build.args(["--package", "stowage"]);
-    workspace::step(report, "Building stowage", &mut build)?;
+    let program = workspace::build_debug(report)?;
     let step = report.step("Checking generated files");
-    let program = workspace::target().join("debug/stowage");
-    let mut stale: Vec<PathBuf> = Vec::new();
     for (file, arguments) in GENERATED {
         let content = capture(Command::new(&program).args(*arguments))?;
-        let path = workspace::root().join(file);
-        if fs::read_to_string(&path).ok().as_deref() == Some(&content) {
-            continue;
-        }
-        if fix {
-            fs::write(&path, content).with_context(|| format!("cannot write `{file}`"))?;
-        } else {
-            stale.push(PathBuf::from(file));
-        }
+        agree(file, &content, fix)?;
     }
-    if let Some(file) = stale.first() {
-        bail!(
-            "`{}` is not what the code generates: run `./x check --fix`",
-            file.display()
-        );
+    // In this order: the second are rendered from the first.
+    for (file, content) in charts::files()? {
+        agree(&file, &content, fix)?;
     }
+    for (file, content) in charts::rendered()? {
+        agree(&file, &content, fix)?;
+    }
+    agree(coverage::FILE, &coverage::page(&workspace::root())?, fix)?;
     step.done("");
     Ok(())
+}
+
+/// The file holds the content; with `fix`, afterwards.
+fn agree(file: &str, content: &str, fix: bool) -> anyhow::Result<()> {
+    let path = workspace::root().join(file);
+    if fs::read_to_string(&path).ok().as_deref() == Some(content) {
+        return Ok(());
+    }
+    if !fix {
+        bail!("`{file}` is not what it is generated from: run `./x check --fix`");
+    }
+    fs::write(&path, content).with_context(|| format!("cannot write `{file}`"))
 }

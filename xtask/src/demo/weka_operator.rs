@@ -13,6 +13,8 @@ const APPLICATION: &str = include_str!("../demo-weka-operator.yaml");
 const NAME: &str = "weka-operator-demo";
 const CLASS: &str = "storageclass-csi-demo-weka-io-default";
 const CSI: [&str; 2] = ["--namespace", "weka-operator-system"];
+/// What lets the operator see, and grant, the secret of the driver.
+const SECRETS: &str = include_str!("../../../deploy/weka/secrets.yaml");
 const DEFINITIONS: [&str; 3] = [
     "deploy/crds/weka.weka.io.yaml",
     "deploy/weka/rules.yaml",
@@ -59,6 +61,10 @@ fn start_clients(kubectl: &Kubectl, array: &SimulatedWeka, report: &Report) -> a
         kubectl.apply_file(file)?;
     }
     kubectl.apply_text(&array.operator_config(true, &[]))?;
+    let secrets = SECRETS
+        .replace("weka-clients", NAME)
+        .replace("weka-csi-NAME", "weka-csi-demo");
+    kubectl.apply_text(&secrets)?;
     array.apply_secret(|| kubectl.command(), "weka-csi-demo", NAME)?;
     kubectl.apply_text(&client(&array.address(|| kubectl.command())?))?;
     wait_for_driver(kubectl)?;

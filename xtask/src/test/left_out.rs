@@ -11,9 +11,12 @@ const INSIDE: &str = "looks at files, mounts or processes of the nodes, which ar
 const ARRAYS: &str = "runs simulated arrays beside the nodes, on this machine";
 
 /// The files of `tests/dev_cluster` that have tests.
-const REASONS: [(&str, &str); 20] = [
+const REASONS: [(&str, &str); 29] = [
     ("bad_input", CLUSTERS),
+    ("charts", CLUSTERS),
     ("demo", CLUSTERS),
+    ("documented", CLUSTERS),
+    ("draining", CLUSTERS),
     ("hostpath", INSIDE),
     ("hostpath_shapes", INSIDE),
     ("isolation", INSIDE),
@@ -24,14 +27,20 @@ const REASONS: [(&str, &str); 20] = [
     ("operator_trouble", INSIDE),
     ("outage", CLUSTERS),
     ("sidecar", INSIDE),
+    ("upgrade", CLUSTERS),
     ("vpsa", ARRAYS),
     ("weka", ARRAYS),
+    ("weka_backings", ARRAYS),
+    ("weka_chart_upgrade", CLUSTERS),
     ("weka_clients", ARRAYS),
     ("weka_clusters", ARRAYS),
     ("weka_guarded", ARRAYS),
+    ("weka_nfs", ARRAYS),
     ("weka_old", ARRAYS),
     ("weka_secure", ARRAYS),
+    ("weka_selinux", ARRAYS),
     ("weka_shared", ARRAYS),
+    ("weka_takeover", ARRAYS),
 ];
 
 /// How many tests were left out, by file, and why.

@@ -18,10 +18,14 @@ impl Tally {
     pub fn read(&mut self, line: &str) {
         if let Some(test) = line.strip_prefix("test ") {
             self.passed += usize::from(line.ends_with("... ok"));
-            if let Some((name, _)) = test.split_once(" ... FAILED") {
-                self.failed.push(name.to_owned());
-            }
-            self.summaries += usize::from(test.starts_with("result: FAILED"));
+            let failed = test
+                .split_once(" ... FAILED")
+                .map(|(name, _)| name.to_owned());
+            self.failed
+                .extend(failed.filter(|name| !self.failed.contains(name)));
+            // What a test shows of a program that it started for itself alone is not a summary of the run.
+            let is_whole = !test.contains(" filtered out") || test.contains(" 0 filtered out");
+            self.summaries += usize::from(is_whole && test.starts_with("result: FAILED"));
         }
         let is_told = line.starts_with("error: ") && line.contains(", to rerun pass ");
         self.programs += usize::from(is_told);
@@ -65,6 +69,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_test_shows_of_its_own_process_is_not_counted() {
+        let run = tally(
+            "test a::apart ... FAILED\n\
+             ---- a::apart stdout ----\n\
+             test a::apart ... FAILED\n\
+             test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 90 filtered out; finished in 1s\n\
+             test result: FAILED. 8 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 2s\n\
+             error: test failed, to rerun pass `-p x --test y`",
+        );
+        assert_eq!(run.failed, ["a::apart"]);
+        assert!(run.is_worth_another_try());
+    }
+
+    #[test]
     fn a_program_that_died_is_not_taken_for_a_failed_test() {
         let run = tally(
             "test b::bad ... FAILED\n\
@@ -79,7 +97,9 @@ mod tests {
 
     #[test]
     fn where_much_fails_nothing_is_tried_again() {
-        let failed = |count| tally(&"test a ... FAILED\n".repeat(count)).is_worth_another_try();
+        let line = |number| format!("test a{number} ... FAILED\n");
+        let failed =
+            |count| tally(&(0..count).map(line).collect::<String>()).is_worth_another_try();
         assert_eq!([0, 1, 5, 6].map(failed), [false, true, true, false]);
     }
 }

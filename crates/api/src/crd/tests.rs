@@ -86,20 +86,26 @@ fn every_definition_in_a_protected_group_is_marked_as_approved() {
 
 #[test]
 fn schemas_are_structural_and_use_only_keys_that_kubernetes_1_20_knows() {
-    const KNOWN: [&str; 15] = [
+    const KNOWN: [&str; 21] = [
         "additionalProperties",
+        "default",
         "description",
         "enum",
         "format",
         "items",
+        "maxLength",
+        "maximum",
         "minLength",
         "minimum",
         "nullable",
         "oneOf",
+        "pattern",
         "properties",
         "required",
         "type",
         "x-kubernetes-int-or-string",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
         "x-kubernetes-map-type",
         "x-kubernetes-preserve-unknown-fields",
     ];

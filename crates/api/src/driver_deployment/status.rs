@@ -19,6 +19,7 @@ pub struct CSIDriverDeploymentStatus {
     pub state: Option<String>,
     /// `Available`, `SyncSuccessful` and `Progressing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<DriverCondition>>,
     /// Ready nodes of desired nodes: `12/15`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,6 +47,7 @@ pub struct DrainStatus {
     pub progress: String,
     /// Nodes that are being emptied, or that wait for their new driver pod. A node is listed before it is touched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub nodes: Vec<DrainingNode>,
     /// Why no further node is begun with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +68,10 @@ pub struct DrainingNode {
     /// Since when nothing is seen to use the driver there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unused_since: Option<Time>,
-    /// `unverified` where nobody on the node can tell what is mounted.
+    /// Since when it is without its old driver pod: the new one may take as long as it may take to empty the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_since: Option<Time>,
+    /// How many volumes are still mounted; `unverified` and why, where nobody on the node can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mounts: Option<String>,
 }
@@ -104,6 +109,9 @@ pub struct Child {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
+
+/// Reason of a condition: volumes of the driver are in the way of removing it, until somebody does something about them.
+pub const IN_USE: &str = "InUse";
 
 /// One fact about an instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

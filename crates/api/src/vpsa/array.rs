@@ -4,7 +4,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shared::{Capacity, Concealed, Observed, Unknown};
+use super::shared::{Capacity, Concealed, Observed, Segments, Unknown};
 use super::state::VpsaState;
 use crate::schema::{read_text, text};
 
@@ -60,6 +60,13 @@ pub struct VpsaSpec {
     /// Where the access key is kept; wins over `token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_secret_ref: Option<TokenSecretRef>,
+    /// Addresses at which nodes reach its disks, each with a port if it is not 3260: several are several paths. Without them those
+    /// that the array tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub portals: Vec<String>,
+    /// From where it is reached: nodes that have all labels of one of these. Without them as its class says, or from everywhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topology: Vec<Segments>,
     /// How the array is trusted; without it over HTTPS, by the authorities that the driver trusts anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,

@@ -4,7 +4,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shared::{Capacity, Observed, Unknown, VolumeFlags};
+use super::shared::{Capacity, Observed, Segments, Unknown, VolumeFlags};
 use super::state::{ClassState, VolumeType};
 use crate::schema::{read_text, text};
 
@@ -52,6 +52,9 @@ pub struct VscStorageClassSpec {
     /// How filesystem volumes are reached: `NAS` (default) over NFS, `Block` as a filesystem on an iSCSI disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_type: Option<VolumeType>,
+    /// From where its members are reached that do not say so themselves: nodes that have all labels of one of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topology: Vec<Segments>,
     /// What this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,

@@ -15,6 +15,9 @@ use crate::schema::{conditions, optional_text_map, read_text, read_text_map, tex
 /// Fields that this version does not know.
 pub type Unknown = BTreeMap<String, Value>;
 
+/// Labels of nodes that say where they are, such as `topology.kubernetes.io/zone: a`.
+pub type Segments = BTreeMap<String, String>;
+
 /// A text that is a secret, or may be one: it is written to the API and nowhere else.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]

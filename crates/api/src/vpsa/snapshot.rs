@@ -81,6 +81,10 @@ pub struct SnapshotStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub vpsa_volume_id: Option<String>,
+    /// When the array was last asked to take it and did not refuse. Until then it is not there; for a while after it it may be,
+    /// and not be seen yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Time>,
     /// Its own identity there, such as `snap-00000001`.
     #[serde(
         default,

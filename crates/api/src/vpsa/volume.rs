@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::shared::{
-    CloneSource, Observed, Unknown, VolumeFlags, nothing, read_optional_quantity, read_quantity,
+    CloneSource, Observed, Segments, Unknown, VolumeFlags, nothing, read_optional_quantity,
+    read_quantity,
 };
 use super::state::{VolumeState, VolumeType};
 use crate::schema::{read_text, text};
@@ -62,6 +63,24 @@ pub struct VolumeSpec {
     /// What it is a clone of, on the same array; absent for a volume that begins empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone_source: Option<CloneSource>,
+    /// From where it must be reached; absent if from anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<VolumeTopology>,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// From where a volume must be reached: labels of nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeTopology {
+    /// From one of these at least.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requisite: Vec<Segments>,
+    /// From the first of these, if that is possible.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preferred: Vec<Segments>,
     /// What this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
@@ -104,6 +123,10 @@ pub struct VolumeStatus {
     #[serde(default, rename = "VPSAID", deserialize_with = "read_text")]
     #[schemars(schema_with = "text")]
     pub vpsa_id: String,
+    /// When the array was last asked to make it and did not refuse. Until then nothing of it can be there; for a while after it
+    /// something may be that is not seen yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Time>,
     /// Its identity there, such as `volume-00000001`; empty if not known yet.
     #[serde(default, rename = "ID", deserialize_with = "read_text")]
     #[schemars(schema_with = "text")]

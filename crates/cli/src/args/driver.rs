@@ -33,9 +33,9 @@ pub struct VpsaArgs {
     pub service: stowage_service::ServiceArgs,
 }
 
-/// The driver for Weka clusters: volumes are directories of Weka filesystems, with quotas
+/// The driver for Weka clusters: volumes are directories, snapshots or filesystems
 ///
-/// Needs a Weka client on every node it runs on. Credentials come with the requests, from the secrets that storage classes
+/// Nodes need a Weka client, or a cluster that exports by NFS. Credentials come with the requests, from the secrets that storage classes
 /// name. The sidecar elects a leader among controllers; two that work at once come to the same result.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -43,6 +43,8 @@ pub struct VpsaArgs {
     mut_arg("http_endpoint", |arg| arg.default_value("")),
     // WEKA's numbers, which its manifests carry.
     mut_arg("verbosity", |arg| arg.help("What is logged, as a number: up to 3 errors, 4 info, 5 debug, from 6 trace (--log-level wins)")),
+    // Flags of Go: the last one counts.
+    args_override_self = true,
     version,
     after_help = "\
 Examples:

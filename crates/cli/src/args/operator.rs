@@ -1,5 +1,6 @@
 //! The command line of the operator.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Turn CSIDriverDeployments into running drivers, and keep them
@@ -20,6 +21,10 @@ pub struct OperatorArgs {
     /// ConfigMap with the operator's configuration in `config.yaml`, in the namespace of the lease; changes are noticed
     #[arg(long, value_name = "NAME", conflicts_with = "config")]
     pub config_map: Option<String>,
+
+    /// Drivers whose pods are replaced at a time when the operator itself, or its configuration, has changed
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub max_concurrent_rollouts: NonZeroUsize,
 
     /// Take the operator's finalizers from all its resources, print which, and end: for when the operator is removed, or was
     /// removed too early. Their drivers stay as they are

@@ -14,11 +14,21 @@ use stowage_api::CrdGroup;
 #[command(after_help = "\
 Examples:
   stowage crds | kubectl apply -f -
-  stowage crds --group snapshots > snapshot-crds.yaml")]
+  stowage crds --group snapshots > snapshot-crds.yaml
+  stowage crds --group driver-deployments --reference
+  stowage crds --validation | kubectl apply -f -")]
 pub struct CrdsArgs {
     /// Print only this group; may be given several times [default: all groups]
     #[arg(long = "group", value_name = "GROUP")]
     pub groups: Vec<CrdsGroup>,
+
+    /// Print a page that explains every field, in place of the definitions
+    #[arg(long)]
+    pub reference: bool,
+
+    /// Print what a server from Kubernetes 1.30 on can check when a CSIDriverDeployment is written, in place of the definitions
+    #[arg(long, conflicts_with_all = ["groups", "reference"])]
+    pub validation: bool,
 }
 
 /// Names of [`CrdGroup`] on the command line.

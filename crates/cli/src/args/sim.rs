@@ -8,8 +8,10 @@ use clap::Subcommand;
 /// Simulate a storage array, for tests and for trying things out
 #[derive(Debug, Subcommand)]
 pub enum Sim {
+    FuseDriver(Box<SimFuseDriverArgs>),
     Vpsa(Box<SimVpsaArgs>),
     VpsaHost(Box<SimVpsaHostArgs>),
+    NfsHost(Box<SimNfsHostArgs>),
     #[command(name = "mount.nfs")]
     MountNfs(ToolArgs),
     #[command(name = "iscsiadm")]
@@ -19,6 +21,25 @@ pub enum Sim {
     WekaClient(Box<SimWekaClientArgs>),
     #[command(name = "mount.wekafs")]
     MountWekafs(MountWekafsArgs),
+}
+
+/// A CSI driver whose mounts die with its process, as those of FUSE daemons do
+///
+/// For trying how drivers of this kind are updated: `nodeUpdateStrategy: Draining`. Needs root and /dev/fuse.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    after_help = "\
+Examples:
+  stowage sim fuse-driver --endpoint /tmp/csi.sock --nodeid node-a --data /var/tmp/volumes
+
+deploy/sim/fuse.yaml deploys it.")]
+pub struct SimFuseDriverArgs {
+    #[command(flatten)]
+    pub driver: stowage_sim::fuse_driver::Args,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
 }
 
 /// A Zadara VPSA: REST API, control API for faults, disks over iSCSI, shares
@@ -46,9 +67,35 @@ pub struct SimVpsaArgs {
     pub service: stowage_service::ServiceArgs,
 }
 
+/// What the kernel of a node does with exports of arrays over NFS, beside it and outside of any pod
+///
+/// The stand-in for `mount.nfs` asks it: this program under that name. Needs root and /dev/fuse. A node that uses VPSAs has
+/// `vpsa-host`, which does the same and more.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("http_endpoint", |arg| arg.default_value("")),
+    after_help = "\
+Examples:
+  stowage sim nfs-host
+  stowage sim nfs-host --ip 10.0.0.7 --socket /run/node-a/nfs.sock
+  stowage sim nfs-host --tools /run/node-a/sbin                            # put the stand-ins there
+
+docs/guides/simulators.md says more.")]
+pub struct SimNfsHostArgs {
+    #[command(flatten)]
+    pub host: stowage_sim::nfs::host::HostOptions,
+
+    /// Put copies of this program there as mount.nfs and mount.nfs4
+    #[arg(long, value_name = "DIR")]
+    pub tools: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub service: stowage_service::ServiceArgs,
+}
+
 /// What the kernel of a node does with disks and shares of VPSAs, beside it and outside of any pod
 ///
-/// The stand-ins for `mount.nfs` and `iscsiadm` ask it: this program under those names. Needs root, /dev/fuse and loop devices.
+/// The stand-ins for `mount.nfs`, `iscsiadm` and `multipath` ask it: this program under those names. Needs root, /dev/fuse and loop devices.
 #[derive(Debug, clap::Args)]
 #[command(
     mut_arg("http_endpoint", |arg| arg.default_value("")),
@@ -63,7 +110,7 @@ pub struct SimVpsaHostArgs {
     #[command(flatten)]
     pub host: stowage_sim::vpsa::HostOptions,
 
-    /// Put copies of this program there as mount.nfs, mount.nfs4 and iscsiadm, and as a mount that knows them: for those who
+    /// Put copies of this program there as mount.nfs, mount.nfs4, iscsiadm, multipath and multipathd, and as a mount that knows them: for those who
     /// have DIR first in their PATH, or its files in their /sbin
     #[arg(long, value_name = "DIR")]
     pub tools: Option<PathBuf>,

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Args, Command};
 
+mod charts;
 mod public_manifests;
 mod weka_chart;
 

@@ -101,8 +101,13 @@ pub fn request(cluster: &Cluster, what: &str, error: &kube::Error) -> anyhow::Er
     }
 }
 
-/// The account may not list these resources, each as `plural.group`.
-pub fn denied(resources: &[String], account: Option<&str>) -> anyhow::Error {
+/// The account may not do this to these resources, each as `plural.group`. The commands that grant it make the ClusterRole `role`.
+pub fn denied(
+    role: &str,
+    verb: &str,
+    resources: &[String],
+    account: Option<&str>,
+) -> anyhow::Error {
     // The name goes into a command line that is meant to be copied.
     let plain = |name: &&str| {
         name.chars()
@@ -111,9 +116,8 @@ pub fn denied(resources: &[String], account: Option<&str>) -> anyhow::Error {
     let who = account.map_or_else(|| "this account".to_owned(), |name| format!("`{name}`"));
     let user = account.filter(plain).unwrap_or("NAME");
     anyhow!(
-        "{who} may not list {}: grant it with `kubectl create clusterrole stowage-status --verb=list \
-         --resource={}` and `kubectl create clusterrolebinding stowage-status \
-         --clusterrole=stowage-status --user={user}`",
+        "{who} may not {verb} {}: grant it with `kubectl create clusterrole {role} --verb={verb} \
+         --resource={}` and `kubectl create clusterrolebinding {role} --clusterrole={role} --user={user}`",
         resources.join(", "),
         resources.join(",")
     )
@@ -183,7 +187,7 @@ mod tests {
         let message = r#"nodes is forbidden: User "system:serviceaccount:ci:viewer" cannot list resource "nodes" in API group "" at the cluster scope"#;
         let resources = ["nodes".to_owned(), "csinodes.storage.k8s.io".to_owned()];
         assert_eq!(
-            denied(&resources, account_in(message)).to_string(),
+            denied("stowage-status", "list", &resources, account_in(message)).to_string(),
             "`system:serviceaccount:ci:viewer` may not list nodes, csinodes.storage.k8s.io: grant it with \
              `kubectl create clusterrole stowage-status --verb=list --resource=nodes,csinodes.storage.k8s.io` and \
              `kubectl create clusterrolebinding stowage-status --clusterrole=stowage-status \
@@ -193,7 +197,7 @@ mod tests {
 
     #[test]
     fn an_account_name_that_a_shell_would_misread_stays_out_of_the_command() {
-        let text = denied(&["nodes".to_owned()], Some("a; rm -rf /")).to_string();
+        let text = denied("r", "list", &["nodes".to_owned()], Some("a; rm -rf /")).to_string();
         assert!(
             text.starts_with("`a; rm -rf /` may not list nodes"),
             "{text}"

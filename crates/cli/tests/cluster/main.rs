@@ -1,5 +1,5 @@
 //! Against a real API server: the definitions are accepted and do what they say, and `stowage status`
-//! reads a real cluster.
+//! reads a real cluster; `takeover` on one with an installation of another driver.
 
 #![allow(clippy::disallowed_methods, reason = "tests run programs")]
 #![expect(
@@ -9,15 +9,17 @@
 
 mod definitions;
 mod operator;
+mod setup;
 mod status;
+mod takeover;
 mod vpsa;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use devcluster::testing::ApiServer;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// One server for all tests, with the definitions of `deploy/crds` installed.
@@ -48,4 +50,39 @@ fn kubectl_with(args: &[&str], document: &Value) -> Result<String, String> {
 
 fn apply(object: &Value) -> Result<String, String> {
     kubectl_with(&["apply"], object)
+}
+
+/// The administrator's kubeconfig, changed; it lives as long as the directory.
+fn changed_kubeconfig(server: &ApiServer, change: impl FnOnce(&mut Value)) -> (TempDir, PathBuf) {
+    let admin = kube::config::Kubeconfig::read_from(server.kubeconfig()).unwrap();
+    let mut config = serde_json::to_value(admin).unwrap();
+    change(&mut config);
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("kubeconfig");
+    fs::write(&path, config.to_string()).unwrap();
+    (dir, path)
+}
+
+/// The kubeconfig of a ServiceAccount without rights.
+fn kubeconfig_of_new_account(server: &ApiServer, name: &str) -> (TempDir, PathBuf) {
+    server.kubectl(&["create", "serviceaccount", name]).unwrap();
+    let request =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let path = format!("/api/v1/namespaces/default/serviceaccounts/{name}/token");
+    let arguments = ["create", "--raw", &path, "-f", "-"];
+    let answer = server.kubectl_with_input(&arguments, &request.to_string());
+    let answer: Value = serde_json::from_str(&answer.unwrap()).unwrap();
+    changed_kubeconfig(server, |config| {
+        config["users"][0]["user"] = json!({"token": answer["status"]["token"]});
+    })
+}
+
+/// The arguments of the kubectl commands in an error.
+fn granting_commands(text: &str) -> Vec<Vec<&str>> {
+    let commands = text
+        .split('`')
+        .filter_map(|part| part.strip_prefix("kubectl "));
+    commands
+        .map(|command| command.split(' ').collect())
+        .collect()
 }

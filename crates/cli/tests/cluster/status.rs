@@ -1,13 +1,11 @@
 //! `stowage status` on a real server.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use serde_json::json;
 
-use crate::{apply, kubectl_with, server};
+use crate::{apply, changed_kubeconfig, granting_commands, kubeconfig_of_new_account, server};
 
 fn status(kubeconfig: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_stowage"))
@@ -17,17 +15,6 @@ fn status(kubeconfig: &Path, args: &[&str]) -> Output {
         .env_clear()
         .output()
         .unwrap()
-}
-
-/// The administrator's kubeconfig, changed; it lives as long as the directory.
-fn changed_kubeconfig(change: impl FnOnce(&mut Value)) -> (TempDir, PathBuf) {
-    let admin = kube::config::Kubeconfig::read_from(server().kubeconfig()).unwrap();
-    let mut config = serde_json::to_value(admin).unwrap();
-    change(&mut config);
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().join("kubeconfig");
-    fs::write(&path, config.to_string()).unwrap();
-    (dir, path)
 }
 
 #[test]
@@ -80,17 +67,7 @@ n1    unknown  yes
 #[test]
 fn an_account_without_rights_is_told_which_and_the_command_to_get_them_works() {
     let server = server();
-    server
-        .kubectl(&["create", "serviceaccount", "viewer"])
-        .unwrap();
-    let request =
-        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let path = "/api/v1/namespaces/default/serviceaccounts/viewer/token";
-    let answer = kubectl_with(&["create", "--raw", path], &request).unwrap();
-    let answer: Value = serde_json::from_str(&answer).unwrap();
-    let (_dir, kubeconfig) = changed_kubeconfig(|config| {
-        config["users"][0]["user"] = json!({"token": answer["status"]["token"]});
-    });
+    let (_dir, kubeconfig) = kubeconfig_of_new_account(server, "viewer");
 
     let output = status(&kubeconfig, &[]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -103,15 +80,10 @@ fn an_account_without_rights_is_told_which_and_the_command_to_get_them_works() {
         "{text}"
     );
 
-    let commands: Vec<_> = text
-        .split('`')
-        .filter_map(|part| part.strip_prefix("kubectl "))
-        .collect();
+    let commands = granting_commands(&text);
     assert_eq!(commands.len(), 2, "{text}");
     for command in commands {
-        server
-            .kubectl(&command.split(' ').collect::<Vec<_>>())
-            .unwrap();
+        server.kubectl(&command).unwrap();
     }
     let output = status(&kubeconfig, &["--output", "json"]);
     assert!(output.status.success(), "{output:?}");
@@ -119,7 +91,7 @@ fn an_account_without_rights_is_told_which_and_the_command_to_get_them_works() {
 
 #[test]
 fn credentials_and_certificates_that_do_not_fit_are_told_apart() {
-    let (_dir, stranger) = changed_kubeconfig(|config| {
+    let (_dir, stranger) = changed_kubeconfig(server(), |config| {
         config["users"][0]["user"] = json!({"token": "nobody"});
     });
     let text = String::from_utf8(status(&stranger, &[]).stderr).unwrap();
@@ -128,7 +100,7 @@ fn credentials_and_certificates_that_do_not_fit_are_told_apart() {
         "{text}"
     );
 
-    let (_dir, untrusted) = changed_kubeconfig(|config| {
+    let (_dir, untrusted) = changed_kubeconfig(server(), |config| {
         let server = config["clusters"][0]["cluster"]["server"].take();
         config["clusters"][0]["cluster"] = json!({"server": server});
     });

@@ -1,6 +1,7 @@
 //! A Weka cluster and its frontends.
 
 mod client;
+mod migrate;
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;

@@ -22,7 +22,7 @@ type Outcome = Result<(), Violation>;
 // ---- Controller: volumes ----
 
 impl Check for CreateVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         name("name", &self.name)?;
         capabilities(&self.volume_capabilities)?;
         range(self.capacity_range.as_ref())?;
@@ -35,7 +35,7 @@ impl Check for CreateVolumeRequest {
     }
 }
 
-fn source(rules: &Rules, source: Option<&VolumeContentSource>) -> Outcome {
+fn source(rules: &Rules<'_>, source: Option<&VolumeContentSource>) -> Outcome {
     let Some(source) = source else { return Ok(()) };
     match &source.r#type {
         None => Err(Violation::Missing("volume_content_source")),
@@ -51,13 +51,13 @@ fn source(rules: &Rules, source: Option<&VolumeContentSource>) -> Outcome {
 }
 
 impl Check for DeleteVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)
     }
 }
 
 impl Check for ControllerPublishVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         required("node_id", self.node_id.is_empty())?;
         node_id("node_id", &self.node_id)?;
@@ -71,7 +71,7 @@ impl Check for ControllerPublishVolumeRequest {
 }
 
 impl Check for ControllerUnpublishVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         // Empty means all nodes.
         node_id("node_id", &self.node_id)
@@ -79,7 +79,7 @@ impl Check for ControllerUnpublishVolumeRequest {
 }
 
 impl Check for ValidateVolumeCapabilitiesRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         capabilities(&self.volume_capabilities)?;
         map("volume_context", &self.volume_context)?;
@@ -89,20 +89,20 @@ impl Check for ValidateVolumeCapabilitiesRequest {
 }
 
 impl Check for ListVolumesRequest {
-    fn check(&self, _: &Rules) -> Outcome {
+    fn check(&self, _: &Rules<'_>) -> Outcome {
         not_negative("max_entries", self.max_entries.into())
     }
 }
 
 impl Check for GetCapacityRequest {
-    fn check(&self, _: &Rules) -> Outcome {
+    fn check(&self, _: &Rules<'_>) -> Outcome {
         self.volume_capabilities.iter().try_for_each(well_formed)?;
         map("parameters", &self.parameters)
     }
 }
 
 impl Check for ControllerExpandVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         required("capacity_range", self.capacity_range.is_none())?;
         range(self.capacity_range.as_ref())?;
@@ -111,13 +111,13 @@ impl Check for ControllerExpandVolumeRequest {
 }
 
 impl Check for ControllerGetVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)
     }
 }
 
 impl Check for ControllerModifyVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         // Required on paper, but the conformance suite sends none unless told to, and no parameters
         // ask for no change.
@@ -128,7 +128,7 @@ impl Check for ControllerModifyVolumeRequest {
 // ---- Controller: snapshots ----
 
 impl Check for CreateSnapshotRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         name("name", &self.name)?;
         rules.id("source_volume_id", &self.source_volume_id)?;
         map("parameters", &self.parameters)
@@ -136,13 +136,13 @@ impl Check for CreateSnapshotRequest {
 }
 
 impl Check for DeleteSnapshotRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("snapshot_id", &self.snapshot_id)
     }
 }
 
 impl Check for ListSnapshotsRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         not_negative("max_entries", self.max_entries.into())?;
         rules.optional_id("source_volume_id", &self.source_volume_id)?;
         rules.optional_id("snapshot_id", &self.snapshot_id)
@@ -150,7 +150,7 @@ impl Check for ListSnapshotsRequest {
 }
 
 impl Check for GetSnapshotRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("snapshot_id", &self.snapshot_id)
     }
 }
@@ -158,7 +158,7 @@ impl Check for GetSnapshotRequest {
 // ---- Group controller ----
 
 impl Check for CreateVolumeGroupSnapshotRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         name("name", &self.name)?;
         required("source_volume_ids", self.source_volume_ids.is_empty())?;
         rules.ids("source_volume_ids", &self.source_volume_ids)?;
@@ -167,7 +167,7 @@ impl Check for CreateVolumeGroupSnapshotRequest {
 }
 
 impl Check for DeleteVolumeGroupSnapshotRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("group_snapshot_id", &self.group_snapshot_id)?;
         // Required on paper; the conformance suite deletes an unknown group without naming members.
         rules.ids("snapshot_ids", &self.snapshot_ids)
@@ -175,7 +175,7 @@ impl Check for DeleteVolumeGroupSnapshotRequest {
 }
 
 impl Check for GetVolumeGroupSnapshotRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("group_snapshot_id", &self.group_snapshot_id)?;
         rules.ids("snapshot_ids", &self.snapshot_ids)
     }
@@ -184,14 +184,14 @@ impl Check for GetVolumeGroupSnapshotRequest {
 // ---- Snapshot metadata ----
 
 impl Check for GetMetadataAllocatedRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("snapshot_id", &self.snapshot_id)?;
         stream(self.starting_offset, self.max_results)
     }
 }
 
 impl Check for GetMetadataDeltaRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("base_snapshot_id", &self.base_snapshot_id)?;
         rules.id("target_snapshot_id", &self.target_snapshot_id)?;
         stream(self.starting_offset, self.max_results)
@@ -206,7 +206,7 @@ fn stream(starting_offset: i64, max_results: i32) -> Outcome {
 // ---- Node ----
 
 impl Check for NodeStageVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         path("staging_target_path", &self.staging_target_path)?;
         capability(self.volume_capability.as_ref())?;
@@ -216,14 +216,14 @@ impl Check for NodeStageVolumeRequest {
 }
 
 impl Check for NodeUnstageVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         path("staging_target_path", &self.staging_target_path)
     }
 }
 
 impl Check for NodePublishVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         path("target_path", &self.target_path)?;
         capability(self.volume_capability.as_ref())?;
@@ -239,21 +239,21 @@ impl Check for NodePublishVolumeRequest {
 }
 
 impl Check for NodeUnpublishVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         path("target_path", &self.target_path)
     }
 }
 
 impl Check for NodeGetVolumeStatsRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         existing_path("volume_path", &self.volume_path)
     }
 }
 
 impl Check for NodeExpandVolumeRequest {
-    fn check(&self, rules: &Rules) -> Outcome {
+    fn check(&self, rules: &Rules<'_>) -> Outcome {
         rules.id("volume_id", &self.volume_id)?;
         existing_path("volume_path", &self.volume_path)?;
         range(self.capacity_range.as_ref())?;

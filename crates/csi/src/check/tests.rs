@@ -4,7 +4,7 @@ use super::*;
 use crate::proto::csi::{volume_capability as cap, volume_content_source as source, *};
 
 /// A driver with everything.
-const RULES: Rules = Rules::new(
+const RULES: Rules<'_> = Rules::new(
     &[
         ControllerRpc::CreateDeleteSnapshot,
         ControllerRpc::CloneVolume,
@@ -14,7 +14,7 @@ const RULES: Rules = Rules::new(
     &[NodeRpc::StageUnstageVolume],
 );
 /// A driver with nothing.
-const PLAIN: Rules = Rules::new(&[], &[]);
+const PLAIN: Rules<'_> = Rules::new(&[], &[]);
 
 const INVALID: Code = Code::InvalidArgument;
 

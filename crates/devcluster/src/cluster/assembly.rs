@@ -164,14 +164,18 @@ impl Assembly<'_> {
 
     fn node_at(&self, index: usize) -> Node<'_> {
         let Cluster { name, directory } = self.cluster;
-        Node::new(
+        let node = Node::new(
             index,
             name,
             directory,
             self.network(),
             self.kubernetes,
             self.tools,
-        )
+        );
+        match &self.record.taint {
+            Some(taint) => node.registering_with(taint),
+            None => node,
+        }
     }
 
     fn start_registry(&self, program: &Path, hub: Pid) -> Result<()> {

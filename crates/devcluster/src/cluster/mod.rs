@@ -24,10 +24,22 @@ use crate::process::{self, Daemon, capture, wait_until};
 use crate::report::Report;
 
 /// What is remembered of a cluster between two commands; everything else is read from `/proc`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     network: u8,
     nodes: usize,
+    /// With which nodes register.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    taint: Option<String>,
+}
+
+/// What a cluster is to have.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// How many nodes: as many as it had, or two.
+    pub nodes: Option<usize>,
+    /// `KEY=VALUE:EFFECT` with which nodes register that are new to it.
+    pub taint: Option<String>,
 }
 
 /// A named cluster, whether it runs or not.
@@ -52,6 +64,12 @@ pub struct Part {
     pub name: String,
     /// Its process, if it runs.
     pub pid: Option<Pid>,
+}
+
+/// Refuses a machine that cannot have a cluster of so many nodes.
+pub fn check_machine(nodes: usize) -> Result<()> {
+    let build = matches!(Source::find(), Source::ToBuild(_));
+    Machine::observe().check(Demand { nodes, build })
 }
 
 impl Cluster {
@@ -92,18 +110,18 @@ impl Cluster {
         self.directory.join("pki/admin.kubeconfig")
     }
 
-    /// Brings it up with `nodes` nodes (as many as it had, or two). `program` is the `./x` executable, which
-    /// also is the registry. Repairs whatever is missing. Called twice: the second call changes nothing.
-    pub fn up(&self, nodes: Option<usize>, program: &Path, report: &Report) -> Result<Outcome> {
+    /// Brings it up. `program` is the `./x` executable, which also is the registry. Repairs whatever is missing. Called
+    /// twice: the second call changes nothing.
+    pub fn up(&self, wanted: &Wanted, program: &Path, report: &Report) -> Result<Outcome> {
         let known = self.record();
-        let nodes = nodes.or(known.map(|record| record.nodes)).unwrap_or(2);
+        let had = known.as_ref().map(|record| record.nodes);
+        let nodes = wanted.nodes.or(had).unwrap_or(2);
         if nodes > NODES {
             return refused(format!(
                 "{nodes} nodes are too many: {NODES} is the most a cluster can have"
             ));
         }
-        let build = matches!(Source::find(), Source::ToBuild(_));
-        Machine::observe().check(Demand { nodes, build })?;
+        check_machine(nodes)?;
         let _lock = self.lock(report)?;
         let tools = debian::ensure_tools(report)?;
         let kubernetes = Kubernetes::ensure(report)?;
@@ -111,14 +129,15 @@ impl Cluster {
         if nodes > 0 {
             kubernetes.must_have(kubernetes::NODE)?;
         }
-        if let Some(known) = known.filter(|known| known.nodes == nodes)
+        if had == Some(nodes)
+            && let Some(known) = known.clone()
             && self.assembly(known, &kubernetes, &tools).is_whole()
         {
             return Ok(Outcome::Unchanged);
         }
         // Left where nodes were killed, and not taken down.
         crate::loops::detach_dead(&self.directory)?;
-        let record = self.settle(known, nodes)?;
+        let record = self.settle(known, nodes, wanted.taint.clone())?;
         self.assembly(record, &kubernetes, &tools)
             .start(program, report)?;
         Ok(Outcome::Changed)
@@ -264,13 +283,17 @@ impl Cluster {
     }
 
     /// Writes down which addresses the cluster has, choosing them the first time.
-    fn settle(&self, known: Option<Record>, nodes: usize) -> Result<Record> {
+    fn settle(&self, known: Option<Record>, nodes: usize, taint: Option<String>) -> Result<Record> {
         let _one_chooser = places::lock("addresses", || ())?;
         let network = match known {
             Some(record) => record.network,
             None => Network::pick(&taken()?)?.index(),
         };
-        let record = Record { network, nodes };
+        let record = Record {
+            network,
+            nodes,
+            taint,
+        };
         places::make(&self.directory)?;
         let text = serde_json::to_string(&record)
             .map_err(std::io::Error::from)

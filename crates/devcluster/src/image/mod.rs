@@ -5,7 +5,7 @@
 pub mod rootfs;
 pub mod store;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ pub struct Image {
     pub entrypoint: Vec<String>,
     /// What runs if nothing else is asked for; used where there is no entrypoint.
     pub command: Vec<String>,
+    /// What registries and scanners show about it.
+    pub labels: Vec<(&'static str, &'static str)>,
 }
 
 /// A part of an image: its digest and size.
@@ -74,6 +76,7 @@ impl Image {
                 "Cmd": self.command,
                 "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
                 "WorkingDir": "/",
+                "Labels": self.labels.iter().copied().collect::<BTreeMap<_, _>>(),
             },
             // The layer is stored as it is, so its digest is that of its content.
             "rootfs": {"type": "layers", "diff_ids": [layer.digest]},
@@ -115,7 +118,8 @@ pub fn export(store: &Store, names: &[&str], to: &Path) -> Result<()> {
     if let Some(parent) = to.parent() {
         places::make(parent)?;
     }
-    let next = to.with_extension("next");
+    // Of its own: several may write at once, and the last one stays.
+    let next = to.with_extension(format!("next-{}", std::process::id()));
     let what = || format!("cannot write image `{}`", to.display());
     let mut tar = tar::Builder::new(File::create(&next).doing(what)?);
     let small = [
@@ -172,6 +176,7 @@ pub fn build_base_images(store: &Store, tools: &Path) -> Result<()> {
         rootfs: pause,
         entrypoint: vec!["/catatonit".to_owned(), "-P".to_owned()],
         command: Vec::new(),
+        labels: Vec::new(),
     };
     pause.build(store)?;
     let busybox = Image {
@@ -179,6 +184,7 @@ pub fn build_base_images(store: &Store, tools: &Path) -> Result<()> {
         rootfs: rootfs::busybox(&tools.join("busybox"))?,
         entrypoint: Vec::new(),
         command: vec!["sh".to_owned()],
+        labels: Vec::new(),
     };
     busybox.build(store)?;
     Ok(())

@@ -1,6 +1,6 @@
 //! The files of an image.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -63,6 +63,15 @@ impl Rootfs {
         }
         self.file(path, from.to_owned(), 0o755);
         Ok(())
+    }
+
+    /// Files of the machine that are in it, each once.
+    pub fn sources(&self) -> Vec<PathBuf> {
+        let files = self.entries.values().filter_map(|entry| match entry {
+            Entry::File { from, .. } => Some(from.clone()),
+            _ => None,
+        });
+        files.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn put(&mut self, path: PathBuf, entry: Entry) {

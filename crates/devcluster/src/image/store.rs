@@ -120,6 +120,7 @@ mod tests {
             rootfs,
             entrypoint: vec!["/motd".to_owned()],
             command: Vec::new(),
+            labels: Vec::new(),
         }
     }
 

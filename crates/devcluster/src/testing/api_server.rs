@@ -176,13 +176,13 @@ impl ApiServer {
 
     /// Waits until the server serves every custom resource definition that it was given.
     pub fn wait_for_definitions(&self) -> Result<()> {
-        // Not `kubectl wait`: it fails on a definition that has no conditions yet.
+        // Not `kubectl wait`: it fails on a definition that has no conditions yet. So does the filter, which is asked again.
         let path = "jsonpath={range .items[*]}{.metadata.name}=\
                     {.status.conditions[?(@.type==\"Established\")].status}{\"\\n\"}{end}";
         let log = self.log(API_SERVER);
         wait_until("the definitions", DEFINITIONS, &log, || {
-            let said = self.kubectl(&["get", "crd", "-o", path])?;
-            Ok(said.lines().all(|line| line.ends_with("=True")))
+            let said = self.kubectl(&["get", "crd", "-o", path]);
+            Ok(said.is_ok_and(|said| said.lines().all(|line| line.ends_with("=True"))))
         })
     }
 

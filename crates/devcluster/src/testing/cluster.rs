@@ -36,11 +36,15 @@ impl TestCluster {
         let Ok(name) = env::var(CLUSTER_VARIABLE) else {
             return refused("this test needs a cluster: run it with `./x test`");
         };
-        let cluster = Cluster::named(&name)?;
-        let kubeconfig = cluster.kubeconfig();
+        Self::named(&name)
+    }
+
+    /// A dev cluster, such as one that a test has made for itself.
+    pub fn named(name: &str) -> Result<Self> {
+        let cluster = Cluster::named(name)?;
         Ok(Self {
             kubectl: Kubernetes::already_there()?.program("kubectl"),
-            kubeconfig,
+            kubeconfig: cluster.kubeconfig(),
             dev: Some(cluster),
         })
     }
@@ -58,14 +62,24 @@ impl TestCluster {
         &self.kubeconfig
     }
 
+    /// The program that reaches it.
+    pub fn kubectl_program(&self) -> &Path {
+        &self.kubectl
+    }
+
     /// Runs `kubectl` as administrator.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         capture(self.command().args(arguments))
     }
 
+    /// The same with something to read from standard input.
+    pub fn kubectl_with_input(&self, arguments: &[&str], input: &str) -> Result<String> {
+        feed(self.command().args(arguments), input)
+    }
+
     /// `kubectl apply` of a document.
     pub fn apply(&self, manifest: &str) -> Result<String> {
-        feed(self.command().args(["apply", "-f", "-"]), manifest)
+        self.kubectl_with_input(&["apply", "-f", "-"], manifest)
     }
 
     /// A namespace of its own, deleted when dropped.

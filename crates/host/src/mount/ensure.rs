@@ -56,7 +56,8 @@ async fn make_bind(mounter: &dyn Mounter, bind: &Bind) -> Result<Outcome, MountE
 /// kernel does not report them as they were given.
 pub async fn ensure_mounted(mounter: &dyn Mounter, mount: &FsMount) -> Result<Outcome, MountError> {
     if mounter.is_mounted(&mount.target).await? {
-        let disk = disk_number(PathBuf::from(&mount.source)).await;
+        let source = PathBuf::from(&mount.source);
+        let disk = blocking(move || Device::of_disk(&source)).await;
         let is_same = |found: &Mount<'_>| {
             // A disk has several names but one number; a btrfs is known by name only.
             let same_source = found.source() == mount.source || Some(found.device()) == disk;
@@ -240,15 +241,4 @@ async fn make_mount_point(target: &Path, directory: bool) -> Result<(), MountErr
             source,
         }),
     }
-}
-
-/// The number of the disk at this path, if it is one.
-async fn disk_number(path: PathBuf) -> Option<Device> {
-    use std::os::unix::fs::{FileTypeExt, MetadataExt};
-    let metadata = blocking(move || fs::metadata(path)).await.ok()?;
-    let number = metadata.rdev();
-    metadata.file_type().is_block_device().then(|| Device {
-        major: rustix::fs::major(number),
-        minor: rustix::fs::minor(number),
-    })
 }

@@ -6,8 +6,9 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::Event;
 use serde_json::Value;
+use stowage_api::snapshot::names::{GROUP_SNAPSHOT, SNAPSHOT};
 
-use super::Source;
+use super::source::Source;
 use super::usage::Claim;
 use super::wanted_secrets::WantedSecrets;
 use crate::driver::secret::{self, References};
@@ -74,11 +75,17 @@ impl State {
             Event::Delete(object) => {
                 let mut concerned = self.take_in_one(source, &object.name_any(), None);
                 concerned.extend(
-                    driver_of_volume(source, &object).filter(|it| self.awaited.contains(it)),
+                    driver_of_object(source, &object).filter(|it| self.awaited.contains(it)),
                 );
                 (concerned, false)
             }
         }
+    }
+
+    /// A kind that the cluster no longer has says nothing any more. Whom that concerns.
+    pub(super) fn forget(&mut self, source: Source) -> Concerned {
+        self.incoming.remove(&source);
+        self.take_in_list(source)
     }
 
     fn take_in_list(&mut self, source: Source) -> Concerned {
@@ -116,7 +123,13 @@ impl State {
                 let (before, after) = (drivers(before), drivers(fact));
                 before.symmetric_difference(&after).cloned().collect()
             }
-            Source::StorageClasses | Source::SnapshotClasses => self.count_secrets(before, fact),
+            Source::StorageClasses
+            | Source::SnapshotClasses
+            | Source::SnapshotContents
+            | Source::GroupSnapshotClasses
+            | Source::GroupSnapshotContents
+            | Source::AttributesClasses
+            | Source::ServiceMonitors => self.count_secrets(before, fact),
             Source::Volumes => {
                 self.take_in_claims(before.as_ref(), fact.as_ref());
                 self.count_secrets(before, fact)
@@ -160,10 +173,41 @@ impl State {
         self.claims.get(claim).is_some_and(|it| it == driver)
     }
 
+    fn volume(&self, name: &str) -> Option<(&str, Option<&Claim>)> {
+        match self.facts.get(&Source::Volumes)?.get(name)? {
+            Fact::Volume { driver, claim, .. } => Some((driver, claim.as_ref())),
+            Fact::Secrets { .. } | Fact::Drivers(_) | Fact::Present => None,
+        }
+    }
+
+    pub(super) fn claim_of_volume(&self, volume: &str) -> Option<Claim> {
+        self.volume(volume)?.1.cloned()
+    }
+
+    pub(super) fn driver_of_volume(&self, volume: &str) -> Option<String> {
+        Some(self.volume(volume)?.0.to_owned())
+    }
+
+    pub(super) fn volumes_of(&self, driver: &str) -> Vec<(String, Option<Claim>)> {
+        let all = self.facts.get(&Source::Volumes).into_iter().flatten();
+        let of_driver = all.filter_map(|(name, fact)| match fact {
+            Fact::Volume {
+                driver: of, claim, ..
+            } if of == driver => Some((name.clone(), claim.clone())),
+            _ => None,
+        });
+        of_driver.collect()
+    }
+
     pub(super) fn is_registered(&self, driver: &str, node: &str) -> bool {
         let nodes = self.facts.get(&Source::CsiNodes);
         let fact = nodes.and_then(|nodes| nodes.get(node));
         matches!(fact, Some(Fact::Drivers(drivers)) if drivers.contains(driver))
+    }
+
+    pub(super) fn drivers_on(&self, node: &str) -> BTreeSet<String> {
+        let nodes = self.facts.get(&Source::CsiNodes);
+        drivers(nodes.and_then(|nodes| nodes.get(node)).cloned())
     }
 
     pub(super) fn secrets_of(&self, driver: &str) -> References {
@@ -201,7 +245,7 @@ fn secrets(fact: Fact) -> Option<(String, References)> {
     }
 }
 
-fn driver_of_volume(source: Source, object: &DynamicObject) -> Option<String> {
+fn driver_of_object(source: Source, object: &DynamicObject) -> Option<String> {
     let driver = &object.data["spec"]["csi"]["driver"];
     let driver = driver.as_str().filter(|_| source == Source::Volumes);
     driver.map(str::to_owned)
@@ -219,7 +263,18 @@ fn fact_of(source: Source, object: &DynamicObject) -> Option<Fact> {
     let data = &object.data;
     match source {
         Source::StorageClasses => secrets(text(&data["provisioner"]), of_parameters(data)),
-        Source::SnapshotClasses => secrets(text(&data["driver"]), of_parameters(data)),
+        Source::SnapshotClasses | Source::GroupSnapshotClasses => {
+            secrets(text(&data["driver"]), of_parameters(data))
+        }
+        Source::SnapshotContents => {
+            let references = secret::of_content(object.annotations(), &SNAPSHOT);
+            secrets(text(&data["spec"]["driver"]), references)
+        }
+        Source::GroupSnapshotContents => {
+            let references = secret::of_content(object.annotations(), &GROUP_SNAPSHOT);
+            secrets(text(&data["spec"]["driver"]), references)
+        }
+        Source::AttributesClasses | Source::ServiceMonitors => None,
         Source::Volumes => {
             let claim = &data["spec"]["claimRef"];
             Some(Fact::Volume {

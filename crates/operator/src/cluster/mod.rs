@@ -7,67 +7,48 @@
 //!
 //! Only these facts are kept, never whole objects.
 
+mod driver_pods;
 mod facts;
-mod node_pods;
+mod followed;
+mod named_objects;
+mod source;
+mod startup_taints;
+mod updates;
 pub mod usage;
 mod wanted_secrets;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, future, stream};
 use kube::api::DynamicObject;
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
+use stowage_api::backoff::Backoff;
 use stowage_kubernetes::answer::{self, Answer};
 use tokio::sync::{broadcast, watch};
 
 use crate::driver::secret::References;
 use crate::rights::Rights;
+use crate::served::Served;
+use driver_pods::DriverPods;
+pub use driver_pods::{PodFailure, WORKLOADS, instance_of};
 use facts::State;
-use node_pods::NodePods;
+use named_objects::NamedObjects;
+pub use named_objects::{Look, NamedObject};
+use source::Source;
+use startup_taints::StartupTaints;
+use updates::Updates;
+pub use updates::{Attachment, REVISION, SetPod, Update, Updating};
 
-/// How long a kind that the cluster lacks is not asked for again. The watch's own pauses never get long: each attempt
-/// begins well.
-const LACKING: Duration = Duration::from_secs(10);
-
-/// What is watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Source {
-    StorageClasses,
-    SnapshotClasses,
-    Volumes,
-    CsiNodes,
-    Namespaces,
-}
-
-impl Source {
-    const ALL: [Self; 5] = [
-        Self::StorageClasses,
-        Self::SnapshotClasses,
-        Self::Volumes,
-        Self::CsiNodes,
-        Self::Namespaces,
-    ];
-
-    fn resource(self) -> ApiResource {
-        let (group, kind, plural) = match self {
-            Self::StorageClasses => ("storage.k8s.io", "StorageClass", "storageclasses"),
-            Self::SnapshotClasses => (
-                "snapshot.storage.k8s.io",
-                "VolumeSnapshotClass",
-                "volumesnapshotclasses",
-            ),
-            Self::Volumes => ("", "PersistentVolume", "persistentvolumes"),
-            Self::CsiNodes => ("storage.k8s.io", "CSINode", "csinodes"),
-            Self::Namespaces => ("", "Namespace", "namespaces"),
-        };
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
-    }
-}
+/// When a kind that the cluster lacks is asked for again: soon after the start, because manifests are often applied in one
+/// go, and later rarely.
+const LACKING: Backoff = Backoff {
+    first: Duration::from_secs(2),
+    longest: Duration::from_secs(60),
+};
 
 /// Changes that a listener may be behind: with more it looks at every driver.
 const PENDING: usize = 256;
@@ -77,6 +58,13 @@ const PENDING: usize = 256;
 pub enum Concern {
     /// The driver of this name.
     Driver(String),
+    /// One instance.
+    Instance {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
     /// Every driver.
     Everybody,
 }
@@ -89,10 +77,16 @@ pub struct Cluster {
     changes: broadcast::Sender<Concern>,
     /// How many sources have been read once.
     read: watch::Sender<usize>,
-    /// Whether the cluster knows snapshot classes.
-    snapshots: Arc<AtomicBool>,
-    /// Pods that drivers wait for.
-    node_pods: Arc<NodePods>,
+    /// Which kinds the cluster has.
+    served: Served,
+    /// Instances whose nodes are emptied.
+    updates: Arc<Updates>,
+    /// Pods of drivers that do not run.
+    driver_pods: Arc<DriverPods>,
+    /// ConfigMaps and Secrets that drivers restart for.
+    named_objects: Arc<NamedObjects>,
+    /// Nodes on which drivers are to come first.
+    startup_taints: Arc<StartupTaints>,
 }
 
 impl Default for Cluster {
@@ -101,8 +95,11 @@ impl Default for Cluster {
             state: Arc::default(),
             changes: broadcast::Sender::new(PENDING),
             read: watch::Sender::new(0),
-            snapshots: Arc::default(),
-            node_pods: Arc::default(),
+            served: Served::default(),
+            updates: Arc::default(),
+            driver_pods: Arc::default(),
+            named_objects: Arc::default(),
+            startup_taints: Arc::default(),
         }
     }
 }
@@ -111,7 +108,8 @@ impl Cluster {
     /// Keeps the facts current until it is dropped.
     pub async fn watch(&self, client: Client, rights: &Rights) {
         let sources = Source::ALL.map(|source| self.follow(client.clone(), source, rights));
-        future::join_all(sources).await;
+        let pods = WORKLOADS.map(|it| self.follow_driver_pods(client.clone(), it, rights));
+        future::join(future::join_all(sources), future::join_all(pods)).await;
     }
 
     /// Waits until everything has been read once: decisions on half the facts would take rights away and give them
@@ -163,102 +161,147 @@ impl Cluster {
         self.state.lock().is_registered(driver, node)
     }
 
+    /// The drivers that the kubelet of a node knows.
+    pub fn drivers_on(&self, node: &str) -> BTreeSet<String> {
+        self.state.lock().drivers_on(node)
+    }
+
     /// Whether a claim has a volume of a driver.
     pub fn is_claim_of(&self, driver: &str, claim: &usage::Claim) -> bool {
         self.state.lock().is_claim_of(driver, claim)
     }
 
-    /// Whether the cluster knows VolumeSnapshotClasses.
-    pub fn has_snapshots(&self) -> bool {
-        self.snapshots.load(Ordering::Relaxed)
+    /// The claim that a volume is bound to.
+    pub fn claim_of_volume(&self, volume: &str) -> Option<usage::Claim> {
+        self.state.lock().claim_of_volume(volume)
     }
 
+    /// The driver of a volume, if it is known and has one.
+    pub fn driver_of_volume(&self, volume: &str) -> Option<String> {
+        self.state.lock().driver_of_volume(volume)
+    }
+
+    /// The volumes of a driver, and the claims that they are bound to.
+    pub fn volumes_of(&self, driver: &str) -> Vec<(String, Option<usage::Claim>)> {
+        self.state.lock().volumes_of(driver)
+    }
+
+    /// Which kinds the cluster has, and in which versions.
+    pub fn served(&self) -> &Served {
+        &self.served
+    }
+
+    /// Follows a kind for as long as the cluster has it, and waits for it where it has not.
     async fn follow(&self, client: Client, source: Source, rights: &Rights) {
-        let api = Api::<DynamicObject>::all_with(client, &source.resource());
-        let mut events = watcher(api, watcher::Config::default())
-            .default_backoff()
-            .boxed();
-        let mut is_read = false;
-        while let Some(event) = events.next().await {
-            let mut is_lacking = false;
-            let (concerned, complete) = match event {
-                Ok(event) => {
-                    let news = self.news_of_snapshots(source, &event);
-                    let (concerned, complete) = self.state.lock().take_in(source, event);
-                    let concerned = concerned.into_iter().map(Concern::Driver);
-                    (concerned.chain(news).collect(), complete)
+        let mut reading = Reading::default();
+        let mut failures = 0;
+        loop {
+            match source.find(&client).await {
+                Ok(Some(version)) => {
+                    failures = 0;
+                    self.note(source, Some(version), &reading);
+                    let api = Api::all_with(client.clone(), &source.resource(version));
+                    self.follow_api(api, source, rights, &mut reading).await;
                 }
-                // Snapshots are an addition that clusters may lack; the watch goes on trying.
+                Ok(None) => {
+                    self.note(source, None, &reading);
+                    self.is_complete(&mut reading);
+                    let concerned = self.state.lock().forget(source);
+                    self.tell(concerned.into_iter().map(Concern::Driver));
+                }
+                Err(error) => {
+                    let error = answer::chain(&error);
+                    tracing::warn!(?source, error, "The server cannot be asked what it serves.");
+                }
+            }
+            failures += 1;
+            tokio::time::sleep(LACKING.after(failures)).await;
+        }
+    }
+
+    /// Follows a kind until the cluster no longer has it.
+    async fn follow_api(
+        &self,
+        api: Api<DynamicObject>,
+        source: Source,
+        rights: &Rights,
+        reading: &mut Reading,
+    ) {
+        let config = watcher::Config {
+            label_selector: source.labels().map(str::to_owned),
+            ..watcher::Config::default()
+        };
+        let mut events = watcher(api, config).default_backoff().boxed();
+        while let Some(event) = events.next().await {
+            let event = match event {
+                Ok(event) => event,
                 Err(error)
-                    if source == Source::SnapshotClasses
-                        && Answer::of_watch(&error) == Answer::NotServed =>
+                    if source.is_optional() && Answer::of_watch(&error) == Answer::NotServed =>
                 {
-                    is_lacking = true;
-                    let had_them = self.snapshots.swap(false, Ordering::Relaxed);
-                    let news = had_them.then_some(Concern::Everybody);
-                    (news.into_iter().collect::<Vec<_>>(), true)
+                    return;
                 }
                 Err(error) => {
                     rights.recheck_if_forbidden(&error);
                     let error = answer::chain(&error);
-                    tracing::warn!(
-                        ?source,
-                        error,
-                        "A watch was interrupted and is started again."
-                    );
-                    (Vec::new(), false)
+                    let told = "A watch was interrupted and is started again.";
+                    tracing::warn!(?source, error, "{told}");
+                    continue;
                 }
             };
-            if complete && !is_read {
-                is_read = true;
-                self.read.send_modify(|count| *count += 1);
+            let news = news_of_children(source, &event);
+            let (concerned, is_complete) = self.state.lock().take_in(source, event);
+            if is_complete {
+                self.is_complete(reading);
             }
-            for concern in concerned.into_iter().filter(|_| is_read) {
-                // Nobody listens yet, or any more.
-                let _ = self.changes.send(concern);
-            }
-            if is_lacking {
-                // A watch asks the server when it is asked for the next event.
-                tokio::time::sleep(LACKING).await;
+            if reading.is_done {
+                let concerned = concerned.into_iter().map(Concern::Driver);
+                self.tell(concerned.chain(news));
             }
         }
     }
 
-    /// Snapshot classes are children of instances too, and where the cluster may lack a kind, this is its only watch.
-    fn news_of_snapshots(
-        &self,
-        source: Source,
-        event: &watcher::Event<DynamicObject>,
-    ) -> Option<Concern> {
-        // A watch that begins has not been answered yet.
-        if source != Source::SnapshotClasses || matches!(event, watcher::Event::Init) {
-            return None;
+    fn tell(&self, concerned: impl IntoIterator<Item = Concern>) {
+        for concern in concerned {
+            // Nobody listens yet, or any more.
+            let _ = self.changes.send(concern);
         }
-        if !self.snapshots.swap(true, Ordering::Relaxed) {
-            return Some(Concern::Everybody);
+    }
+
+    fn is_complete(&self, reading: &mut Reading) {
+        if !reading.is_done {
+            reading.is_done = true;
+            self.read.send_modify(|count| *count += 1);
         }
-        match event {
-            watcher::Event::Apply(class) | watcher::Event::Delete(class) => {
-                let driver = class.data["driver"].as_str()?;
-                Some(Concern::Driver(driver.to_owned()))
+    }
+
+    /// Notes down in which version the cluster has a kind. Whoever has objects of it is concerned.
+    fn note(&self, source: Source, group_version: Option<&'static str>, reading: &Reading) {
+        let version = group_version.map(|it| it.rsplit('/').next().unwrap_or(it));
+        let is_news = self.served.note(|versions| {
+            if let Some(noted) = source.noted(versions) {
+                *noted = version;
             }
-            _ => None,
+        });
+        if is_news && reading.is_done {
+            self.tell([Concern::Everybody]);
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Whether a source has been read once.
+#[derive(Default)]
+struct Reading {
+    is_done: bool,
+}
 
-    #[test]
-    fn a_watch_that_only_begins_is_no_news() {
-        let cluster = Cluster::default();
-        let news = |event| cluster.news_of_snapshots(Source::SnapshotClasses, &event);
-        assert_eq!(news(watcher::Event::Init), None);
-        assert!(!cluster.has_snapshots());
-        assert_eq!(news(watcher::Event::InitDone), Some(Concern::Everybody));
-        assert!(cluster.has_snapshots());
-        assert_eq!(news(watcher::Event::InitDone), None);
+/// Some kinds have no other watch of the objects that belong to instances.
+fn news_of_children(source: Source, event: &watcher::Event<DynamicObject>) -> Option<Concern> {
+    let (watcher::Event::Apply(object) | watcher::Event::Delete(object)) = event else {
+        return None;
+    };
+    if source.labels().is_some() {
+        return Some(Concern::Everybody);
     }
+    let driver = object.data[source.driver_field()?].as_str()?;
+    Some(Concern::Driver(driver.to_owned()))
 }

@@ -3,14 +3,19 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::api::core::v1::{PersistentVolume, Pod, Volume as PodVolume};
+use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
+use stowage_kubernetes::pages;
 use stowage_kubernetes::pod_claims::claim_of;
+
+use super::Cluster;
 
 /// How many of a kind are named.
 const NAMED: usize = 3;
+/// Up to so many namespaces are asked for their pods one by one.
+const FEW_NAMESPACES: usize = 16;
 
 /// Namespace and name of a claim.
 pub type Claim = (String, String);
@@ -24,12 +29,35 @@ pub struct Usage {
     attachments: Vec<String>,
     /// Pods with volumes of it.
     pods: Vec<String>,
+    /// Where volumes of it are mounted, as far as that is known.
+    mounts: Vec<NodeMounts>,
+}
+
+/// What is mounted of a driver's volumes on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeMounts {
+    /// The node.
+    pub node: String,
+    /// How many mounts.
+    pub count: usize,
 }
 
 impl Usage {
     /// Whether the driver has nothing to look after.
     pub fn is_none(&self) -> bool {
-        self.volumes.is_empty() && !self.is_at_work()
+        self.volumes.is_empty() && !self.is_at_work() && self.mounts.is_empty()
+    }
+
+    /// The same, with what nodes tell about mounts.
+    #[must_use]
+    pub fn with_mounts(self, mut mounts: Vec<NodeMounts>) -> Self {
+        mounts.sort_by(|one, other| one.node.cmp(&other.node));
+        Self { mounts, ..self }
+    }
+
+    /// Whether volumes of the driver exist: a watch tells when they are gone.
+    pub fn has_volumes(&self) -> bool {
+        !self.volumes.is_empty()
     }
 
     /// Whether volumes of the driver are attached or in pods.
@@ -41,42 +69,57 @@ impl Usage {
 impl fmt::Display for Usage {
     /// How many of each kind there are, and the first few by name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mounts: Vec<_> = self.mounts.iter().map(ToString::to_string).collect();
+        let mounted = self.mounts.iter().map(|it| it.count).sum();
         let kinds = [
-            ("PersistentVolume", &self.volumes),
-            ("VolumeAttachment", &self.attachments),
-            ("Pod", &self.pods),
+            ("PersistentVolume", self.volumes.len(), &self.volumes),
+            (
+                "VolumeAttachment",
+                self.attachments.len(),
+                &self.attachments,
+            ),
+            ("Pod", self.pods.len(), &self.pods),
+            ("mount", mounted, &mounts),
         ];
-        let told = kinds.iter().filter(|(_, names)| !names.is_empty());
-        let told = told.map(|(kind, names)| {
+        let told = kinds.iter().filter(|(_, count, _)| *count > 0);
+        let told = told.map(|(kind, count, names)| {
             let mut first = names.iter().take(NAMED).cloned().collect::<Vec<_>>();
             if names.len() > NAMED {
                 first.push("...".to_owned());
             }
-            let plural = if names.len() == 1 { "" } else { "s" };
-            format!("{} {kind}{plural} ({})", names.len(), first.join(", "))
+            let plural = if *count == 1 { "" } else { "s" };
+            format!("{count} {kind}{plural} ({})", first.join(", "))
         });
         f.write_str(&told.collect::<Vec<_>>().join(", "))
     }
 }
 
-/// What holds on to a driver. Lists everything there is, so it is asked only when something depends on the answer.
-pub async fn of(client: &Client, driver: &str) -> Result<Usage, kube::Error> {
+impl fmt::Display for NodeMounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on node {}", self.count, self.node)
+    }
+}
+
+/// A volume of a driver, and the claim that it is bound to.
+type Volume = (String, Option<Claim>);
+
+/// What holds on to a driver, by what the API server has at this moment.
+pub async fn of(client: &Client, cluster: &Cluster, driver: &str) -> Result<Usage, kube::Error> {
     let attached = attachments(client, driver).await?;
-    let volumes = volumes(client, driver).await?;
-    let claims: BTreeSet<_> = volumes.iter().filter_map(bound_claim).collect();
-    let pods = Api::<Pod>::all(client.clone());
-    let pods = pods.list(&ListParams::default()).await?;
-    let is_claim = |claim: &Claim| claims.contains(claim);
-    let users = pods.iter().filter(|pod| uses(pod, driver, is_claim));
+    let mut volumes = cluster.volumes_of(driver);
+    // What is watched may be behind: that there are none is asked for.
+    if volumes.is_empty() {
+        volumes = listed_volumes(client, driver).await?;
+    }
+    let pods = users(client, driver, &volumes).await?;
     Ok(Usage {
-        volumes: volumes.iter().map(ResourceExt::name_any).collect(),
+        volumes: volumes.into_iter().map(|(name, _)| name).collect(),
         attachments: attached
             .iter()
             .map(|it| format!("{} on node {}", it.name_any(), it.spec.node_name))
             .collect(),
-        pods: users
-            .map(|pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()))
-            .collect(),
+        pods,
+        mounts: Vec::new(),
     })
 }
 
@@ -86,20 +129,56 @@ pub async fn attachments(
     driver: &str,
 ) -> Result<Vec<VolumeAttachment>, kube::Error> {
     let all = Api::<VolumeAttachment>::all(client.clone());
-    let all = all.list(&ListParams::default()).await?.into_iter();
-    Ok(all.filter(|it| it.spec.attacher == driver).collect())
+    let is_ours = |it: VolumeAttachment| (it.spec.attacher == driver).then_some(it);
+    pages::list(&all, &ListParams::default(), is_ours).await
 }
 
-/// The claims whose volumes are a driver's.
-pub async fn claims(client: &Client, driver: &str) -> Result<BTreeSet<Claim>, kube::Error> {
-    let volumes = volumes(client, driver).await?;
-    Ok(volumes.iter().filter_map(bound_claim).collect())
-}
-
-async fn volumes(client: &Client, driver: &str) -> Result<Vec<PersistentVolume>, kube::Error> {
+async fn listed_volumes(client: &Client, driver: &str) -> Result<Vec<Volume>, kube::Error> {
     let all = Api::<PersistentVolume>::all(client.clone());
-    let all = all.list(&ListParams::default()).await?.into_iter();
-    Ok(all.filter(|it| is_of(it, driver)).collect())
+    let ours = |it: PersistentVolume| is_of(&it, driver).then(|| (it.name_any(), bound_claim(&it)));
+    pages::list(&all, &ListParams::default(), ours).await
+}
+
+/// Pods with volumes of a driver: where its claims are, and everywhere only if pods may bring volumes of it along.
+async fn users(
+    client: &Client,
+    driver: &str,
+    volumes: &[Volume],
+) -> Result<Vec<String>, kube::Error> {
+    let claims: BTreeSet<_> = volumes.iter().filter_map(|it| it.1.as_ref()).collect();
+    let namespaces: BTreeSet<_> = claims.iter().map(|claim| claim.0.as_str()).collect();
+    let user = |pod: Pod| {
+        let title = || format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+        uses(&pod, driver, |claim| claims.contains(claim)).then(title)
+    };
+    let everything = ListParams::default();
+    if namespaces.len() > FEW_NAMESPACES || has_inline_volumes(client, driver).await? {
+        let pods = Api::<Pod>::all(client.clone());
+        return pages::list(&pods, &everything, user).await;
+    }
+    let mut users = Vec::new();
+    for namespace in namespaces {
+        let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+        users.extend(pages::list(&pods, &everything, user).await?);
+    }
+    Ok(users)
+}
+
+/// Whether pods may have volumes of a driver that are no PersistentVolumes: kubelets mount them only if its CSIDriver says so.
+async fn has_inline_volumes(client: &Client, driver: &str) -> Result<bool, kube::Error> {
+    let driver = Api::<CSIDriver>::all(client.clone())
+        .get_opt(driver)
+        .await?;
+    let modes = driver.and_then(|it| it.spec.volume_lifecycle_modes);
+    Ok(modes.iter().flatten().any(|it| it == "Ephemeral"))
+}
+
+/// The driver of a volume, by what the API server has at this moment.
+pub async fn driver_of(client: &Client, volume: &str) -> Result<Option<String>, kube::Error> {
+    let volume = Api::<PersistentVolume>::all(client.clone())
+        .get_opt(volume)
+        .await?;
+    Ok(volume.and_then(|it| Some(it.spec?.csi?.driver)))
 }
 
 fn is_of(volume: &PersistentVolume, driver: &str) -> bool {
@@ -122,17 +201,20 @@ pub fn uses(pod: &Pod, driver: &str, is_claim: impl Fn(&Claim) -> bool) -> bool 
     if matches!(phase, Some("Succeeded" | "Failed")) {
         return false;
     }
-    let namespace = pod.namespace().unwrap_or_default();
-    let volumes = pod
-        .spec
-        .iter()
-        .filter_map(|spec| spec.volumes.as_ref())
-        .flatten();
-    volumes.into_iter().any(|volume| {
-        let inline = volume.csi.as_ref().is_some_and(|csi| csi.driver == driver);
-        let claim = claim_of(&pod.name_any(), volume);
-        inline || claim.is_some_and(|claim| is_claim(&(namespace.clone(), claim)))
-    })
+    let inline = volumes(pod).filter_map(|volume| volume.csi.as_ref());
+    inline.into_iter().any(|csi| csi.driver == driver) || claims_of(pod).iter().any(is_claim)
+}
+
+/// The claims of a pod's volumes.
+pub fn claims_of(pod: &Pod) -> Vec<Claim> {
+    let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+    let claims = volumes(pod).filter_map(|volume| claim_of(&name, volume));
+    claims.map(|claim| (namespace.clone(), claim)).collect()
+}
+
+fn volumes(pod: &Pod) -> impl Iterator<Item = &PodVolume> {
+    let spec = pod.spec.iter();
+    spec.filter_map(|spec| spec.volumes.as_ref()).flatten()
 }
 
 #[cfg(test)]
@@ -146,6 +228,7 @@ mod tests {
             volumes: names(5),
             attachments: Vec::new(),
             pods: vec!["default/db-0".to_owned()],
+            mounts: Vec::new(),
         };
         let told = "5 PersistentVolumes (v0, v1, v2, ...), 1 Pod (default/db-0)";
         assert_eq!(usage.to_string(), told);
@@ -155,6 +238,13 @@ mod tests {
             ..Usage::default()
         };
         assert!(!retained.is_none() && !retained.is_at_work());
+        let mounts = [("b", 1), ("a", 2)].map(|(node, count)| NodeMounts {
+            node: node.to_owned(),
+            count,
+        });
+        let mounted = Usage::default().with_mounts(mounts.into());
+        assert_eq!(mounted.to_string(), "3 mounts (2 on node a, 1 on node b)");
+        assert!(!mounted.is_none());
         assert!(Usage::default().is_none());
     }
 }

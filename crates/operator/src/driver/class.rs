@@ -1,15 +1,18 @@
 //! How Kubernetes treats the driver, and the classes that users choose from.
 
 use serde_json::{Value, json};
+use stowage_api::snapshot::names::{GROUP_SNAPSHOT, SNAPSHOT};
 
 use super::object;
 use super::object::{Kind, Object};
-use super::valid::{ClassBase, CsiDriver, ValidDriver};
+use super::valid::{ClassBase, CsiDriver, SnapshotClass, ValidDriver};
 
 /// Marks the default StorageClass.
 pub const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// Marks a driver's default VolumeSnapshotClass.
-pub const DEFAULT_SNAPSHOT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
+pub const DEFAULT_SNAPSHOT_CLASS: &str = SNAPSHOT.default_class;
+/// Marks a driver's default VolumeGroupSnapshotClass.
+pub const DEFAULT_GROUP_SNAPSHOT_CLASS: &str = GROUP_SNAPSHOT.default_class;
 
 pub(super) fn csi_driver(driver: &ValidDriver) -> Option<Object> {
     match &driver.csi_driver {
@@ -27,7 +30,7 @@ pub(super) fn csi_driver(driver: &ValidDriver) -> Option<Object> {
 }
 
 pub(super) fn storage_classes(driver: &ValidDriver) -> impl Iterator<Item = Object> {
-    driver.storage_classes.iter().map(|class| {
+    driver.classes.storage.iter().map(|class| {
         let mut body = Value::Object(class.fields.clone());
         body["provisioner"] = json!(driver.driver_name);
         of_class(driver, Kind::StorageClass, &class.base, DEFAULT_CLASS, body)
@@ -35,10 +38,26 @@ pub(super) fn storage_classes(driver: &ValidDriver) -> impl Iterator<Item = Obje
 }
 
 pub(super) fn snapshot_classes(driver: &ValidDriver) -> impl Iterator<Item = Object> {
-    driver.snapshot_classes.iter().map(|class| {
+    let of = |kind, mark, class: &SnapshotClass| {
         let body = json!({"driver": driver.driver_name, "deletionPolicy": class.deletion_policy});
-        let kind = Kind::VolumeSnapshotClass;
-        of_class(driver, kind, &class.base, DEFAULT_SNAPSHOT_CLASS, body)
+        of_class(driver, kind, &class.base, mark, body)
+    };
+    let single = driver.classes.snapshot.iter();
+    let single =
+        single.map(move |class| of(Kind::VolumeSnapshotClass, DEFAULT_SNAPSHOT_CLASS, class));
+    let groups = driver.classes.group_snapshot.iter();
+    let groups = groups.map(move |class| {
+        let mark = DEFAULT_GROUP_SNAPSHOT_CLASS;
+        of(Kind::VolumeGroupSnapshotClass, mark, class)
+    });
+    single.chain(groups)
+}
+
+pub(super) fn attributes_classes(driver: &ValidDriver) -> impl Iterator<Item = Object> {
+    driver.classes.attributes.iter().map(|base| {
+        let body = json!({"driverName": driver.driver_name});
+        // No claim gets one by default.
+        of_class(driver, Kind::VolumeAttributesClass, base, "", body)
     })
 }
 

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Map, Value, json};
 
+use crate::served::Versions;
+
 /// The kinds that make up a driver, in the order in which they are made: what others refer to comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -24,32 +26,30 @@ pub enum Kind {
     StorageClass,
     /// A class of snapshots.
     VolumeSnapshotClass,
+    /// A class of snapshots of several volumes at once.
+    VolumeGroupSnapshotClass,
+    /// What can be changed of volumes that are there.
+    VolumeAttributesClass,
     /// How many controller pods may be unavailable.
     PodDisruptionBudget,
     /// Pods on every node.
     DaemonSet,
     /// Controller pods.
     Deployment,
+    /// Where metrics of pods are read.
+    Service,
+    /// Has Prometheus read them.
+    ServiceMonitor,
     /// A pod that no workload makes.
     Pod,
     /// A Weka client on a node.
     WekaContainer,
 }
 
-/// API versions that depend on the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum BudgetVersion {
-    /// Servers before 1.21.
-    V1beta1,
-    /// All others.
-    #[default]
-    V1,
-}
-
 impl Kind {
     /// Every kind that belongs to a driver as a whole, in the order in which they are made. What belongs to one node of
     /// a driver is found through its node.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::ServiceAccount,
         Self::ClusterRole,
         Self::ClusterRoleBinding,
@@ -58,57 +58,76 @@ impl Kind {
         Self::CsiDriver,
         Self::StorageClass,
         Self::VolumeSnapshotClass,
+        Self::VolumeGroupSnapshotClass,
+        Self::VolumeAttributesClass,
         Self::PodDisruptionBudget,
         Self::DaemonSet,
         Self::Deployment,
+        Self::Service,
+        Self::ServiceMonitor,
     ];
 
-    /// Group, version, kind and plural.
-    const fn parts(self, budget: BudgetVersion) -> [&'static str; 4] {
-        const RBAC: &str = "rbac.authorization.k8s.io";
+    /// In which version a server has this kind; `None`: it has not.
+    pub const fn version(self, versions: Versions) -> Option<&'static str> {
         match self {
-            Self::ServiceAccount => ["", "v1", "ServiceAccount", "serviceaccounts"],
-            Self::ClusterRole => [RBAC, "v1", "ClusterRole", "clusterroles"],
-            Self::ClusterRoleBinding => [RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings"],
-            Self::Role => [RBAC, "v1", "Role", "roles"],
-            Self::RoleBinding => [RBAC, "v1", "RoleBinding", "rolebindings"],
-            Self::CsiDriver => ["storage.k8s.io", "v1", "CSIDriver", "csidrivers"],
-            Self::StorageClass => ["storage.k8s.io", "v1", "StorageClass", "storageclasses"],
+            Self::PodDisruptionBudget => Some(versions.budget),
+            Self::VolumeSnapshotClass => versions.snapshot_class,
+            Self::VolumeGroupSnapshotClass => versions.group_snapshot_class,
+            Self::VolumeAttributesClass => versions.attributes_class,
+            Self::ServiceMonitor => versions.service_monitor,
+            Self::WekaContainer => Some("v1alpha1"),
+            _ => Some("v1"),
+        }
+    }
+
+    /// Whether every server has this kind.
+    pub const fn is_everywhere(self) -> bool {
+        self.version(Versions::LEAST).is_some()
+    }
+
+    /// Group, kind and plural.
+    const fn parts(self) -> [&'static str; 3] {
+        const RBAC: &str = "rbac.authorization.k8s.io";
+        const STORAGE: &str = "storage.k8s.io";
+        match self {
+            Self::ServiceAccount => ["", "ServiceAccount", "serviceaccounts"],
+            Self::ClusterRole => [RBAC, "ClusterRole", "clusterroles"],
+            Self::ClusterRoleBinding => [RBAC, "ClusterRoleBinding", "clusterrolebindings"],
+            Self::Role => [RBAC, "Role", "roles"],
+            Self::RoleBinding => [RBAC, "RoleBinding", "rolebindings"],
+            Self::CsiDriver => [STORAGE, "CSIDriver", "csidrivers"],
+            Self::StorageClass => [STORAGE, "StorageClass", "storageclasses"],
             Self::VolumeSnapshotClass => [
                 "snapshot.storage.k8s.io",
-                "v1",
                 "VolumeSnapshotClass",
                 "volumesnapshotclasses",
             ],
-            Self::PodDisruptionBudget => [
-                "policy",
-                match budget {
-                    BudgetVersion::V1beta1 => "v1beta1",
-                    BudgetVersion::V1 => "v1",
-                },
-                "PodDisruptionBudget",
-                "poddisruptionbudgets",
+            Self::VolumeGroupSnapshotClass => [
+                "groupsnapshot.storage.k8s.io",
+                "VolumeGroupSnapshotClass",
+                "volumegroupsnapshotclasses",
             ],
-            Self::DaemonSet => ["apps", "v1", "DaemonSet", "daemonsets"],
-            Self::Deployment => ["apps", "v1", "Deployment", "deployments"],
-            Self::Pod => ["", "v1", "Pod", "pods"],
-            Self::WekaContainer => [
-                "weka.weka.io",
-                "v1alpha1",
-                "WekaContainer",
-                "wekacontainers",
-            ],
+            Self::VolumeAttributesClass => {
+                [STORAGE, "VolumeAttributesClass", "volumeattributesclasses"]
+            }
+            Self::PodDisruptionBudget => ["policy", "PodDisruptionBudget", "poddisruptionbudgets"],
+            Self::DaemonSet => ["apps", "DaemonSet", "daemonsets"],
+            Self::Deployment => ["apps", "Deployment", "deployments"],
+            Self::Service => ["", "Service", "services"],
+            Self::ServiceMonitor => ["monitoring.coreos.com", "ServiceMonitor", "servicemonitors"],
+            Self::Pod => ["", "Pod", "pods"],
+            Self::WekaContainer => ["weka.weka.io", "WekaContainer", "wekacontainers"],
         }
     }
 
     /// As people write it.
     pub const fn name(self) -> &'static str {
-        self.parts(BudgetVersion::V1)[2]
+        self.parts()[1]
     }
 
     /// The API group; empty for the core group.
     pub const fn group(self) -> &'static str {
-        self.parts(BudgetVersion::V1)[0]
+        self.parts()[0]
     }
 
     /// The kind with this name.
@@ -130,12 +149,16 @@ impl Kind {
                 | Self::CsiDriver
                 | Self::StorageClass
                 | Self::VolumeSnapshotClass
+                | Self::VolumeGroupSnapshotClass
+                | Self::VolumeAttributesClass
         )
     }
 
     /// How a client addresses this kind.
-    pub fn resource(self, budget: BudgetVersion) -> ApiResource {
-        let [group, version, kind, plural] = self.parts(budget);
+    pub fn resource(self, versions: Versions) -> ApiResource {
+        let [group, kind, plural] = self.parts();
+        // A server that lacks it says so.
+        let version = self.version(versions).unwrap_or("v1");
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
     }
 }
@@ -159,8 +182,8 @@ pub struct Object {
 
 impl Object {
     /// The whole document.
-    pub fn manifest(&self, budget: BudgetVersion) -> Value {
-        let resource = self.kind.resource(budget);
+    pub fn manifest(&self, versions: Versions) -> Value {
+        let resource = self.kind.resource(versions);
         let mut metadata = json!({"name": self.name, "labels": self.labels});
         if let Some(namespace) = &self.namespace {
             metadata["namespace"] = json!(namespace);

@@ -16,6 +16,11 @@ use super::object::{Kind, Object};
 use super::valid::{ControllerRole, SecretAccess, SecretNames, Sidecars, ValidDriver};
 use super::{Facts, metadata_labels, object};
 
+/// How names of roles end that let sidecars read secrets.
+pub(crate) const SECRETS_SUFFIX: &str = "-secrets";
+/// In names of roles whose rules an instance asks for.
+pub(crate) const EXTRA_RULES: &str = "-extra-";
+
 /// What the sidecars of this driver do for the cluster.
 fn roles(driver: &ValidDriver) -> Vec<ControllerRole> {
     match &driver.sidecars {
@@ -54,6 +59,32 @@ pub(super) fn accounts_and_roles(driver: &ValidDriver, facts: &Facts) -> Vec<Obj
     if accounts.contains(&driver.names.controller_account) {
         objects.extend(controller_rights(driver, &facts.secrets));
     }
+    objects.extend(extra_rights(driver, &accounts));
+    objects
+}
+
+/// Rules that the instance asks for, for accounts that are ours.
+fn extra_rights(driver: &ValidDriver, accounts: &[String]) -> Vec<Object> {
+    let extra = &driver.extra_rules;
+    let own = Some(driver.owner.namespace.as_str());
+    let pods = [
+        ("controller", driver.controller_account(), &extra.controller),
+        ("node", driver.node_account(), &extra.node),
+    ];
+    let mut objects = Vec::new();
+    for (pods, account, rules) in pods {
+        let accounts: Vec<_> = accounts
+            .iter()
+            .filter(|it| *it == account)
+            .cloned()
+            .collect();
+        let name = format!("{}{EXTRA_RULES}{pods}", driver.names.cluster_role);
+        for (namespace, rules) in [(None, &rules.cluster), (own, &rules.namespace)] {
+            if !rules.is_empty() {
+                objects.extend(granted(driver, namespace, &name, rules, &accounts));
+            }
+        }
+    }
     objects
 }
 
@@ -85,7 +116,7 @@ fn controller_rights(driver: &ValidDriver, secrets: &SecretNames) -> Vec<Object>
             let rule = json!({
                 "apiGroups": [CORE], "resources": ["secrets"], "resourceNames": secrets, "verbs": ["get"],
             });
-            let name = format!("{}-secrets", names.cluster_role);
+            let name = format!("{}{SECRETS_SUFFIX}", names.cluster_role);
             objects.extend(granted(driver, Some(namespace), &name, &[rule], account));
         }
     }

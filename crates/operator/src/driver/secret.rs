@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use stowage_api::snapshot::names::ContentNames;
 
 use super::valid::SecretNames;
 
@@ -90,6 +91,15 @@ pub fn of_volume(volume: &Value) -> References {
     found
 }
 
+/// The secret with which a snapshot, or a group of them, is deleted.
+pub fn of_content(annotations: &BTreeMap<String, String>, names: &ContentNames) -> References {
+    let mut found = References::default();
+    let namespace = annotations.get(names.secret_namespace);
+    let name = annotations.get(names.secret_name);
+    found.add(names.secret_name, namespace, name);
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -143,6 +153,18 @@ mod tests {
             ("csi.storage.k8s.io/node-publish-secret-namespace", "b"),
         ]);
         assert_eq!(found, References::default());
+    }
+
+    #[test]
+    fn a_content_names_the_secret_for_its_deletion() {
+        use stowage_api::snapshot::names::{GROUP_SNAPSHOT, SNAPSHOT};
+        for names in [SNAPSHOT, GROUP_SNAPSHOT] {
+            let annotations = [(names.secret_name, "gone"), (names.secret_namespace, "a")];
+            let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            let found = of_content(&annotations.into(), &names);
+            assert_eq!(found.named, [("a", "gone")].into_iter().collect());
+            assert_eq!(of_content(&BTreeMap::new(), &names), References::default());
+        }
     }
 
     #[test]

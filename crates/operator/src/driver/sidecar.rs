@@ -1,11 +1,15 @@
 //! The containers beside the driver.
 
-use serde_json::{Map, Value, json};
+mod container;
 
+use serde_json::Value;
+use stowage_api::mounts::PORT_FLAG;
+
+use self::container::container;
+use super::PodFacts;
 use super::template::PodTemplate;
 use super::valid::{
-    Builtin, ControllerRole, CsiDriver, Probe, Sidecars, Tuning, Upstream, UpstreamContainer,
-    ValidDriver,
+    Builtin, ControllerRole, CsiDriver, Probe, Sidecars, Upstream, UpstreamContainer, ValidDriver,
 };
 
 /// Names of volumes that are ours in every pod.
@@ -34,6 +38,10 @@ pub const BUILTIN: &str = "csi-sidecar";
 pub const REGISTRAR: &str = "csi-driver-registrar";
 /// What answers the liveness probe.
 pub const PROBE: &str = "csi-probe";
+/// Name of the port of the built-in sidecar's metrics.
+pub(super) const METRICS_PORT_NAME: &str = "csi-metrics";
+/// How much the Kubernetes project's sidecars log: as in its own examples.
+const UPSTREAM_LOG_LEVEL: u8 = 5;
 /// Where sidecars see the directory of the driver's socket.
 const SOCKET_MOUNT: &str = "/csi";
 /// Where sidecars see the directory in which the kubelet looks for drivers.
@@ -73,9 +81,16 @@ pub(super) fn of_controller(driver: &ValidDriver, template: &PodTemplate) -> Vec
 }
 
 /// The sidecars of a node pod.
-pub(super) fn of_node(driver: &ValidDriver, template: &PodTemplate) -> Vec<Value> {
+pub(super) fn of_node(
+    driver: &ValidDriver,
+    template: &PodTemplate,
+    facts: &PodFacts,
+) -> Vec<Value> {
     match &driver.sidecars {
-        Sidecars::Builtin(builtin) => vec![builtin_node(driver, builtin, template)],
+        Sidecars::Builtin(builtin) => {
+            let hash = facts.mounts_key_hash.as_deref();
+            vec![builtin_node(driver, builtin, template, hash)]
+        }
         Sidecars::Upstream(upstream) => {
             let mut containers = vec![upstream_registrar(driver, &upstream.registrar, template)];
             let port = driver.ports.node_health;
@@ -96,11 +111,17 @@ fn builtin_controller(driver: &ValidDriver, builtin: &Builtin, template: &PodTem
     args.extend(capacity(driver, ABOVE_REPLICA_SET));
     container(BUILTIN, &builtin.image, args, &builtin.controller, template)
         .env_of_pod()
+        .port(METRICS_PORT_NAME, driver.ports.controller_metrics)
         .mount(SOCKET_VOLUME, SOCKET_MOUNT)
         .done()
 }
 
-fn builtin_node(driver: &ValidDriver, builtin: &Builtin, template: &PodTemplate) -> Value {
+fn builtin_node(
+    driver: &ValidDriver,
+    builtin: &Builtin,
+    template: &PodTemplate,
+    mounts_key_hash: Option<&str>,
+) -> Value {
     let mut args = vec!["sidecar".to_owned(), "node".to_owned()];
     args.extend(builtin_common(driver, driver.ports.node_health));
     args.push(format!(
@@ -113,6 +134,12 @@ fn builtin_node(driver: &ValidDriver, builtin: &Builtin, template: &PodTemplate)
         args.push("--node-name=$(KUBE_NODE_NAME)".to_owned());
         args.extend(capacity(driver, ABOVE_POD));
     }
+    let root = &driver.paths.kubelet_root;
+    if let Some(hash) = mounts_key_hash {
+        args.push(format!("{PORT_FLAG}={}", driver.ports.node_mounts));
+        args.push(format!("--mounts-key-sha256={hash}"));
+        args.push(format!("--kubelet-root={root}"));
+    }
     let mut container = container(BUILTIN, &builtin.image, args, &builtin.node, template)
         .mount(SOCKET_VOLUME, SOCKET_MOUNT)
         .mount(REGISTRATION_VOLUME, REGISTRATION_MOUNT);
@@ -120,6 +147,9 @@ fn builtin_node(driver: &ValidDriver, builtin: &Builtin, template: &PodTemplate)
         container = container
             .env_from_field("KUBE_NODE_NAME", "spec.nodeName")
             .env_of_pod();
+    }
+    if mounts_key_hash.is_some() {
+        container = container.see_mounts(KUBELET_VOLUME, root);
     }
     container.done()
 }
@@ -132,6 +162,7 @@ fn builtin_common(driver: &ValidDriver, port: u16) -> Vec<String> {
     if is_csi_name(&driver.driver_name) {
         args.push(format!("--driver-name={}", driver.driver_name));
     }
+    args.extend(driver.log_level.map(|level| format!("--v={level}")));
     match driver.probe {
         Some(probe) => args.extend(health(probe, port)),
         // Without the flag it opens its default port, which nobody would use.
@@ -183,7 +214,7 @@ fn upstream_controller(
     of: &UpstreamContainer,
     template: &PodTemplate,
 ) -> Value {
-    let mut args = upstream_common();
+    let mut args = upstream_common(driver);
     args.extend(election(driver));
     let tells_capacity = role == ControllerRole::Provisioner;
     if tells_capacity {
@@ -203,7 +234,7 @@ fn upstream_registrar(
     of: &UpstreamContainer,
     template: &PodTemplate,
 ) -> Value {
-    let mut args = upstream_common();
+    let mut args = upstream_common(driver);
     args.push("--kubelet-registration-path=$(DRIVER_REG_SOCK_PATH)".to_owned());
     container(REGISTRAR, &of.image, args, &of.tuning, template)
         .env("ADDRESS", &driver.paths.socket_in_sidecar())
@@ -222,7 +253,7 @@ fn upstream_probe(
 ) -> Option<Value> {
     let probe = driver.probe?;
     let of = &upstream.liveness_probe;
-    let mut args = upstream_common();
+    let mut args = upstream_common(driver);
     args.extend(health(probe, port));
     let container = container(PROBE, &of.image, args, &of.tuning, template)
         .env("ADDRESS", &driver.paths.socket_in_sidecar())
@@ -230,96 +261,10 @@ fn upstream_probe(
     Some(container.done())
 }
 
-fn upstream_common() -> Vec<String> {
-    vec!["--v=5".to_owned(), "--csi-address=$(ADDRESS)".to_owned()]
-}
-
-/// A container that is being put together.
-struct Container {
-    fields: Map<String, Value>,
-    env: Vec<Value>,
-    mounts: Vec<Value>,
-}
-
-fn container(
-    name: &str,
-    image: &str,
-    mut args: Vec<String>,
-    tuning: &Tuning,
-    template: &PodTemplate,
-) -> Container {
-    args.extend(tuning.extra_args.iter().cloned());
-    let mut fields = Map::new();
-    let mut set = |key: &str, value: Value| fields.insert(key.to_owned(), value);
-    set("name", json!(name));
-    set("image", json!(image));
-    set("imagePullPolicy", json!("IfNotPresent"));
-    set("args", json!(args));
-    set("securityContext", security_context(template.driver()));
-    // What a sidecar says when it gives up is what the instance's condition shows.
-    set("terminationMessagePolicy", json!("FallbackToLogsOnError"));
-    if let Some(resources) = &tuning.resources {
-        set("resources", resources.clone());
-    }
-    Container {
-        fields,
-        env: Vec::new(),
-        mounts: Vec::new(),
-    }
-}
-
-impl Container {
-    fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.push(json!({"name": name, "value": value}));
-        self
-    }
-
-    fn env_from_field(mut self, name: &str, path: &str) -> Self {
-        let field = json!({"apiVersion": "v1", "fieldPath": path});
-        self.env
-            .push(json!({"name": name, "valueFrom": {"fieldRef": field}}));
-        self
-    }
-
-    /// Which pod it is: for objects that belong to it.
-    fn env_of_pod(self) -> Self {
-        self.env_from_field("NAMESPACE", "metadata.namespace")
-            .env_from_field("POD_NAME", "metadata.name")
-    }
-
-    fn mount(mut self, volume: &str, path: &str) -> Self {
-        self.mounts.push(json!({"name": volume, "mountPath": path}));
-        self
-    }
-
-    fn done(mut self) -> Value {
-        if !self.env.is_empty() {
-            self.fields.insert("env".to_owned(), self.env.into());
-        }
-        self.fields
-            .insert("volumeMounts".to_owned(), self.mounts.into());
-        Value::Object(self.fields)
-    }
-}
-
-/// What a sidecar may do: open the driver's socket, and nothing else.
-///
-/// The socket belongs to the user that the driver runs as, so the sidecar runs as the same. With SELinux, what a
-/// privileged container makes can be reached from its own domain only.
-fn security_context(driver: &Value) -> Value {
-    let theirs = &driver["securityContext"];
-    let mut ours = json!({
-        "allowPrivilegeEscalation": false,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": true,
-    });
-    for key in ["runAsUser", "runAsGroup", "seLinuxOptions"] {
-        if !theirs[key].is_null() {
-            ours[key] = theirs[key].clone();
-        }
-    }
-    if theirs["privileged"] == true && ours["seLinuxOptions"].is_null() {
-        ours["seLinuxOptions"] = json!({"type": "spc_t"});
-    }
-    ours
+fn upstream_common(driver: &ValidDriver) -> Vec<String> {
+    let level = driver.log_level.unwrap_or(UPSTREAM_LOG_LEVEL);
+    vec![
+        format!("--v={level}"),
+        "--csi-address=$(ADDRESS)".to_owned(),
+    ]
 }

@@ -22,13 +22,17 @@ pub struct Misshapen {
 impl PodTemplate {
     /// Checks the shape of what will be edited; the rest is the server's to judge.
     pub fn parse(template: &Value) -> Result<Self, Vec<Misshapen>> {
-        const OBJECTS: [&str; 4] = [
+        const OBJECTS: [&str; 7] = [
             "/metadata",
             "/metadata/labels",
             "/spec",
             "/spec/nodeSelector",
+            "/spec/affinity",
+            "/spec/affinity/nodeAffinity",
+            "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution",
         ];
-        const LISTS: [&str; 5] = [
+        const LISTS: [&str; 6] = [
+            "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms",
             "/spec/tolerations",
             "/spec/volumes",
             "/spec/imagePullSecrets",
@@ -151,6 +155,11 @@ impl Editor {
         object_in(metadata, "labels").insert(key.to_owned(), json!(value));
     }
 
+    pub(super) fn add_annotation(&mut self, key: &str, value: &str) {
+        let metadata = object_in(as_object(&mut self.0), "metadata");
+        object_in(metadata, "annotations").insert(key.to_owned(), json!(value));
+    }
+
     pub(super) fn add_volume(&mut self, volume: Value) {
         list_in(self.spec(), "volumes").push(volume);
     }
@@ -198,11 +207,32 @@ impl Editor {
                 known.entry(key).or_insert_with(|| json!(value));
             }
         }
+        if !placement.elsewhere.is_empty() {
+            self.keep_off(&placement.elsewhere);
+        }
         if !placement.tolerations.is_empty() {
             let known = list_in(self.spec(), "tolerations");
             let own = known.clone();
             let added = placement.tolerations.iter();
             known.extend(added.filter(|it| !own.contains(it)).cloned());
+        }
+    }
+
+    /// Keeps the pod off nodes with any of these labels. Where the template names sets of nodes, one of which is enough, none of
+    /// them may have it.
+    fn keep_off(&mut self, labels: &[(String, String)]) {
+        let affinity = object_in(object_in(self.spec(), "affinity"), "nodeAffinity");
+        let required = object_in(affinity, "requiredDuringSchedulingIgnoredDuringExecution");
+        let sets = list_in(required, "nodeSelectorTerms");
+        if sets.is_empty() {
+            sets.push(Value::Null);
+        }
+        for set in sets {
+            let expressions = list_in(as_object(set), "matchExpressions");
+            expressions.extend(labels.iter().map(|(key, value)| {
+                // Nodes without the label are meant, too.
+                json!({"key": key, "operator": "NotIn", "values": [value]})
+            }));
         }
     }
 

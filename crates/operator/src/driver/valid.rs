@@ -1,5 +1,6 @@
 //! A driver whose description is known to be right: what the generator turns into objects.
 
+mod additions;
 mod classes;
 mod sidecars;
 mod updates;
@@ -8,7 +9,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-pub use self::classes::{ClassBase, SecretNames, SnapshotClass, StorageClass, UpdatePolicy};
+pub use self::additions::{ExtraRules, Metrics, Monitor, RestartOn, ScopedRules};
+pub use self::classes::{
+    ClassBase, Classes, SecretNames, SnapshotClass, StorageClass, UpdatePolicy,
+};
 pub use self::sidecars::{
     Builtin, ControllerRole, Ports, Probe, SecretAccess, Sidecars, Tuning, Upstream,
     UpstreamContainer,
@@ -32,10 +36,14 @@ pub struct ValidDriver {
     pub node_workloads: Vec<NodeWorkload>,
     /// How a node is emptied before its pod is replaced, if it is.
     pub drain: Option<DrainRules>,
+    /// Key of the taint with which nodes register and which they lose when they have the driver, if there is one.
+    pub startup_taint: Option<String>,
     /// Pods that serve the cluster.
     pub controller: Option<Controller>,
     /// What runs beside the driver.
     pub sidecars: Sidecars,
+    /// How much they log; `None`: as they do by themselves.
+    pub log_level: Option<u8>,
     /// Which secrets sidecars may read.
     pub secret_access: SecretAccess,
     /// The liveness probe of the driver.
@@ -44,12 +52,18 @@ pub struct ValidDriver {
     pub ports: Ports,
     /// Secrets with which images are pulled, beside those of the templates.
     pub pull_secrets: Vec<String>,
+    /// Secrets that the driver reads as files.
+    pub driver_secrets: Vec<DriverSecret>,
     /// The CSIDriver object.
     pub csi_driver: CsiDriver,
-    /// Classes of volumes.
-    pub storage_classes: Vec<StorageClass>,
-    /// Classes of snapshots.
-    pub snapshot_classes: Vec<SnapshotClass>,
+    /// Classes that users choose from.
+    pub classes: Classes,
+    /// Rules beside those that sidecars need.
+    pub extra_rules: ExtraRules,
+    /// What pods are replaced for, beside their template.
+    pub restart_on: RestartOn,
+    /// How metrics are found.
+    pub metrics: Metrics,
 }
 
 impl ValidDriver {
@@ -58,19 +72,35 @@ impl ValidDriver {
         matches!(&self.sidecars, Sidecars::Builtin(builtin) if builtin.node_deployment)
     }
 
+    /// How many node pods may be missing at a time while they are replaced.
+    pub fn limit(&self) -> Limit {
+        let rolling = self.node_workloads.iter().find_map(|it| match it.shape {
+            NodeShape::DaemonSet(UpdateStrategy::Rolling(limit)) => limit,
+            _ => None,
+        });
+        let draining = self.drain.map(|rules| rules.limit);
+        draining.or(rolling).unwrap_or(Limit::Nodes(1))
+    }
+
     /// What happens when an immutable field of this object changes.
     pub fn update_policy(&self, kind: Kind, name: &str) -> UpdatePolicy {
-        let mut storage = self.storage_classes.iter().map(|class| &class.base);
-        let mut snapshot = self.snapshot_classes.iter().map(|class| &class.base);
-        let named = |base: &&ClassBase| base.name == name;
         let found = match (kind, &self.csi_driver) {
-            (Kind::StorageClass, _) => storage.find(named).map(|base| base.update),
-            (Kind::VolumeSnapshotClass, _) => snapshot.find(named).map(|base| base.update),
             (Kind::CsiDriver, CsiDriver::Wanted { update, .. }) => Some(*update),
-            _ => None,
+            _ => self.classes.named(kind, name).map(|base| base.update),
         };
         found.unwrap_or(UpdatePolicy::Report)
     }
+}
+
+/// A secret that the driver reads as files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverSecret {
+    /// Its name.
+    pub name: String,
+    /// Where its files are in the driver's container.
+    pub path: String,
+    /// Whether pods start without it.
+    pub is_optional: bool,
 }
 
 /// The instance that a driver's objects belong to.
@@ -140,6 +170,8 @@ pub struct NodeWorkload {
 pub struct Placement {
     /// Labels of nodes. A label that the template names, too, is the template's.
     pub node_selector: BTreeMap<String, String>,
+    /// Labels of nodes where they do not run, because others do.
+    pub elsewhere: Vec<(String, String)>,
     /// Taints of nodes that keep no pod away.
     pub tolerations: Vec<Value>,
 }

@@ -3,24 +3,33 @@
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DEPLOYMENT_LABEL};
 
-use super::object;
 use super::object::{Kind, Object};
 use super::sidecar::{self, KUBELET_VOLUME, PROBE_PORT_NAME, REGISTRATION_VOLUME, SOCKET_VOLUME};
 use super::template::{Editor, PodTemplate};
 use super::valid::{
     Controller, Limit, NodeShape, NodeWorkload, Probe, UpdateStrategy, ValidDriver,
 };
+use super::{Facts, PodFacts, object};
 
-pub(super) fn workloads(driver: &ValidDriver) -> Vec<Object> {
+/// Annotation of pods that changes when they are to be replaced although their template has not changed.
+const RESTART_HASH: &str = "stowage.dev/restart-hash";
+
+/// Begins the names of volumes with secrets.
+const SECRET_VOLUME: &str = "driver-secret";
+
+pub(super) fn workloads(driver: &ValidDriver, facts: &Facts) -> Vec<Object> {
     let mut objects = Vec::new();
     for workload in &driver.node_workloads {
         match workload.shape {
-            NodeShape::DaemonSet(update) => objects.push(daemon_set(driver, workload, update)),
+            NodeShape::DaemonSet(update) => {
+                let pod = node_pod(driver, workload, &facts.pods);
+                objects.push(daemon_set(driver, workload, update, pod));
+            }
             NodeShape::PodPerNode => {}
         }
     }
     if let Some(controller) = &driver.controller {
-        objects.push(deployment(driver, controller));
+        objects.push(deployment(driver, controller, &facts.pods));
         if controller.replicas > 1 {
             objects.push(disruption_budget(driver, controller));
         }
@@ -28,7 +37,12 @@ pub(super) fn workloads(driver: &ValidDriver) -> Vec<Object> {
     objects
 }
 
-fn daemon_set(driver: &ValidDriver, workload: &NodeWorkload, update: UpdateStrategy) -> Object {
+fn daemon_set(
+    driver: &ValidDriver,
+    workload: &NodeWorkload,
+    update: UpdateStrategy,
+    mut pod: Editor,
+) -> Object {
     let update = match update {
         UpdateStrategy::Rolling(None) => json!({"type": "RollingUpdate"}),
         UpdateStrategy::Rolling(Some(limit)) => {
@@ -40,7 +54,6 @@ fn daemon_set(driver: &ValidDriver, workload: &NodeWorkload, update: UpdateStrat
         }
         UpdateStrategy::OnDelete => json!({"type": "OnDelete"}),
     };
-    let mut pod = node_pod(driver, workload);
     pod.add_label(DAEMON_SET_LABEL, &workload.name);
     let spec = json!({
         "selector": {"matchLabels": {DAEMON_SET_LABEL: workload.name}},
@@ -60,10 +73,11 @@ fn daemon_set(driver: &ValidDriver, workload: &NodeWorkload, update: UpdateStrat
 pub fn pod_on_node(
     driver: &ValidDriver,
     workload: &NodeWorkload,
+    facts: &PodFacts,
     name: &str,
     node: &str,
 ) -> Object {
-    let mut pod = node_pod(driver, workload);
+    let mut pod = node_pod(driver, workload, facts);
     pod.replace_node_affinity(json!({
         "requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{
@@ -79,7 +93,7 @@ pub fn pod_on_node(
     object
 }
 
-fn node_pod(driver: &ValidDriver, workload: &NodeWorkload) -> Editor {
+fn node_pod(driver: &ValidDriver, workload: &NodeWorkload, facts: &PodFacts) -> Editor {
     let root = &driver.paths.kubelet_root;
     let mut pod = workload.template.edit();
     pod.place(&workload.placement);
@@ -99,12 +113,12 @@ fn node_pod(driver: &ValidDriver, workload: &NodeWorkload) -> Editor {
         "name": KUBELET_VOLUME, "mountPath": root, "mountPropagation": "Bidirectional",
     }));
     let beside = Beside {
-        containers: sidecar::of_node(driver, &workload.template),
+        containers: sidecar::of_node(driver, &workload.template, facts),
         health_port: driver.ports.node_health,
         account: driver.node_account(),
         priority_class: "system-node-critical",
     };
-    completed(pod, driver, &workload.template, beside)
+    completed(pod, driver, &workload.template, beside, facts)
 }
 
 /// What pods get beside the driver.
@@ -120,7 +134,11 @@ fn completed(
     driver: &ValidDriver,
     template: &PodTemplate,
     beside: Beside<'_>,
+    facts: &PodFacts,
 ) -> Editor {
+    if let Some(hash) = &facts.restart_hash {
+        pod.add_annotation(RESTART_HASH, hash);
+    }
     if let Some(probe) = driver.probe
         && !pod.has_driver_probe()
     {
@@ -138,15 +156,21 @@ fn completed(
         pod.default_field("priorityClassName", json!(beside.priority_class));
     }
     pod.add_pull_secrets(&driver.pull_secrets);
+    for (number, secret) in driver.driver_secrets.iter().enumerate() {
+        let name = format!("{SECRET_VOLUME}-{number}");
+        let source = json!({"secretName": secret.name, "optional": secret.is_optional});
+        pod.add_volume(json!({"name": name, "secret": source}));
+        pod.add_driver_mount(json!({"name": name, "mountPath": secret.path, "readOnly": true}));
+    }
     pod
 }
 
-fn deployment(driver: &ValidDriver, controller: &Controller) -> Object {
+fn deployment(driver: &ValidDriver, controller: &Controller, facts: &PodFacts) -> Object {
     let spec = json!({
         "replicas": controller.replicas,
         "selector": {"matchLabels": {DEPLOYMENT_LABEL: controller.name}},
         "strategy": strategy(controller),
-        "template": controller_pod(driver, controller),
+        "template": controller_pod(driver, controller, facts),
     });
     object(
         &driver.owner,
@@ -166,7 +190,7 @@ fn strategy(controller: &Controller) -> Value {
     }
 }
 
-fn controller_pod(driver: &ValidDriver, controller: &Controller) -> Value {
+fn controller_pod(driver: &ValidDriver, controller: &Controller, facts: &PodFacts) -> Value {
     let mut pod = controller.template.edit();
     pod.add_label(DEPLOYMENT_LABEL, &controller.name);
     pod.add_volume(json!({"name": SOCKET_VOLUME, "emptyDir": {}}));
@@ -181,7 +205,7 @@ fn controller_pod(driver: &ValidDriver, controller: &Controller) -> Value {
         account: driver.controller_account(),
         priority_class: "system-cluster-critical",
     };
-    completed(pod, driver, &controller.template, beside).done()
+    completed(pod, driver, &controller.template, beside, facts).done()
 }
 
 /// Preferred, never required: on a cluster with one node an update would never end.

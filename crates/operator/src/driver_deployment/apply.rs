@@ -14,7 +14,7 @@ use super::problem::{Problem, title};
 use crate::cluster::usage;
 use crate::driver::valid::UpdatePolicy;
 use crate::driver::{Kind, Object, ValidDriver};
-use crate::writer::{Change, Key, Objects, Recorded, WriteError};
+use crate::writer::{Change, Key, Objects, Recorded, Skipped, WriteError};
 
 /// What a sync did.
 #[derive(Default)]
@@ -50,6 +50,17 @@ impl Applied {
     /// Whether all that went wrong is that somebody else wrote at the same time.
     pub(super) fn is_outpaced(&self) -> bool {
         !self.problems.is_empty() && self.problems.iter().all(|it| it.is_conflict)
+    }
+
+    /// Whether pods of other drivers are replaced first.
+    pub(super) fn waits_for_turn(&self) -> bool {
+        let mut problems = self.problems.iter();
+        problems.any(|it| it.reason == Reason::WaitingForTurn)
+    }
+
+    /// Whether something was handed over: more may be, that nobody knew of.
+    pub(super) fn has_adopted(&self) -> bool {
+        self.changes.iter().any(|(_, it)| *it == Change::Adopted)
     }
 
     /// The entries of `status.children`: the DaemonSet first, then the Deployment, as in 2018, then the rest.
@@ -92,7 +103,7 @@ pub(super) async fn apply(
     // What could be done is done, but what others change is no longer seen.
     let unseen = Problem::missing_rights(&context.rights);
     applied.problems.extend(unseen);
-    context.remember_objects(&instance.uid().unwrap_or_default(), &applied);
+    context.remember_objects(&instance.uid().unwrap_or_default(), wanted, &applied);
     applied
 }
 
@@ -105,26 +116,22 @@ async fn write_all(
     applied: &mut Applied,
     context: &Context,
 ) {
-    for object in wanted.iter().filter(|it| needs_dry_run(it.kind)) {
-        let there = applied.objects.get(&Key::of_wanted(object));
-        if let Err(error) = context.writer.dry_run(object, there).await {
-            applied.problems.push(Problem::of_write(&error, instance));
-        }
-    }
+    let replaces_pods = dry_run(instance, driver, wanted, applied, context).await;
     if !applied.problems.is_empty() {
         return;
     }
     applied.is_complete = true;
+    let waits = replaces_pods && must_wait(instance, applied, context);
+    let mut skipped = Skipped::default();
     let recorded = Recorded::of(children(instance));
-    let mut foreign = BTreeSet::new();
     for object in wanted {
-        let key = Key::of_wanted(object);
-        // Somebody else's account gets no rights through us, and runs no pods of ours.
-        if !foreign.is_disjoint(&object.accounts()) {
+        // Its pods wait for those of other drivers.
+        if skipped.has(object) || (waits && needs_dry_run(object.kind)) {
             continue;
         }
+        let key = Key::of_wanted(object);
         let live = applied.objects.get(&key);
-        let written = write_or_recreate(instance, driver, object, live, &recorded, context);
+        let written = write_or_recreate(driver, object, live, &recorded, context);
         match written.await {
             Ok((stored, change)) => {
                 if change != Change::None {
@@ -133,25 +140,56 @@ async fn write_all(
                 }
                 applied.objects.insert(key, stored);
             }
-            Err(problem) => {
-                if object.kind == Kind::ServiceAccount && problem.reason == Reason::Collision {
-                    foreign.insert(object.name.as_str());
-                }
-                applied.problems.push(problem);
+            Err(failure) => {
+                skipped.after(object, &failure.error);
+                applied.problems.push(failure.told(instance));
             }
         }
     }
-    let kept = wanted.iter().filter(|it| {
-        // Pods that run go on, with what an account that was ours once has left them.
-        !it.kind.is_binding() || foreign.is_disjoint(&it.accounts())
-    });
-    prune(
-        instance,
-        kept.map(Key::of_wanted).collect(),
-        applied,
-        context,
-    )
-    .await;
+    let kept = wanted.iter().filter(|it| skipped.keeps(it));
+    let kept = kept.map(Key::of_wanted).collect();
+    prune(instance, kept, applied, context).await;
+}
+
+/// Asks the server whether it would take the workloads: whether that would replace pods that run.
+async fn dry_run(
+    instance: &CSIDriverDeployment,
+    driver: &ValidDriver,
+    wanted: &[Object],
+    applied: &mut Applied,
+    context: &Context,
+) -> bool {
+    let mut replaces_pods = false;
+    for object in wanted.iter().filter(|it| needs_dry_run(it.kind)) {
+        let there = applied.objects.get(&Key::of_wanted(object));
+        match context.writer.dry_run(object, there).await {
+            Ok(is_new) => {
+                let strategy = &object.body["spec"]["updateStrategy"]["type"];
+                let waits_for_people = strategy == "OnDelete" && driver.drain.is_none();
+                replaces_pods |= is_new && !waits_for_people;
+            }
+            Err(error) => applied.problems.push(Problem::of_write(&error, instance)),
+        }
+    }
+    replaces_pods
+}
+
+/// Whether the pods of other drivers are to be replaced first: only for what nobody has changed in the instance.
+fn must_wait(instance: &CSIDriverDeployment, applied: &mut Applied, context: &Context) -> bool {
+    let status = instance.status.as_ref();
+    let observed = status.and_then(|it| it.observed_generation);
+    if observed.is_none() || observed != instance.metadata.generation {
+        return false;
+    }
+    let others = context.instances.state();
+    let others = others.iter().filter_map(|it| it.0.as_ref().ok());
+    match context.rollouts.begin(instance, others) {
+        Ok(()) => false,
+        Err(busy) => {
+            applied.problems.push(Problem::not_its_turn(&busy));
+            true
+        }
+    }
 }
 
 /// Kinds whose content people write, and whose refusal must be known before anything else is made.
@@ -159,24 +197,47 @@ fn needs_dry_run(kind: Kind) -> bool {
     matches!(kind, Kind::DaemonSet | Kind::Deployment)
 }
 
+/// Why an object could not be written.
+struct Failure {
+    error: WriteError,
+    /// What has to happen before it can be created again.
+    blocked: Option<Blocked>,
+}
+
+impl Failure {
+    fn told(&self, instance: &CSIDriverDeployment) -> Problem {
+        match &self.blocked {
+            Some(blocked) => Problem::immutable(&self.error, blocked),
+            None => Problem::of_write(&self.error, instance),
+        }
+    }
+}
+
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Self {
+        let blocked = None;
+        Self { error, blocked }
+    }
+}
+
 async fn write_or_recreate(
-    instance: &CSIDriverDeployment,
     driver: &ValidDriver,
     wanted: &Object,
     live: Option<&DynamicObject>,
     recorded: &Recorded,
     context: &Context,
-) -> Result<(DynamicObject, Change), Problem> {
-    let failed = |error: WriteError| Problem::of_write(&error, instance);
+) -> Result<(DynamicObject, Change), Failure> {
     let written = context.writer.write(wanted, live, recorded).await;
-    let (Err(error @ WriteError::Immutable { .. }), Some(live)) = (&written, live) else {
-        return written.map_err(failed);
-    };
-    if let Err(blocked) = may_recreate(driver, wanted, context).await {
-        return Err(Problem::immutable(error, &blocked));
+    match (written, live) {
+        (Err(error @ WriteError::Immutable { .. }), Some(live)) => {
+            if let Err(blocked) = may_recreate(driver, wanted, context).await {
+                let blocked = Some(blocked);
+                return Err(Failure { error, blocked });
+            }
+            Ok(context.writer.recreate(wanted, live).await?)
+        }
+        (written, _) => Ok(written?),
     }
-    let recreated = context.writer.recreate(wanted, live).await;
-    recreated.map_err(failed)
 }
 
 /// Why an object may not be deleted and created again.
@@ -195,9 +256,11 @@ async fn may_recreate(
 ) -> Result<(), Blocked> {
     let blocked = |remedy: String, may_pass| Err(Blocked { remedy, may_pass });
     let policy = match wanted.kind {
-        Kind::StorageClass | Kind::VolumeSnapshotClass | Kind::CsiDriver => {
-            driver.update_policy(wanted.kind, &wanted.name)
-        }
+        Kind::StorageClass
+        | Kind::VolumeSnapshotClass
+        | Kind::VolumeGroupSnapshotClass
+        | Kind::VolumeAttributesClass
+        | Kind::CsiDriver => driver.update_policy(wanted.kind, &wanted.name),
         // Nobody refers to a binding.
         _ => UpdatePolicy::Recreate,
     };
@@ -208,7 +271,7 @@ async fn may_recreate(
     if wanted.kind != Kind::CsiDriver {
         return Ok(());
     }
-    match usage::of(&context.client, &driver.driver_name).await {
+    match usage::of(&context.client, &context.cluster, &driver.driver_name).await {
         Ok(usage) if !usage.is_at_work() => Ok(()),
         Ok(usage) => {
             let when = "It is deleted and created again as soon as nothing uses the driver";

@@ -6,13 +6,13 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER, UNINSTALLIN
 use stowage_kubernetes::finalizer::{self, Seen};
 
 use super::context::Context;
-use super::fetch::children;
+use super::fetch::{children, has_finalizer};
 use super::outcome::Outcome;
 use super::problem::{self, Problem, title};
 use super::validate::{
     ManagementState, UninstallPolicy, management_state, owner, uninstall_policy,
 };
-use super::{drain, pods};
+use super::{drain, mounted, pods, startup};
 use crate::cluster::usage;
 use crate::driver::Kind;
 use crate::writer::{Key, Objects, Recorded};
@@ -39,8 +39,12 @@ fn seen<'a>(instance: &'a CSIDriverDeployment, name: &'a str, uid: &'a str) -> S
 
 /// Removes everything that belongs to the instance, then lets it go. Called twice: what is gone stays gone.
 pub(super) async fn cleanup(instance: &CSIDriverDeployment, context: &Context) -> Outcome {
-    if !instance.finalizers().iter().any(|it| it == FINALIZER) {
+    if !has_finalizer(instance) {
         return Outcome::Released;
+    }
+    context.rollouts.end(&instance.uid().unwrap_or_default());
+    if let Err(error) = drain::release(instance, context).await {
+        return Outcome::Held(vec![Problem::may_not_drain(&error)]);
     }
     match management_state(&instance.spec) {
         ManagementState::Unmanaged => {
@@ -76,8 +80,13 @@ enum Stage {
 
 fn stage(kind: Kind) -> Stage {
     match kind {
-        Kind::StorageClass | Kind::VolumeSnapshotClass => Stage::Classes,
+        Kind::StorageClass
+        | Kind::VolumeSnapshotClass
+        | Kind::VolumeGroupSnapshotClass
+        | Kind::VolumeAttributesClass => Stage::Classes,
         Kind::PodDisruptionBudget
+        | Kind::Service
+        | Kind::ServiceMonitor
         | Kind::DaemonSet
         | Kind::Deployment
         | Kind::Pod
@@ -95,12 +104,14 @@ fn stage(kind: Kind) -> Stage {
 async fn remove(instance: &CSIDriverDeployment, context: &Context) -> Result<(), Vec<Problem>> {
     let objects = everything(instance, context).await?;
     delete(Stage::Classes, &objects, instance, context).await?;
-    let released = drain::release(instance, context).await;
-    released.map_err(|error| vec![Problem::may_not_drain(&error)])?;
     mark(&objects, instance, context).await?;
+    let admitted = startup::keep_admitting(instance, context).await;
+    admitted.map_err(|error| vec![Problem::may_not_untaint(&error)])?;
     until_unused(instance, context).await?;
     delete(Stage::Workloads, &objects, instance, context).await?;
     until_no_pods(instance, context).await?;
+    let admitted = startup::release(instance, context).await;
+    admitted.map_err(|error| vec![Problem::may_not_untaint(&error)])?;
     delete(Stage::Rights, &objects, instance, context).await?;
     let left = everything(instance, context).await?;
     nothing_or(left.keys().map(problem::lingering).collect())
@@ -162,8 +173,10 @@ async fn until_unused(
     if uninstall_policy(&instance.spec) == UninstallPolicy::Force {
         return Ok(());
     }
-    let usage = usage::of(&context.client, driver).await;
-    let usage = usage.map_err(|error| vec![Problem::unknown_use(driver, &error)])?;
+    let unknown = |error| vec![Problem::unknown_use(driver, &error)];
+    let usage = usage::of(&context.client, &context.cluster, driver).await;
+    let usage = mounted::with_mounts(usage.map_err(unknown)?, instance, driver, context).await;
+    let usage = usage.map_err(unknown)?;
     if usage.is_none() {
         context.cluster.forget(driver);
         return Ok(());

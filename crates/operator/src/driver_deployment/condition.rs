@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use stowage_api::driver_deployment::{ConditionStatus, DriverCondition};
+use stowage_api::driver_deployment::{ConditionStatus, DriverCondition, IN_USE};
 
 /// Whether the driver can be used.
 pub(super) const AVAILABLE: &str = "Available";
@@ -36,8 +36,8 @@ pub(super) enum Reason {
     SecretAccessNeeded,
     /// A template has an account of its own, which needs rights from somebody else.
     OwnServiceAccount,
-    /// A class was asked for that the cluster does not know.
-    NoSnapshotSupport,
+    /// An object was asked for of a kind that the cluster does not know.
+    MissingKind,
     /// The instance has mistakes.
     Invalid,
     /// The instance cannot be read at all.
@@ -56,6 +56,10 @@ pub(super) enum Reason {
     Rejected,
     /// The server could not be asked.
     ApiError,
+    /// Somebody else changes an object again and again.
+    Contested,
+    /// Other drivers have their pods replaced first.
+    WaitingForTurn,
     /// Pods are being replaced.
     RollingOut,
     /// Nodes are emptied before their pod is replaced.
@@ -85,16 +89,18 @@ impl Reason {
             Self::CsiDriverNameUnfit => "CSIDriverNameUnfit",
             Self::SecretAccessNeeded => "SecretAccessNeeded",
             Self::OwnServiceAccount => "OwnServiceAccount",
-            Self::NoSnapshotSupport => "NoSnapshotSupport",
+            Self::MissingKind => "MissingKind",
             Self::Invalid => "Invalid",
             Self::Unreadable => "Unreadable",
             Self::Collision => "Collision",
             Self::ImmutableFields => "ImmutableFields",
-            Self::InUse => "InUse",
+            Self::InUse => IN_USE,
             Self::PodsRemain => "PodsRemain",
             Self::Forbidden => "Forbidden",
             Self::Rejected => "Rejected",
             Self::ApiError => "ApiError",
+            Self::Contested => "Contested",
+            Self::WaitingForTurn => "WaitingForTurn",
             Self::RollingOut => "RollingOut",
             Self::Draining => "Draining",
             Self::DrainPaused => "DrainPaused",

@@ -15,9 +15,12 @@ use tokio::sync::watch;
 
 use super::apply::Applied;
 use super::outcome::Outcome;
+use super::rollouts::Rollouts;
 use crate::cluster::Cluster;
 use crate::config::OperatorConfig;
+use crate::driver::Object;
 use crate::metrics::OperatorMetrics;
+use crate::mounts::Mounts;
 use crate::rights::Rights;
 use crate::writer::{Key, Writer};
 
@@ -47,6 +50,10 @@ pub struct Operator {
     pub rights: Rights,
     /// What is known about the cluster; both front doors look at it.
     pub cluster: Cluster,
+    /// What nodes tell about mounts.
+    pub mounts: Mounts,
+    /// How many drivers have their pods replaced at a time, when that is not an instance's own wish.
+    pub max_concurrent_rollouts: usize,
 }
 
 /// What every reconcile needs.
@@ -62,6 +69,8 @@ pub struct Context {
     pub(super) events: Events,
     /// What the operator may see.
     pub(super) rights: Rights,
+    pub(super) mounts: Mounts,
+    pub(super) rollouts: Rollouts,
     /// Ports given to instances whose status does not say so yet, by uid.
     pub(super) ports: Mutex<HashMap<String, u16>>,
     /// The objects of each instance after its last sync, by uid. Missing: unknown, so that they are looked for.
@@ -84,6 +93,8 @@ impl Context {
             metrics: operator.metrics,
             events: operator.events,
             rights: operator.rights,
+            mounts: operator.mounts,
+            rollouts: Rollouts::new(operator.max_concurrent_rollouts),
             ports: Mutex::default(),
             known: Mutex::default(),
             drains: Mutex::default(),
@@ -110,14 +121,16 @@ impl Context {
         self.failures.lock().remove(uid);
     }
 
-    /// Remembers which objects an instance has. After a problem nobody knows for sure.
-    pub(super) fn remember_objects(&self, uid: &str, applied: &Applied) {
+    /// Remembers which objects an instance has, or may have: a write that failed may have been done.
+    pub(super) fn remember_objects(&self, uid: &str, wanted: &[Object], applied: &Applied) {
         let mut known = self.known.lock();
-        if applied.problems.is_empty() {
-            known.insert(uid.to_owned(), applied.objects.keys().cloned().collect());
-        } else {
+        if applied.has_adopted() {
             known.remove(uid);
+            return;
         }
+        let there = applied.objects.keys().cloned();
+        let keys = there.chain(wanted.iter().map(Key::of_wanted));
+        known.insert(uid.to_owned(), keys.collect());
     }
 
     /// How far the update of an instance's nodes is.
@@ -125,6 +138,11 @@ impl Context {
         let uid = instance.uid().unwrap_or_default();
         let written = self.drains.lock().get(&uid).cloned();
         written.unwrap_or_else(|| instance.status.as_ref()?.drain.clone())
+    }
+
+    /// No node is under way any more.
+    pub(super) fn forget_drain(&self, uid: &str) {
+        self.drains.lock().insert(uid.to_owned(), None);
     }
 
     /// What was written of an outcome.
@@ -143,5 +161,6 @@ impl Context {
         self.ports.lock().remove(uid);
         self.known.lock().remove(uid);
         self.drains.lock().remove(uid);
+        self.rollouts.end(uid);
     }
 }

@@ -56,6 +56,11 @@ fn changes(applied: &Applied) -> Vec<(&'static str, String)> {
             keys_of(Change::Reverted),
         ),
         (
+            "ObjectsAdopted",
+            "Taken over, because somebody handed it over:",
+            keys_of(Change::Adopted),
+        ),
+        (
             "ObjectsRecreated",
             "Deleted and created again, because an immutable field changed:",
             keys_of(Change::Recreated),

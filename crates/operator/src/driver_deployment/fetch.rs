@@ -7,11 +7,14 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, Child, FINALIZER};
 use super::context::Context;
 use super::problem::{Problem, title};
 use super::validate::{needs_own_ports, owner};
+use super::{mounted, restart};
 use crate::cluster::usage::{self, Usage};
 use crate::config::OperatorConfig;
 use crate::driver::secret::{self, References};
-use crate::driver::valid::Ports;
-use crate::driver::{Facts, SecretNames, ValidDriver};
+use crate::driver::valid::{Ports, Sidecars};
+use crate::driver::{Facts, PodFacts, SecretNames, ValidDriver};
+use crate::mounts;
+use crate::served::Versions;
 use crate::writer::{Key, Objects, Recorded, is_ours};
 
 /// What was fetched.
@@ -26,20 +29,28 @@ pub(super) struct Fetched {
     pub(super) left_behind: Option<(String, Usage)>,
     /// The objects of the instance.
     pub(super) objects: Objects,
-    /// Whether the cluster knows VolumeSnapshotClasses.
-    pub(super) has_snapshots: bool,
+    /// Which kinds the cluster has.
+    pub(super) versions: Versions,
     /// Secrets of the driver, whoever named them.
     pub(super) secrets: References,
 }
 
 impl Fetched {
     /// What the generator must know of the cluster.
-    pub(super) fn facts(&self, driver: &ValidDriver, context: &Context) -> Facts {
-        Facts {
+    pub(super) async fn facts(
+        &self,
+        driver: &ValidDriver,
+        context: &Context,
+    ) -> Result<Facts, Problem> {
+        Ok(Facts {
             secrets: self.secrets_with(driver, context),
-            has_snapshots: self.has_snapshots,
+            versions: self.versions,
             has_security_constraints: context.writer.has_security_constraints(),
-        }
+            pods: PodFacts {
+                restart_hash: restart::hash(driver, context).await?,
+                mounts_key_hash: mounts_key(driver, context).await?.map(|key| key.hash()),
+            },
+        })
     }
 
     /// The secrets to grant: also those of classes that are about to be made, where their namespace exists.
@@ -59,13 +70,24 @@ impl Fetched {
     }
 }
 
+/// The key with which the nodes of a driver are asked what is mounted, where that is of use.
+pub(super) async fn mounts_key(
+    driver: &ValidDriver,
+    context: &Context,
+) -> Result<Option<mounts::Key>, Problem> {
+    let can_tell = matches!(driver.sidecars, Sidecars::Builtin(_));
+    if driver.drain.is_none() || !can_tell {
+        return Ok(None);
+    }
+    let key = context.mounts.key_of(&driver.owner.uid).await;
+    key.map_err(|error| Problem::no_mounts_key(&error))
+}
+
 /// What the instance's own classes say about secrets.
 pub(super) fn own_references(driver: &ValidDriver) -> impl Iterator<Item = References> {
-    let storage = driver.storage_classes.iter().map(|class| &class.base);
-    let snapshot = driver.snapshot_classes.iter().map(|class| &class.base);
-    storage
-        .chain(snapshot)
-        .filter_map(|base| base.parameters.as_ref())
+    let bases = driver.classes.bases();
+    bases
+        .filter_map(|(_, base)| base.parameters.as_ref())
         .map(secret::of_class)
 }
 
@@ -83,7 +105,7 @@ pub(super) async fn fetch(
         rival: rival(instance, context),
         left_behind,
         objects,
-        has_snapshots: context.cluster.has_snapshots(),
+        versions: context.writer.versions(),
         secrets: context.cluster.secrets_of(&instance.spec.driver_name),
     })
 }
@@ -100,10 +122,13 @@ async fn left_behind(
     else {
         return Ok(None);
     };
-    let usage = usage::of(&context.client, old).await;
-    let usage = usage.map_err(|error| Problem::unknown_use(old, &error))?;
+    let unknown = |error| Problem::unknown_use(old, &error);
+    let usage = usage::of(&context.client, &context.cluster, old).await;
+    let usage = mounted::with_mounts(usage.map_err(unknown)?, instance, old, context).await;
+    let usage = usage.map_err(unknown)?;
     if usage.is_none() {
         context.cluster.forget(old);
+        context.cluster.follow_taint(&context.client, old, None);
         return Ok(None);
     }
     context.cluster.await_unused(old);
@@ -113,7 +138,7 @@ async fn left_behind(
 /// The objects of the instance: read one by one where it is known which there are, looked for where it is not.
 async fn objects(instance: &CSIDriverDeployment, context: &Context) -> Result<Objects, Problem> {
     // The finalizer comes before the first object.
-    if !instance.finalizers().iter().any(|it| it == FINALIZER) {
+    if !has_finalizer(instance) {
         return Ok(Objects::new());
     }
     let failed = |error| Problem::of_write(&error, instance);
@@ -138,13 +163,10 @@ pub(super) fn children(instance: &CSIDriverDeployment) -> &[Child] {
 
 /// The instance that has a better right to the driver: the one that runs it, else the older one.
 fn rival(instance: &CSIDriverDeployment, context: &Context) -> Option<String> {
+    let driver = &instance.spec.driver_name;
     let rank = |it: &CSIDriverDeployment| {
-        let runs_it = it
-            .status
-            .as_ref()
-            .and_then(|status| status.driver_name.as_ref());
         (
-            runs_it != Some(&it.spec.driver_name),
+            !runs(it, driver),
             it.meta().creation_timestamp.as_ref().map(|time| time.0),
             it.namespace(),
             it.name_any(),
@@ -153,10 +175,30 @@ fn rival(instance: &CSIDriverDeployment, context: &Context) -> Option<String> {
     let others = context.instances.state();
     let others = others.iter().filter_map(|it| it.0.as_ref().ok());
     others
-        .filter(|it| it.uid() != instance.uid() && it.spec.driver_name == instance.spec.driver_name)
-        .filter(|it| it.meta().deletion_timestamp.is_none() && rank(it) < rank(instance))
+        .filter(|it| it.uid() != instance.uid() && claims(it, driver))
+        .filter(|it| rank(it) < rank(instance))
         .map(title)
         .next()
+}
+
+/// Whether an instance has pods of a driver, as far as its status knows: under whatever name it wants now, and until it
+/// is gone.
+fn runs(instance: &CSIDriverDeployment, driver: &str) -> bool {
+    let status = instance.status.as_ref();
+    let runs = status.and_then(|it| it.driver_name.as_deref()) == Some(driver);
+    let is_gone = instance.meta().deletion_timestamp.is_some() && !has_finalizer(instance);
+    runs && !is_gone
+}
+
+/// Whether an instance has a driver or wants it.
+fn claims(instance: &CSIDriverDeployment, driver: &str) -> bool {
+    let wants = instance.spec.driver_name == driver;
+    let is_leaving = instance.meta().deletion_timestamp.is_some();
+    runs(instance, driver) || (wants && !is_leaving)
+}
+
+pub(super) fn has_finalizer(instance: &CSIDriverDeployment) -> bool {
+    instance.finalizers().iter().any(|it| it == FINALIZER)
 }
 
 /// The first of the ports that are this instance's alone. It keeps them for its life: pods know them.

@@ -14,12 +14,17 @@ mod event;
 mod fetch;
 pub mod image;
 mod missing_rights;
+mod mounted;
 mod observe;
 mod outcome;
 mod pods;
 mod problem;
+mod restart;
+mod rollouts;
 mod run;
+mod startup;
 mod status;
+mod taint;
 mod triggers;
 pub mod validate;
 
@@ -36,12 +41,14 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpe
 use self::apply::Applied;
 pub use self::context::{Context, Guarded, Operator};
 use self::drain::Drained;
+pub(crate) use self::drain::release_nodes;
 pub use self::event::COMPONENT as EVENT_COMPONENT;
 use self::fetch::Fetched;
 use self::outcome::{Outcome, Synced};
 use self::problem::Problem;
 pub use self::run::run;
 use self::validate::{ManagementState, management_state, validate};
+use crate::driver::valid::Limit;
 use crate::driver::{ValidDriver, build};
 
 /// Brings the cluster to what one instance describes, and its status to what the cluster looks like.
@@ -71,11 +78,25 @@ async fn outcome_of(instance: &CSIDriverDeployment, context: &Context) -> Outcom
         return cleanup::cleanup(instance, context).await;
     }
     match management_state(&instance.spec) {
-        ManagementState::Unmanaged => Outcome::Unmanaged,
+        ManagementState::Unmanaged => let_be(instance, context).await,
         ManagementState::Managed => match deploy(instance, context).await {
             Ok(synced) => Outcome::Synced(Box::new(synced)),
-            Err(early) => early,
+            Err(early) => {
+                // It did not get as far as asking for its turn.
+                let uid = instance.uid().unwrap_or_default();
+                context.rollouts.step_aside(&uid);
+                early
+            }
         },
+    }
+}
+
+/// Leaves everything as it is, and keeps no pods from nodes and no other drivers waiting for it.
+async fn let_be(instance: &CSIDriverDeployment, context: &Context) -> Outcome {
+    context.rollouts.end(&instance.uid().unwrap_or_default());
+    match drain::release(instance, context).await {
+        Ok(()) => Outcome::Unmanaged,
+        Err(error) => Outcome::Failed(error),
     }
 }
 
@@ -84,19 +105,37 @@ async fn deploy(instance: &CSIDriverDeployment, context: &Context) -> Result<Syn
     let fetched = fetch::fetch(instance, context).await?;
     let (first_port, mut warnings) = (fetched.first_port, Vec::new());
     let mut drained = Drained::unchanged(context.drain_of(instance));
+    let mut limit = Limit::Nodes(1);
     let mut applied = match valid_driver(instance, &fetched) {
-        Err(problems) => Applied::nothing(fetched.objects, problems),
+        Err(mut problems) => {
+            // Nobody goes on with its nodes until it is right again.
+            match drain::release(instance, context).await {
+                Ok(()) => drained = Drained::default(),
+                Err(error) => problems.push(Problem::may_not_drain(&error)),
+            }
+            Applied::nothing(fetched.objects, problems)
+        }
         Ok(driver) => {
             cleanup::ensure_finalizer(instance, context).await?;
             warnings = problem::warnings(&driver, &fetched);
-            let objects = build(&driver, &fetched.facts(&driver, context));
+            let objects = build(&driver, &fetched.facts(&driver, context).await?);
             let mut applied =
                 apply::apply(instance, &driver, &objects, fetched.objects, context).await;
             drained = drain::advance(instance, &driver, &mut applied, context).await?;
+            startup::admit_pods(&driver, &mut applied, context).await?;
+            limit = driver.limit();
             applied
         }
     };
     let observation = observe::observe(instance, &mut applied, context).await?;
+    let is_settled = observation.as_ref().is_some_and(|it| it.is_settled(limit));
+    let uid = instance.uid().unwrap_or_default();
+    if !applied.waits_for_turn() {
+        context.rollouts.step_aside(&uid);
+        if is_settled && drained.status.is_none() {
+            context.rollouts.end(&uid);
+        }
+    }
     Ok(Synced {
         applied,
         warnings,
@@ -130,6 +169,7 @@ async fn outcome_of_unreadable(
 ) -> (CSIDriverDeployment, Outcome) {
     let mut instance = CSIDriverDeployment::new("", CSIDriverDeploymentSpec::default());
     instance.metadata = invalid.metadata.clone();
+    context.rollouts.end(&instance.uid().unwrap_or_default());
     let api = context.stored_instances(instance.namespace());
     let outcome = match api.get_opt(&instance.name_any()).await {
         Err(error) => Outcome::Failed(error),

@@ -2,20 +2,22 @@
 
 mod finding;
 mod pod;
+mod registered;
 #[cfg(test)]
 mod tests;
 mod workload;
 
 use kube::{Error, ResourceExt};
-use stowage_api::driver_deployment::CSIDriverDeployment;
+use stowage_api::driver_deployment::{CSIDriverDeployment, DAEMON_SET_LABEL, DEPLOYMENT_LABEL};
 use stowage_kubernetes::answer::Answer;
 
-use self::pod::PodFailure;
 pub(super) use self::workload::Workload;
 use super::apply::Applied;
 use super::context::Context;
 use super::problem::Problem;
+use crate::cluster::PodFailure;
 use crate::driver::Kind;
+use crate::driver::valid::Limit;
 
 /// What the workloads look like.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +28,8 @@ pub(super) struct Observation {
     deployment: Option<Workload>,
     /// How many kubelets have registered the driver.
     registered: i64,
+    /// Names that kubelets know it by instead, as far as nobody else has them.
+    other_names: Vec<String>,
     /// The first pod that does not run.
     failing_pod: Option<PodFailure>,
     /// Whether old pods are replaced only when somebody deletes them.
@@ -43,6 +47,7 @@ impl Observation {
                 .map(Workload::of_deployment)
                 .next(),
             registered: i64::try_from(registered).unwrap_or(i64::MAX),
+            other_names: Vec::new(),
             failing_pod: None,
             waits_for_deletion: daemon_sets()
                 .any(|it| it.data["spec"]["updateStrategy"]["type"] == "OnDelete"),
@@ -67,6 +72,19 @@ impl Observation {
     /// Ready and desired nodes.
     pub(super) fn nodes(&self) -> (i64, i64) {
         (self.ready(), self.desired())
+    }
+
+    /// Whether pods are replaced as far as they can be: fewer nodes lack theirs than an update takes away at a time, such as
+    /// nodes that are lost.
+    pub(super) fn is_settled(&self, limit: Limit) -> bool {
+        let total = usize::try_from(self.desired()).unwrap_or_default();
+        let updated: i64 = self.daemon_sets.iter().map(|it| it.updated).sum();
+        let missing = self.desired() - updated.min(self.ready());
+        let is_few = missing < i64::try_from(limit.of(total)).unwrap_or(i64::MAX);
+        let workloads = || self.daemon_sets.iter().chain(&self.deployment);
+        let is_current = workloads().all(|it| it.is_current);
+        let mut controller = self.deployment.iter();
+        is_few && is_current && controller.all(|it| it.is_ready() && it.is_rolled_out())
     }
 
     /// Whether anything is not as it should be, so that pods are worth a look.
@@ -106,11 +124,22 @@ async fn look(
         return Ok(observation);
     }
     let (client, namespace) = (&context.client, instance.namespace().unwrap_or_default());
-    let (daemon_sets, deployment) = (&observation.daemon_sets, observation.deployment.as_ref());
-    observation.failing_pod =
-        pod::first_failure(client, &namespace, daemon_sets, deployment).await?;
+    let nodes = observation.daemon_sets.iter();
+    let nodes = nodes.map(|it| (DAEMON_SET_LABEL, it));
+    let controller = observation.deployment.iter();
+    let controller = controller.map(|it| (DEPLOYMENT_LABEL, it));
+    let mut failures = nodes
+        .chain(controller)
+        .filter_map(|(label, it)| context.cluster.failing_pod(label, &namespace, &it.name));
+    observation.failing_pod = failures.next();
     if observation.failing_pod.is_some() {
         return Ok(observation);
+    }
+    // Where some kubelets know it the others are about to.
+    let running = observation.daemon_sets.iter().find(|it| it.available > 0);
+    if let Some(set) = running.filter(|_| observation.registered == 0) {
+        let names = registered::unclaimed_names(instance, &set.name, context).await?;
+        observation.other_names = names;
     }
     let objects = applied.of_kind(Kind::DaemonSet);
     for (workload, object) in observation.daemon_sets.iter_mut().zip(objects) {

@@ -7,6 +7,11 @@ use super::drain::Drained;
 use super::observe::Observation;
 use super::problem::Problem;
 
+/// How soon it is looked for more where something was handed over.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// How soon it is looked again at what nobody watches.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
 /// What a reconcile came to.
 pub(super) enum Outcome {
     /// The instance is unmanaged: nothing was touched or looked at.
@@ -49,8 +54,20 @@ impl Outcome {
     /// When to look again although nothing went wrong.
     pub(super) fn look_again(&self) -> Option<Duration> {
         match self {
+            Self::Synced(synced) if synced.applied.has_adopted() => Some(AT_ONCE),
             Self::Synced(synced) => synced.drained.look_again,
             _ => None,
+        }
+    }
+
+    /// The longest pause before it is tried again, if there is one.
+    pub(super) fn longest_pause(&self) -> Duration {
+        match self {
+            // Somebody waits for it, and pods and attachments that hold it are not watched.
+            Self::Held(problems) if !problems.iter().all(|it| it.is_watched) => LOOK_AGAIN,
+            // It is called by a driver that has had its turn, and not by one that an operator before this one has begun with, or a person.
+            Self::Synced(synced) if synced.applied.waits_for_turn() => LOOK_AGAIN,
+            _ => Duration::MAX,
         }
     }
 
@@ -75,5 +92,31 @@ impl From<Problem> for Outcome {
 impl From<kube::Error> for Outcome {
     fn from(error: kube::Error) -> Self {
         Self::Failed(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn synced(problems: Vec<Problem>) -> Outcome {
+        Outcome::Synced(Box::new(Synced {
+            applied: Applied::nothing(BTreeMap::default(), problems),
+            warnings: Vec::new(),
+            observation: None,
+            drained: Drained::default(),
+            first_port: None,
+        }))
+    }
+
+    #[test]
+    fn whoever_waits_for_its_turn_asks_again_soon() {
+        let others = ["n/other".to_owned()];
+        let waits = synced(vec![Problem::not_its_turn(&others)]);
+        assert!(!waits.is_final());
+        assert_eq!(waits.longest_pause(), LOOK_AGAIN);
+        assert_eq!(synced(Vec::new()).longest_pause(), Duration::MAX);
     }
 }

@@ -2,24 +2,9 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
-use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, Error, ResourceExt};
-use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DEPLOYMENT_LABEL};
 
-use super::context::Guarded;
-
-/// The labels of pods, which are the names of their workloads, and what those names end with.
-pub(super) const WORKLOADS: [(&str, &str); 2] = [
-    (DAEMON_SET_LABEL, "-node"),
-    (DEPLOYMENT_LABEL, "-controller"),
-];
-
-/// The instance that a pod belongs to.
-pub(super) fn owner_of(pod: &Pod, label: &str, suffix: &str) -> Option<ObjectRef<Guarded>> {
-    let workload = pod.labels().get(label)?;
-    let name = workload.strip_suffix(suffix)?;
-    Some(ObjectRef::new(name).within(&pod.namespace()?))
-}
+use crate::cluster::{WORKLOADS, instance_of};
 
 /// Every pod of an instance, whether its workload is still there or not.
 pub(super) async fn of_instance(
@@ -30,8 +15,12 @@ pub(super) async fn of_instance(
     let api = Api::<Pod>::namespaced(client.clone(), namespace);
     let mut pods = Vec::new();
     for (label, suffix) in WORKLOADS {
-        let selector = ListParams::default().labels(&format!("{label}={name}{suffix}"));
-        pods.extend(api.list(&selector).await?);
+        // Workloads for some nodes have come and gone with the instance's spec.
+        let of_workloads = api.list(&ListParams::default().labels(label)).await?;
+        pods.extend(of_workloads.into_iter().filter(|pod| {
+            let workload = pod.labels().get(label);
+            workload.and_then(|it| instance_of(it, suffix)) == Some(name)
+        }));
     }
     Ok(pods)
 }

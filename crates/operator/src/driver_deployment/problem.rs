@@ -1,5 +1,7 @@
 //! What keeps an instance from being as described, in words and reasons.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use stowage_api::driver_deployment::{CSIDriverDeployment, ConditionStatus};
@@ -9,11 +11,15 @@ use super::apply::Blocked;
 use super::condition::{Finding, Reason, SYNC_SUCCESSFUL};
 use super::fetch::{Fetched, own_references};
 use super::validate::FieldError;
+use crate::cluster::NamedObject;
 use crate::cluster::usage::Usage;
+use crate::driver::rbac::{EXTRA_RULES, SECRETS_SUFFIX};
 use crate::driver::valid::{CsiDriver, SecretAccess};
 use crate::driver::{Kind, ValidDriver};
+use crate::mounts::KeyError;
 use crate::rights::Rights;
-use crate::writer::WriteError;
+use crate::served::Versions;
+use crate::writer::{Key, WriteError};
 
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +30,8 @@ pub(super) struct Problem {
     pub(super) is_conflict: bool,
     /// Whether time may heal it. The others wait for somebody to change the instance or the object.
     pub(super) is_worth_a_retry: bool,
+    /// Whether a watch tells when it is over.
+    pub(super) is_watched: bool,
 }
 
 impl Problem {
@@ -36,6 +44,7 @@ impl Problem {
                 reason,
                 Reason::Invalid | Reason::Unreadable | Reason::ImmutableFields
             ),
+            is_watched: false,
         }
     }
 
@@ -82,13 +91,47 @@ impl Problem {
         Self::new(Reason::Forbidden, message)
     }
 
+    /// New nodes keep the taint that waits for the driver.
+    pub(super) fn may_not_untaint(error: &kube::Error) -> Self {
+        let message = format!(
+            "cannot remove `startupTaint` from nodes that have the driver: {}; `deploy/startup-taint.yaml` grants what that needs",
+            answer::chain(error)
+        );
+        Self::new(Reason::Forbidden, message)
+    }
+
+    /// An object of `restartOn` that the operator may not see.
+    pub(super) fn may_not_follow(object: &NamedObject) -> Self {
+        let namespace = &object.namespace;
+        let message = format!(
+            "the operator may not watch {object}, which `restartOn` names: kubectl create rolebinding csi-operator-restart-on \
+             --clusterrole=csi-operator-restart-on --serviceaccount=csi-operator:csi-operator --namespace={namespace}"
+        );
+        Self::new(Reason::Forbidden, message)
+    }
+
+    /// An object of `restartOn` of which the API server has said nothing yet.
+    pub(super) fn unread(object: &NamedObject) -> Self {
+        let message = format!("{object}, which `restartOn` names, cannot be read");
+        Self::new(Reason::ApiError, message)
+    }
+
+    /// Nodes cannot be asked what is mounted.
+    pub(super) fn no_mounts_key(error: &KeyError) -> Self {
+        let message = format!("cannot ask nodes what is mounted: {}", answer::chain(error));
+        Self::new(Reason::ApiError, message)
+    }
+
     /// The driver has volumes to look after.
     pub(super) fn in_use(driver: &str, usage: &Usage) -> Self {
         let message = format!(
             "CSI driver {driver} is removed as soon as nothing uses it: {usage}; \
              `uninstallPolicy: Force` removes it at once, and then these can be neither unmounted nor deleted"
         );
-        Self::new(Reason::InUse, message)
+        Self {
+            is_watched: usage.has_volumes(),
+            ..Self::new(Reason::InUse, message)
+        }
     }
 
     /// Nobody knows whether the driver has volumes to look after.
@@ -109,6 +152,16 @@ impl Problem {
         Self::new(Reason::InUse, message)
     }
 
+    /// Pods of other drivers are replaced first.
+    pub(super) fn not_its_turn(others: &[String]) -> Self {
+        let message = format!(
+            "the operator or its configuration has changed, and replaces the pods of few drivers at a time \
+             (`--max-concurrent-rollouts`): waiting for {}",
+            others.join(", ")
+        );
+        Self::new(Reason::WaitingForTurn, message)
+    }
+
     /// A field that cannot change in place, and what to do.
     pub(super) fn immutable(error: &WriteError, blocked: &Blocked) -> Self {
         let message = format!("{error}. {}", blocked.remedy);
@@ -122,6 +175,7 @@ impl Problem {
         let reason = match error {
             WriteError::Collision(_) => Reason::Collision,
             WriteError::Immutable { .. } => Reason::ImmutableFields,
+            WriteError::Contested { .. } => Reason::Contested,
             WriteError::Api { source, .. } => match Answer::of(source) {
                 Answer::Forbidden(_) | Answer::Terminating => Reason::Forbidden,
                 Answer::Refused(_) => Reason::Rejected,
@@ -132,19 +186,46 @@ impl Problem {
         };
         let message = match error {
             WriteError::Api { key, source } => format!(
-                "error syncing {key} for CSIDriverDeployment {}: {}",
+                "error syncing {key} for CSIDriverDeployment {}: {}{}",
                 title(instance),
-                answer::chain(source.as_ref())
+                answer::chain(source.as_ref()),
+                if reason == Reason::Forbidden {
+                    grant_remedy(key)
+                } else {
+                    String::new()
+                }
             ),
             WriteError::Collision(key) if key.kind == Kind::ServiceAccount => {
                 format!("{error}; until then nothing is granted to it and no pods run as it")
             }
-            WriteError::Collision(_) | WriteError::Immutable { .. } => error.to_string(),
+            WriteError::Collision(_)
+            | WriteError::Immutable { .. }
+            | WriteError::Contested { .. } => error.to_string(),
         };
         Self {
             is_conflict: error.is_conflict(),
             ..Self::new(reason, message)
         }
+    }
+}
+
+/// Nobody can grant what they do not have: how the operator gets it, where it cannot know beforehand what it needs.
+fn grant_remedy(key: &Key) -> String {
+    const SECRETS: &str = "; the operator must have this right itself: kubectl create";
+    const ACCOUNT: &str =
+        "--clusterrole=csi-operator-secrets --serviceaccount=csi-operator:csi-operator";
+    match (key.kind, &key.namespace) {
+        (Kind::Role, Some(namespace)) if key.name.ends_with(SECRETS_SUFFIX) => {
+            format!("{SECRETS} rolebinding csi-operator-secrets {ACCOUNT} --namespace={namespace}")
+        }
+        (Kind::Role | Kind::ClusterRole, _) if key.name.contains(EXTRA_RULES) => {
+            "; `extraRules` can grant only what the operator's account has been granted".to_owned()
+        }
+        (Kind::ClusterRole, _) => {
+            "; with `secretAccess: Cluster` it needs `deploy/secrets-of-all-namespaces.yaml`"
+                .to_owned()
+        }
+        _ => String::new(),
     }
 }
 
@@ -190,12 +271,27 @@ pub(super) fn warnings(driver: &ValidDriver, fetched: &Fetched) -> Vec<Problem> 
         );
         warnings.push(Problem::new(Reason::OwnServiceAccount, message));
     }
-    if !driver.snapshot_classes.is_empty() && !fetched.has_snapshots {
-        let message =
-            "the cluster has no VolumeSnapshotClass definition: install it with `stowage crds`";
-        warnings.push(Problem::new(Reason::NoSnapshotSupport, message));
-    }
+    warnings.extend(missing_kinds(driver, fetched.versions));
     warnings
+}
+
+/// Kinds of which the instance describes objects and which the cluster lacks.
+fn missing_kinds(driver: &ValidDriver, versions: Versions) -> Vec<Problem> {
+    let classes = driver.classes.bases().map(|(kind, _)| kind);
+    let monitor = driver.metrics.monitor.as_ref();
+    let wanted = classes.chain(monitor.map(|_| Kind::ServiceMonitor));
+    let missing = wanted.filter(|kind| kind.version(versions).is_none());
+    let missing: BTreeSet<_> = missing.collect();
+    let problem = |kind: Kind| {
+        let remedy = match kind {
+            Kind::VolumeAttributesClass => "Kubernetes has it from 1.31 on",
+            Kind::ServiceMonitor => "the Prometheus operator brings it",
+            _ => "install it with `stowage crds`",
+        };
+        let message = format!("the cluster has no {} definition: {remedy}", kind.name());
+        Problem::new(Reason::MissingKind, message)
+    };
+    missing.into_iter().map(problem).collect()
 }
 
 /// The condition `SyncSuccessful`.
@@ -226,7 +322,7 @@ pub(super) fn pod_left(pod: &Pod) -> Problem {
 }
 
 /// An object that was deleted and is still there.
-pub(super) fn lingering(key: &crate::writer::Key) -> Problem {
+pub(super) fn lingering(key: &Key) -> Problem {
     let message = format!("{key} is being deleted and still exists: see its metadata.finalizers");
     Problem::new(Reason::ApiError, message)
 }

@@ -26,19 +26,22 @@ pub async fn run(operator: Operator, shutdown: CancellationToken) -> Result<(), 
         operator.rights.clone(),
         operator.events.clone(),
     );
-    let writer = Writer::connect(client.clone()).await?;
-    let budget = writer.budget_version();
     let cluster = operator.cluster.clone();
+    let writer = Writer::connect(client.clone(), cluster.served()).await?;
+    let versions = writer.versions();
     let watching = cluster.watch(client.clone(), &rights);
     let work = async {
         let (instances, store) = reflector::store();
-        let queue = select_all([
-            triggers::own(store, &client, &rights),
-            triggers::around(&instances, &client, budget, &cluster, &rights),
-            triggers::everybody(rights.changes(), &instances),
-            triggers::everybody(changes(operator.config.clone()), &instances),
-        ]);
+        let metrics = operator.metrics.clone();
+        let config = operator.config.clone();
         let context = Arc::new(Context::new(operator, writer, instances.clone()));
+        let queue = select_all([
+            triggers::own(store, &client, &rights, metrics),
+            context.rollouts.turns().boxed(),
+            triggers::around(&instances, &client, versions, &cluster, &rights),
+            triggers::everybody(rights.changes(), &instances),
+            triggers::everybody(changes(config), &instances),
+        ]);
         tokio::select! {
             () = cluster.until_read() => {}
             () = show_missing_rights(&context) => {}

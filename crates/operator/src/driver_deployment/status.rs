@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kube::api::PatchParams;
 use kube::runtime::controller::Action;
@@ -23,9 +23,6 @@ use super::observe::Observation;
 use super::outcome::{Outcome, Synced};
 use super::problem::{Problem, sync_finding, title};
 use crate::writer::FIELD_MANAGER;
-
-/// How long an instance that is being deleted waits at most before it is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// Makes an outcome known, and says when to look again.
 pub(super) async fn conclude(
@@ -55,11 +52,7 @@ pub(super) async fn conclude(
             None => Action::await_change(),
         };
     }
-    let pause = match outcome {
-        // Somebody waits for it, and pods and attachments that hold it are not watched.
-        Outcome::Held(_) => context.count_failure(&uid).min(LOOK_AGAIN),
-        _ => context.count_failure(&uid),
-    };
+    let pause = context.count_failure(&uid).min(outcome.longest_pause());
     // A conflict is no news: somebody else wrote at the same time, or our own write is still on its way to us.
     if let Outcome::Failed(error) = &outcome
         && Answer::of(error) != Answer::Conflict
@@ -102,10 +95,10 @@ fn status_after(
         ..status
     };
     match outcome {
-        Outcome::Unmanaged => Some(in_state("Unmanaged", before)),
+        Outcome::Unmanaged => Some(in_state("Unmanaged", without_drain(before))),
         Outcome::Unseen(problems) => Some(with_problems(before, problems, generation)),
         Outcome::Held(problems) => {
-            let status = with_problems(before, problems, generation);
+            let status = with_problems(without_drain(before), problems, generation);
             Some(in_state("Removed", status))
         }
         // Somebody else wrote at the same time: the next attempt sees what they wrote.
@@ -116,6 +109,12 @@ fn status_after(
         }
         Outcome::Released | Outcome::Failed(_) => None,
     }
+}
+
+/// Of an instance whose nodes have been let go.
+fn without_drain(before: CSIDriverDeploymentStatus) -> CSIDriverDeploymentStatus {
+    let drain = None;
+    CSIDriverDeploymentStatus { drain, ..before }
 }
 
 /// What was done and what is seen. Where nothing could be seen, what was seen last stays.

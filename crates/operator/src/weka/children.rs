@@ -15,7 +15,8 @@ use stowage_kubernetes::answer;
 use tokio::sync::watch;
 
 use super::names::Names;
-use crate::driver::{BudgetVersion, Kind};
+use crate::driver::Kind;
+use crate::served::Versions;
 use crate::writer::{Key, Objects};
 
 /// The kinds that a Weka driver has.
@@ -49,8 +50,8 @@ impl Default for Children {
 
 impl Children {
     /// Keeps them current, and tells the driver of each that changed. Never ends.
-    pub async fn follow(&self, client: &Client, budget: BudgetVersion, tell: impl Fn(&str)) {
-        let watches = KINDS.map(|kind| self.follow_kind(client, kind, budget, &tell));
+    pub async fn follow(&self, client: &Client, versions: Versions, tell: impl Fn(&str)) {
+        let watches = KINDS.map(|kind| self.follow_kind(client, kind, versions, &tell));
         future::join_all(watches).await;
     }
 
@@ -82,10 +83,10 @@ impl Children {
         &self,
         client: &Client,
         kind: Kind,
-        budget: BudgetVersion,
+        versions: Versions,
         tell: &impl Fn(&str),
     ) {
-        let api = Api::<DynamicObject>::all_with(client.clone(), &kind.resource(budget));
+        let api = Api::<DynamicObject>::all_with(client.clone(), &kind.resource(versions));
         let labels = format!("{CSI_DRIVER_LABEL},{OWNER_UID_LABEL}");
         let ours = watcher::Config::default().labels(&labels);
         let mut events = watcher(api, ours).default_backoff().boxed();

@@ -13,8 +13,10 @@ use stowage_kubernetes::store::{Cached as _, Store};
 use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
 
-pub use self::kept::{Attachment, Kept, KeptNode, KeptPod};
-use self::kept::{keep, place, read_attachment, read_node, read_pod};
+pub use self::kept::{
+    Attachment, Kept, KeptNode, KeptPod, ReducedAttachment, place, read_attachment,
+};
+use self::kept::{keep, read_node, read_pod};
 use super::join;
 use super::plan::{Claimant, Target};
 
@@ -100,8 +102,8 @@ impl Cluster {
             .in_group(&format!("beside/{container_uid}"))
     }
 
-    /// How many volumes of a driver are attached to a node.
-    pub fn mounts(&self, driver: &str, node: &str) -> usize {
+    /// How many volumes of a driver are attached to a node, as far as the watch has come.
+    pub fn attached(&self, driver: &str, node: &str) -> usize {
         self.attachments
             .store()
             .count_in_group(&place(driver, node))

@@ -12,6 +12,7 @@ use stowage_kubernetes::queue::{Backoff, Queue, Verdict};
 use stowage_service::Metrics;
 use tokio::sync::watch;
 
+use super::attachments::Attachments;
 use super::children::Children;
 use super::cluster::Cluster;
 use super::driver::Outcome;
@@ -20,6 +21,7 @@ use super::problem::Problem;
 use super::secrets::Secrets;
 use crate::cluster;
 use crate::config::OperatorConfig;
+use crate::mounts::Mounts;
 use crate::writer::Writer;
 
 const PAUSES: Backoff = Backoff {
@@ -66,6 +68,10 @@ pub struct Context {
     pub facts: cluster::Cluster,
     /// What is watched.
     pub cluster: Arc<Cluster>,
+    /// VolumeAttachments, where what is watched is not enough.
+    pub attachments: Attachments,
+    /// Asks node pods what is mounted.
+    pub mounts: Mounts,
     /// The objects of drivers.
     pub children: Children,
     /// The secrets of drivers.
@@ -83,7 +89,7 @@ impl Context {
     pub fn plan(&self) -> Plan {
         let csi = self.config.borrow().csi.clone();
         let claimants = self.cluster.claimants();
-        let mut plan = Plan::of(&claimants, csi.installation_enabled, csi.naming_scheme);
+        let mut plan = Plan::of(&claimants, &csi);
         plan.held.extend(self.cluster.held_drivers());
         plan
     }

@@ -7,11 +7,14 @@ use kube::api::DynamicObject;
 use stowage_kubernetes::queue::Verdict;
 
 use super::context::{Context, verdict};
+use super::names::Names;
 use super::plan::{DriverPlan, title};
 use super::problem::Problem;
 use super::render;
-use crate::driver::{Facts, Kind, Object};
-use crate::writer::{Change, Key, Objects, Recorded, WriteError};
+use crate::config::OperatorConfig;
+use crate::driver::{Facts, Kind, Object, PodFacts};
+use crate::mounts::KeyError;
+use crate::writer::{Change, Key, Objects, Recorded, Skipped, WriteError};
 
 /// What came of the last look at a driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +29,32 @@ pub struct Outcome {
     pub storage_classes: Vec<String>,
     /// A hash over everything that was rendered.
     pub config_hash: String,
+    /// Whether node pods can be asked what is mounted.
+    pub asking: Asking,
+    /// Whether the account of node pods is somebody else's: no new ones run as it.
+    pub is_node_account_foreign: bool,
+}
+
+/// Whether node pods can be asked what is mounted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Asking {
+    /// It is not known yet: node pods stay as they are.
+    #[default]
+    Unknown,
+    /// No: other projects' sidecars do not tell, or the operator may not keep a key.
+    Impossible,
+    /// By who has the key of this SHA-256.
+    With(String),
+}
+
+impl Asking {
+    /// What node pods are given of the key.
+    pub fn key_hash(&self) -> Option<&str> {
+        match self {
+            Self::With(hash) => Some(hash),
+            Self::Unknown | Self::Impossible => None,
+        }
+    }
 }
 
 /// Brings the objects of a driver to what all clients together want. Called twice: the second time sends nothing.
@@ -61,6 +90,10 @@ fn publish(plan: &DriverPlan, outcome: &Outcome, context: &Context) {
     }
     for client in &plan.clients {
         context.queues.clients.add(title(client.as_ref()));
+        let uid = client.uid().unwrap_or_default();
+        for container in context.cluster.containers_of(&uid) {
+            context.queues.containers.add(title(&container.raw));
+        }
     }
 }
 
@@ -72,11 +105,20 @@ async fn deploy(plan: &DriverPlan, live: Objects, context: &Context) -> Outcome 
         config_hash: render::hash(&wanted),
         ..Outcome::default()
     };
+    match asking(&plan.names.driver, &config, context).await {
+        Ok(asking) => outcome.asking = asking,
+        Err(error) => outcome.problems.push(Problem::from(error)),
+    }
+    let mut skipped = Skipped::default();
     for object in &wanted {
+        if skipped.has(object) {
+            continue;
+        }
         let key = Key::of_wanted(object);
         match write(object, live.get(&key), context).await {
             Ok(change) => note(plan, &key, change),
             Err(error) => {
+                skipped.after(object, &error);
                 // A driver of this name that is somebody else's: our node pods would take its place on nodes.
                 if object.kind == Kind::CsiDriver {
                     outcome.is_usable = false;
@@ -92,9 +134,23 @@ async fn deploy(plan: &DriverPlan, live: Objects, context: &Context) -> Outcome 
             _ => {}
         }
     }
-    let keys = wanted.iter().map(Key::of_wanted).collect();
+    outcome.is_node_account_foreign = skipped.is_foreign(&plan.names.node_account);
+    let kept = wanted.iter().filter(|it| skipped.keeps(it));
+    let keys = kept.map(Key::of_wanted).collect();
     outcome.problems.extend(remove(&live, &keys, context).await);
     outcome
+}
+
+async fn asking(
+    driver: &str,
+    config: &OperatorConfig,
+    context: &Context,
+) -> Result<Asking, KeyError> {
+    if config.csi.has_upstream_sidecars() {
+        return Ok(Asking::Impossible);
+    }
+    let key = context.mounts.key_of(&Names::owner_uid(driver)).await?;
+    Ok(key.map_or(Asking::Impossible, |key| Asking::With(key.hash())))
 }
 
 /// The secrets to grant: those that classes and volumes name, and that of our own classes where its namespace exists.
@@ -106,8 +162,9 @@ fn facts(plan: &DriverPlan, context: &Context) -> Facts {
     }
     Facts {
         secrets,
-        has_snapshots: false,
+        versions: context.writer.versions(),
         has_security_constraints: context.writer.has_security_constraints(),
+        pods: PodFacts::default(),
     }
 }
 

@@ -5,6 +5,7 @@
 //! | [`names`], [`nodes`], [`plan`], `join` | what is decided for all clients together; pure |
 //! | [`render`] | from there to objects, by the generator that every driver uses; pure |
 //! | `cluster`, `children`, `secrets` | what is seen, kept current by watches |
+//! | `attachments` | what is asked for where a watch that is behind would do harm |
 //! | `driver` | reconciles what clients share: CSIDriver, classes, controller |
 //! | `client` | reconciles a WekaClient: its containers and its status |
 //! | `container` | reconciles a WekaContainer: its pod, its CSI node pod, labels of its node |
@@ -13,6 +14,7 @@
 //!
 //! A driver belongs to no single client: its objects carry its name and are wanted as long as one client claims it.
 
+mod attachments;
 mod children;
 mod client;
 mod cluster;

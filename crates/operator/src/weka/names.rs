@@ -11,6 +11,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use stowage_api::weka::{WekaClient, WekaCluster};
 
+use crate::config::WekaClass;
 use crate::driver_deployment::validate::is_subdomain;
 
 /// The driver of those who choose no name, and of a separately installed plugin.
@@ -193,6 +194,22 @@ impl Names {
         // Options such as `readahead_kb=32` have what names cannot have.
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
         name.replace(|c| !fits(c), "-")
+    }
+
+    /// What two drivers cannot both have: every object that is not called after the whole name of its driver.
+    pub fn objects(&self, classes: &[WekaClass]) -> Vec<String> {
+        let classes = classes.iter().map(|class| {
+            let name = self.storage_class(&class.filesystem, &class.mount_options, &class.suffix);
+            format!("StorageClass `{name}`")
+        });
+        let accounts = [&self.controller, &self.node_account];
+        let accounts = accounts.map(|name| format!("ServiceAccount `{name}`"));
+        let controller = format!("Deployment `{}`", self.controller);
+        [controller]
+            .into_iter()
+            .chain(accounts)
+            .chain(classes)
+            .collect()
     }
 
     /// Tells what was made for this driver from what was made for another: it fits a label.

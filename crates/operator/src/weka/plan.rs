@@ -16,6 +16,7 @@ use stowage_api::weka::{WekaClient, WekaCluster};
 
 use super::names::{Names, Origin, Scheme, csi_secret};
 use super::problem::{Problem, Reason};
+use crate::config::CsiConfig;
 
 /// A client, and what has to be known about it.
 #[derive(Clone, Debug)]
@@ -101,21 +102,26 @@ pub struct Plan {
 
 impl Plan {
     /// From all clients.
-    pub fn of(claimants: &[Claimant], is_enabled: bool, scheme: Scheme) -> Self {
+    pub fn of(claimants: &[Claimant], csi: &CsiConfig) -> Self {
         let mut plan = Self::default();
-        let mut wanted: BTreeMap<String, Vec<(&Claimant, Origin)>> = BTreeMap::new();
+        let mut wanted = Wanted::new();
         for claimant in claimants {
-            match origin(claimant, is_enabled, scheme) {
+            match origin(claimant, csi) {
                 Ok(None) => plan.answer(claimant, Claim::Nothing),
                 Ok(Some(origin)) => {
-                    let driver = origin.driver(scheme);
+                    let driver = origin.driver(csi.naming_scheme);
                     wanted.entry(driver).or_default().push((claimant, origin));
                 }
                 Err(problem) => plan.hold(claimant, problem),
             }
         }
+        let mut meeting = meeting(&wanted, csi);
         for (driver, claims) in wanted {
-            match driver_plan(&driver, &claims, scheme) {
+            let wanted = match meeting.remove(&driver) {
+                Some(problem) => Err(problem),
+                None => driver_plan(&driver, &claims, csi.naming_scheme),
+            };
+            match wanted {
                 Ok(wanted) => {
                     for (claimant, _) in claims {
                         plan.answer(claimant, Claim::Driver(driver.clone()));
@@ -152,16 +158,15 @@ impl Plan {
     }
 }
 
+/// Who wants which driver, and what it is called after.
+type Wanted<'a> = BTreeMap<String, Vec<(&'a Claimant, Origin)>>;
+
 /// What the driver of a client is called after; `None`: it has no driver.
-fn origin(
-    claimant: &Claimant,
-    is_enabled: bool,
-    scheme: Scheme,
-) -> Result<Option<Origin>, Problem> {
+fn origin(claimant: &Claimant, csi: &CsiConfig) -> Result<Option<Origin>, Problem> {
     let client = claimant.client.as_ref();
     let is_leaving = client.metadata.deletion_timestamp.is_some();
     // The driver stays until the last volume has been unmounted.
-    if !is_enabled || (is_leaving && !claimant.has_containers) {
+    if !csi.installation_enabled || (is_leaving && !claimant.has_containers) {
         return Ok(None);
     }
     let cluster = match &claimant.target {
@@ -178,7 +183,7 @@ fn origin(
         );
         return Err(Problem::new(Reason::TargetClusterDeleting, message));
     }
-    Ok(Some(Origin::of(client, cluster, scheme)))
+    Ok(Some(Origin::of(client, cluster, csi.naming_scheme)))
 }
 
 fn target_missing(client: &WekaClient) -> Problem {
@@ -223,15 +228,54 @@ fn driver_plan(
 }
 
 fn conflict(driver: &str, claims: &[(&Claimant, Origin)]) -> Problem {
+    let message = format!(
+        "several come to the driver name `{driver}`: {}; clients share a driver only with the same `csiGroup`, the same \
+         cluster or the same `csiDriverName`: change one of them",
+        shown(claims)
+    );
+    Problem::new(Reason::NameConflict, message)
+}
+
+/// The clients of a driver, and what it is called after.
+fn shown(claims: &[(&Claimant, Origin)]) -> String {
     let shown = claims.iter().map(|(claimant, origin)| {
         let client = title(claimant.client.as_ref());
         format!("WekaClient {client} by {}", origin.shown())
     });
-    let shown: Vec<_> = shown.collect();
-    let message = format!(
-        "several come to the driver name `{driver}`: {}; clients share a driver only with the same `csiGroup`, the same \
-         cluster or the same `csiDriverName`: change one of them",
-        shown.join(", ")
-    );
-    Problem::new(Reason::NameConflict, message)
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// Drivers of different names of which an object would have the same name: one of them would go without it, and its
+/// pods would run with the account of the other.
+fn meeting(wanted: &Wanted<'_>, csi: &CsiConfig) -> BTreeMap<String, Problem> {
+    let classes = if csi.storage_class_creation_disabled {
+        &[]
+    } else {
+        csi.storage_classes.as_slice()
+    };
+    let mut drivers_of: BTreeMap<String, Vec<&String>> = BTreeMap::new();
+    for driver in wanted.keys() {
+        let names = Names::of(driver, csi.naming_scheme);
+        for object in names.iter().flat_map(|names| names.objects(classes)) {
+            drivers_of.entry(object).or_default().push(driver);
+        }
+    }
+    drivers_of.retain(|_, drivers| drivers.len() > 1);
+    let mut problems = BTreeMap::new();
+    for (object, drivers) in drivers_of {
+        let who = drivers.iter().map(|driver| {
+            let clients = shown(&wanted[*driver]);
+            format!("driver `{driver}` of {clients}")
+        });
+        let message = format!(
+            "several drivers would have the {object}: {}; change the `csiGroup`, the `csiDriverName` or the cluster of one \
+             of them",
+            who.collect::<Vec<_>>().join("; ")
+        );
+        for driver in drivers {
+            let problem = || Problem::new(Reason::NameConflict, message.clone());
+            problems.entry(driver.clone()).or_insert_with(problem);
+        }
+    }
+    problems
 }

@@ -2,6 +2,8 @@
 
 use stowage_kubernetes::answer::{self, Answer};
 
+use crate::driver::Kind;
+use crate::mounts::KeyError;
 use crate::writer::WriteError;
 
 /// Why a condition is as it is.
@@ -29,6 +31,8 @@ pub enum Reason {
     SecretForbidden,
     /// Something is still mounted.
     ActiveMounts,
+    /// A pod was started with other settings.
+    PodOutdated,
     /// The operator lacks a right.
     Forbidden,
     /// The server refused an object.
@@ -52,6 +56,7 @@ impl Reason {
             Self::SecretIncomplete => "SecretIncomplete",
             Self::SecretForbidden => "SecretForbidden",
             Self::ActiveMounts => "ActiveMounts",
+            Self::PodOutdated => "PodOutdated",
             Self::Forbidden => "Forbidden",
             Self::Rejected => "Rejected",
             Self::ApiError => "ApiError",
@@ -93,12 +98,17 @@ impl From<&WriteError> for Problem {
     fn from(error: &WriteError) -> Self {
         let (reason, message) = match error {
             WriteError::Collision(key) => {
-                let message = format!(
+                let mut message = format!(
                     "{key} already exists and was made by somebody else: it was not changed, delete or rename it"
                 );
+                if key.kind == Kind::ServiceAccount {
+                    message += "; until then nothing is granted to it and no pods run as it";
+                }
                 (Reason::Collision, message)
             }
-            WriteError::Immutable { .. } => (Reason::Rejected, error.to_string()),
+            WriteError::Immutable { .. } | WriteError::Contested { .. } => {
+                (Reason::Rejected, error.to_string())
+            }
             WriteError::Api { key, source } => {
                 let reason = match Answer::of(source) {
                     Answer::Forbidden(_) | Answer::Terminating => Reason::Forbidden,
@@ -119,6 +129,16 @@ impl From<&WriteError> for Problem {
 impl From<WriteError> for Problem {
     fn from(error: WriteError) -> Self {
         Self::from(&error)
+    }
+}
+
+impl From<KeyError> for Problem {
+    fn from(error: KeyError) -> Self {
+        let message = format!(
+            "cannot ask nodes what is mounted: {}",
+            answer::chain(&error)
+        );
+        Self::new(Reason::ApiError, message)
     }
 }
 

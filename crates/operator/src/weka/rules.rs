@@ -25,7 +25,7 @@ const RULES: [Rule; 8] = [
     ("storage.k8s.io", "volumeattachments", SEE),
 ];
 
-/// The rules of the ClusterRole in `deploy/weka/operator.yaml`.
+/// The rules of the ClusterRole in `deploy/weka/rules.yaml`.
 pub fn operator_rules() -> Vec<Value> {
     merged(RULES.iter())
 }

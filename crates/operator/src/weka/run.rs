@@ -19,6 +19,7 @@ use stowage_kubernetes::watch::{Watched, Watcher};
 use stowage_service::Process;
 use tokio_util::sync::CancellationToken;
 
+use super::attachments::Attachments;
 use super::children::Children;
 use super::cluster::{Cluster, Kept, client_of};
 use super::context::{Context, Queues};
@@ -57,7 +58,7 @@ pub async fn run(
     if patiently(&stop, INSTALLED, look, tell).await.is_none() {
         return Ok(());
     }
-    let writer = Writer::connect(client.clone()).await?;
+    let writer = Writer::connect(client.clone(), operator.cluster.served()).await?;
     let context = context(operator, writer, process);
     let watcher = Watcher {
         client,
@@ -67,10 +68,10 @@ pub async fn run(
     // They end with the work, also when the lease is lost.
     let until = stop.child_token();
     let _end = until.clone().drop_guard();
-    let (budget, drivers) = (context.writer.budget_version(), &context.queues.drivers);
+    let (versions, drivers) = (context.writer.versions(), &context.queues.drivers);
     let children = context
         .children
-        .follow(&context.client, budget, |driver| drivers.add(driver));
+        .follow(&context.client, versions, |driver| drivers.add(driver));
     let work = async {
         context.cluster.follow(&watcher, &until).await;
         tokio::join!(context.children.synced(), context.facts.until_read());
@@ -100,6 +101,8 @@ fn context(operator: Operator, writer: Writer, process: &Process) -> Arc<Context
             config: operator.config,
             facts: operator.cluster,
             cluster: Arc::new(Cluster::default()),
+            attachments: Attachments::default(),
+            mounts: operator.mounts,
             children: Children::default(),
             outcomes: Mutex::default(),
             queues,
@@ -147,13 +150,15 @@ async fn work(context: &Arc<Context>, stop: &CancellationToken) {
 /// Which change is work for whom.
 fn listen(context: &Arc<Context>) {
     on(context, &context.cluster.clients, |context, change| {
+        context.queues.clients.add(title(&change.object().raw));
         if is_more_than_status(change) {
             context.look_at_drivers();
+            // Two may come to the same name for their drivers.
+            context.look_at_clients();
             for container in context.cluster.containers_of(change.object().key()) {
                 context.queues.containers.add(title(&container.raw));
             }
         }
-        context.queues.clients.add(title(&change.object().raw));
     });
     on(context, &context.cluster.clusters, |context, change| {
         if is_more_than_status(change) {

@@ -8,7 +8,7 @@ use kube::api::{DynamicObject, TypeMeta};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::{
-    Child, OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, OWNER_UID_LABEL,
+    ADOPT_ANNOTATION, Child, OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL, OWNER_UID_LABEL,
 };
 
 use crate::driver::{Kind, Object, Owner};
@@ -106,14 +106,21 @@ impl Recorded {
     }
 }
 
-/// Whether an object belongs to an instance: by the label with its uid, because the status lists it, or because the
-/// operator of 2018 made it for this instance.
+/// Whether an object belongs to an instance: by the label with its uid, because the status lists it, because the operator of
+/// 2018 made it for this instance, or because somebody hands it over.
 pub fn is_ours(kind: Kind, object: &DynamicObject, owner: &Owner, recorded: &Recorded) -> bool {
     let by_label = match object.labels().get(OWNER_UID_LABEL) {
         Some(uid) => *uid == owner.uid,
         None => is_from_2018(kind, object, owner),
     };
-    by_label || recorded.contains(object.metadata.uid.as_deref())
+    by_label || recorded.contains(object.metadata.uid.as_deref()) || is_handed_over(object, owner)
+}
+
+/// Whether somebody wants an instance to take over an object: one that an unmanaged instance has left, that was restored from a
+/// backup, or that another tool has made.
+fn is_handed_over(object: &DynamicObject, owner: &Owner) -> bool {
+    let to = object.annotations().get(ADOPT_ANNOTATION);
+    to.is_some_and(|to| *to == format!("{}/{}", owner.namespace, owner.name))
 }
 
 /// The operator of 2018 put an ownerReference on what lives in a namespace. Cluster-scoped objects cannot have one:
@@ -183,6 +190,7 @@ pub(super) fn merged(
     object.annotations_mut().extend(wanted.annotations.clone());
     object.annotations_mut().remove(OWNED_KEYS);
     object.annotations_mut().remove(OWNED_PULL_SECRETS);
+    object.annotations_mut().remove(ADOPT_ANNOTATION);
     if !extra.is_empty() {
         object
             .annotations_mut()

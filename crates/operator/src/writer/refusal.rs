@@ -79,15 +79,26 @@ impl Writer {
 }
 
 /// Kinds with fields that never change, and which nothing but names refers to.
-fn can_be_recreated(kind: Kind) -> bool {
-    matches!(
-        kind,
+const fn can_be_recreated(kind: Kind) -> bool {
+    match kind {
         Kind::StorageClass
-            | Kind::CsiDriver
-            | Kind::VolumeSnapshotClass
-            | Kind::RoleBinding
-            | Kind::ClusterRoleBinding
-    )
+        | Kind::CsiDriver
+        | Kind::VolumeSnapshotClass
+        | Kind::VolumeGroupSnapshotClass
+        | Kind::VolumeAttributesClass
+        | Kind::RoleBinding
+        | Kind::ClusterRoleBinding => true,
+        Kind::ServiceAccount
+        | Kind::ClusterRole
+        | Kind::Role
+        | Kind::Service
+        | Kind::ServiceMonitor
+        | Kind::PodDisruptionBudget
+        | Kind::DaemonSet
+        | Kind::Deployment
+        | Kind::Pod
+        | Kind::WekaContainer => false,
+    }
 }
 
 fn compare(path: &str, from: &Value, to: &Value, differences: &mut Vec<Difference>) {
@@ -131,6 +142,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn whatever_has_an_update_policy_can_be_recreated() {
+        for kind in [
+            Kind::StorageClass,
+            Kind::VolumeSnapshotClass,
+            Kind::VolumeGroupSnapshotClass,
+            Kind::VolumeAttributesClass,
+            Kind::CsiDriver,
+        ] {
+            assert!(can_be_recreated(kind), "{kind:?}");
+        }
+    }
 
     #[test]
     fn a_preview_shows_each_field_once() {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use stowage_operator::driver::BudgetVersion;
+use stowage_operator::served::Versions;
 
 use crate::{CASES, Case};
 
@@ -17,7 +17,7 @@ fn rendered(case: &Case) -> Vec<Value> {
     let objects = case.objects();
     objects
         .iter()
-        .map(|object| object.manifest(BudgetVersion::V1))
+        .map(|object| object.manifest(Versions::NEWEST))
         .collect()
 }
 
@@ -98,5 +98,59 @@ fn the_samples_in_deploy_are_valid() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 4);
+    assert_eq!(seen, 6);
+}
+
+/// The instance of a sample for Weka.
+fn weka_sample(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/samples");
+    let manifest = fs::read_to_string(path.join(name)).unwrap();
+    let mut documents = manifest.split("\n---\n");
+    let instance = documents.find(|it| it.contains("kind: CSIDriverDeployment"));
+    serde_saphyr::from_str(instance.unwrap()).unwrap()
+}
+
+/// Takes away what a template has for nodes with SELinux; whether that was anything.
+fn without_selinux(template: &mut Value) -> bool {
+    let pod = template["spec"].as_object_mut().unwrap();
+    let shown = pod.remove("volumes");
+    let driver = &mut pod["containers"][0];
+    let mounted = driver.as_object_mut().unwrap().remove("volumeMounts");
+    let arguments = driver["args"].as_array_mut().unwrap();
+    let before = arguments.len();
+    arguments.retain(|word| word != "--selinux-support");
+    let is_labelled = arguments.len() < before;
+    assert_eq!(
+        (shown.is_some(), mounted.is_some()),
+        (is_labelled, is_labelled)
+    );
+    is_labelled
+}
+
+#[test]
+fn samples_for_selinux_are_the_sample_with_labels_on_all_nodes_or_on_some() {
+    let plain = weka_sample("weka.yaml");
+    let mut enforced = weka_sample("weka-selinux-enforced.yaml");
+    for template in ["driverPerNodeTemplate", "driverControllerTemplate"] {
+        assert!(
+            without_selinux(&mut enforced["spec"][template]),
+            "{template}"
+        );
+    }
+    assert_eq!(enforced, plain);
+
+    let mut mixed = weka_sample("weka-selinux-mixed.yaml");
+    let spec = mixed["spec"].as_object_mut().unwrap();
+    let mut variants = spec.remove("nodeVariants").unwrap();
+    let label = &variants[0]["nodeLabel"];
+    assert_eq!(label["key"], "csi.weka.io/selinux_enabled");
+    assert_eq!(label["value"], "true");
+    let template = &mut variants[0]["template"];
+    assert!(without_selinux(template));
+    assert_eq!(*template, plain["spec"]["driverPerNodeTemplate"]);
+    let controller = spec["driverControllerTemplate"]["spec"]
+        .as_object_mut()
+        .unwrap();
+    assert!(controller.remove("affinity").is_some());
+    assert_eq!(mixed, plain);
 }

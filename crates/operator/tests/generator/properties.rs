@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::valid::Ports;
-use stowage_operator::driver::{BudgetVersion, Kind, Object, build};
+use stowage_operator::driver::{Kind, Object, build};
 use stowage_operator::driver_deployment::validate::validate;
+use stowage_operator::served::Versions;
 
 use crate::CASES;
 
@@ -119,7 +120,7 @@ proptest! {
             for value in object.labels.values() {
                 prop_assert!(value.len() <= 63);
             }
-            let manifest = object.manifest(BudgetVersion::V1);
+            let manifest = object.manifest(Versions::NEWEST);
             prop_assert!(manifest["metadata"]["labels"]["stowage.dev/owner-uid"].is_string());
             prop_assert!(manifest["metadata"]["ownerReferences"].is_null());
         }

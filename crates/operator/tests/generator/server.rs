@@ -1,20 +1,29 @@
 //! What a real API server says to the objects.
 
+use std::sync::OnceLock;
+
 use devcluster::testing::ApiServer;
-use serde_json::Value;
-use stowage_operator::driver::{BudgetVersion, Kind, Object};
+use serde_json::{Value, json};
+use stowage_operator::driver::{Kind, Object};
+use stowage_operator::served::Versions;
 
 use crate::{CASES, weka};
 
 fn server() -> &'static ApiServer {
-    use std::sync::OnceLock;
     static SERVER: OnceLock<ApiServer> = OnceLock::new();
     SERVER.get_or_init(|| {
         let server = ApiServer::start().unwrap();
         let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
         server.kubectl(&["apply", "-f", crds]).unwrap();
         server.wait_for_definitions().unwrap();
-        for namespace in ["array", "backup", "weka", "weka-operator-system", "storage"] {
+        for namespace in [
+            "array",
+            "backup",
+            "weka",
+            "weka-operator-system",
+            "storage",
+            "variants",
+        ] {
             server.kubectl(&["create", "namespace", namespace]).unwrap();
         }
         // Nobody else makes it here.
@@ -24,22 +33,36 @@ fn server() -> &'static ApiServer {
     })
 }
 
-/// The version of budgets that the server has.
-fn budget_version() -> BudgetVersion {
-    let versions = server().kubectl(&["api-versions"]).unwrap();
-    if versions.lines().any(|version| version == "policy/v1") {
-        BudgetVersion::V1
-    } else {
-        BudgetVersion::V1beta1
+/// The versions that the server has.
+fn versions() -> Versions {
+    static VERSIONS: OnceLock<Versions> = OnceLock::new();
+    *VERSIONS.get_or_init(ask_versions)
+}
+
+fn ask_versions() -> Versions {
+    let served = server().kubectl(&["api-versions"]).unwrap();
+    let has_budgets = served.lines().any(|version| version == "policy/v1");
+    let kinds = server().kubectl(&["api-resources", "-o", "name"]).unwrap();
+    let has_attributes = kinds.contains("volumeattributesclasses.storage.k8s.io");
+    Versions {
+        budget: if has_budgets { "v1" } else { "v1beta1" },
+        attributes_class: has_attributes.then_some("v1"),
+        // Nobody installs it here.
+        service_monitor: None,
+        ..Versions::NEWEST
     }
 }
 
-fn apply(object: &Object, arguments: &[&str]) -> Result<Value, String> {
-    let mut manifest = object.manifest(budget_version());
+fn manifest(object: &Object) -> Value {
+    let mut manifest = object.manifest(versions());
     if object.kind == Kind::Pod {
         // Nobody makes tokens for accounts here.
         manifest["spec"]["automountServiceAccountToken"] = false.into();
     }
+    manifest
+}
+
+fn apply(manifest: &Value, arguments: &[&str]) -> Result<Value, String> {
     let manifest = manifest.to_string();
     let arguments = [&["apply", "-f", "-", "-o", "json"], arguments].concat();
     let text = server().kubectl_with_input(&arguments, &manifest);
@@ -72,24 +95,29 @@ fn assert_stored(wanted: &Value, stored: &Value, path: &str) {
 fn a_server_takes_every_object_and_keeps_every_field() {
     let drivers = CASES.map(|case| (case.name, case.objects()));
     let clients = weka::CASES.map(|case| (case, weka::objects(case)));
-    for (name, objects) in drivers.into_iter().chain(clients) {
-        for object in &objects {
-            // Client-side schemas of 1.20 do not know fields from the future; the server decides.
-            let stored = apply(object, &["--validate=false"]);
+    let versions = versions();
+    for (name, mut objects) in drivers.into_iter().chain(clients) {
+        objects.retain(|object| object.kind.version(versions).is_some());
+        let items: Vec<_> = objects.iter().map(manifest).collect();
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        // Client-side schemas of 1.20 do not know fields from the future; the server decides.
+        let stored = apply(&list, &["--validate=false"]);
+        let stored = stored.unwrap_or_else(|error| panic!("{name}: {error}"));
+        // One alone is not a list.
+        let one = vec![stored.clone()];
+        let stored = stored["items"].as_array().unwrap_or(&one);
+        assert_eq!(stored.len(), objects.len(), "{name}");
+        for (object, stored) in objects.iter().zip(stored) {
             let title = format!("{name}: {} {}", object.kind.name(), object.name);
-            let stored = stored.unwrap_or_else(|error| panic!("{title}: {error}"));
+            assert_eq!(stored["metadata"]["name"], object.name, "{title}");
             for (key, wanted) in &object.body {
                 assert_stored(wanted, &stored[key], &format!("{title}: {key}"));
             }
         }
         // The next case may use the same names with fields that cannot be changed.
-        for object in &objects {
-            let mut arguments = vec!["delete", object.kind.name(), &object.name, "--force"];
-            if let Some(namespace) = &object.namespace {
-                arguments.extend(["--namespace", namespace]);
-            }
-            server().kubectl(&arguments).unwrap();
-        }
+        let delete = ["delete", "--force", "-f", "-"];
+        let deleted = server().kubectl_with_input(&delete, &list.to_string());
+        deleted.unwrap();
     }
 }
 
@@ -103,7 +131,68 @@ fn a_server_takes_the_instances_themselves() {
             .kubectl_with_input(&arguments, &instance.to_string())
             .unwrap();
         let stored: Value = serde_json::from_str(&stored).unwrap();
-        assert_eq!(stored["spec"], instance["spec"], "{}", case.name);
+        for (field, written) in instance["spec"].as_object().unwrap() {
+            let title = format!("{}: {field}", case.name);
+            let stored = &stored["spec"][field];
+            match field.as_str() {
+                // The server fills in defaults.
+                "nodeDrain" | "sidecars" | "csiDriver" => assert_stored(written, stored, &title),
+                _ => assert_eq!(stored, written, "{title}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_fills_in_what_is_left_out_and_refuses_what_no_field_may_be() {
+    let dry_run = |change: &dyn Fn(&mut Value)| {
+        let mut instance = serde_json::to_value(CASES[0].instance()).unwrap();
+        instance["metadata"].as_object_mut().unwrap().remove("uid");
+        change(&mut instance["spec"]);
+        let arguments = ["apply", "--dry-run=server", "-f", "-", "-o", "json"];
+        server().kubectl_with_input(&arguments, &instance.to_string())
+    };
+    let stored = dry_run(&|spec| {
+        for section in ["nodeDrain", "sidecars", "csiDriver"] {
+            spec[section] = json!({});
+        }
+    });
+    let stored: Value = serde_json::from_str(&stored.unwrap()).unwrap();
+    let spec = &stored["spec"];
+    assert_eq!(spec["managementState"], "Managed");
+    assert_eq!(spec["uninstallPolicy"], "WhenUnused");
+    assert_eq!(spec["sidecars"], json!({"secretAccess": "Named"}));
+    assert_eq!(spec["csiDriver"], json!({"updatePolicy": "Report"}));
+    let drain = json!({
+        "paused": false, "timeoutSeconds": 1800, "settleSeconds": 30, "barePods": "Hold", "emptyDirPods": "Hold",
+        "daemonSetPods": "Hold",
+    });
+    assert_eq!(spec["nodeDrain"], drain);
+    assert!(
+        spec["restartOn"].is_null(),
+        "a section that is left out says nothing"
+    );
+
+    let twice = json!({"configMaps": ["a", "a"]});
+    for (field, wrong) in [
+        ("driverName", json!("-a")),
+        ("driverName", json!("a b")),
+        ("startupTaint", json!("/key")),
+        ("startupTaint", json!("Domain/key")),
+        ("restartOn", twice),
+    ] {
+        let refused = dry_run(&|spec| spec[field] = wrong.clone());
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(field), "{field} {wrong}: {refused}");
+    }
+    for (field, right) in [
+        ("driverName", json!("a")),
+        ("driverName", json!("org.acme.csi_hostpath-2")),
+        ("startupTaint", json!("key")),
+        ("startupTaint", json!("startup.example.com/driver_1.x")),
+    ] {
+        let taken = dry_run(&|spec| spec[field] = right.clone());
+        assert!(taken.is_ok(), "{field} {right}: {taken:?}");
     }
 }
 
@@ -139,32 +228,43 @@ fn accounts_can_do_what_their_sidecars_need_and_no_more() {
             if object.kind == Kind::RoleBinding {
                 object.body["roleRef"]["name"] = object.name.clone().into();
             }
-            apply(&object, &[]).unwrap();
+            apply(&manifest(&object), &[]).unwrap();
         }
     }
-    let can = |account: &str, question: &[&str]| {
-        let account = format!("system:serviceaccount:array:{account}-2");
-        let arguments = [&["auth", "can-i", "--as", &account], question].concat();
-        server().kubectl(&arguments).is_ok()
-    };
+    let secret = |name: &str, namespace: &str| json!({"verb": "get", "resource": "secrets", "name": name, "namespace": namespace});
+    let lease = |namespace: &str| json!({"verb": "update", "group": "coordination.k8s.io", "resource": "leases", "namespace": namespace});
     for allowed in [
-        &["create", "persistentvolumes"][..],
-        &["patch", "volumeattachments/status.storage.k8s.io"],
-        &["update", "leases.coordination.k8s.io", "-n", "array"],
-        &["get", "secrets/array", "-n", "array"],
-        &["get", "secrets/snapshots", "-n", "backup"],
+        json!({"verb": "create", "resource": "persistentvolumes"}),
+        json!({"verb": "patch", "group": "storage.k8s.io", "resource": "volumeattachments", "subresource": "status"}),
+        lease("array"),
+        secret("array", "array"),
+        secret("snapshots", "backup"),
     ] {
-        assert!(can("array", allowed), "{allowed:?}");
-        assert!(!can("array-node", allowed), "node pods: {allowed:?}");
+        assert!(may("array-2", &allowed), "{allowed}");
+        assert!(!may("array-node-2", &allowed), "node pods: {allowed}");
     }
     for refused in [
-        &["get", "secrets/other", "-n", "array"][..],
-        &["list", "secrets", "-n", "array"],
-        &["get", "secrets/array", "-n", "default"],
-        &["update", "leases.coordination.k8s.io", "-n", "default"],
-        &["delete", "nodes"],
-        &["create", "pods"],
+        secret("other", "array"),
+        json!({"verb": "list", "resource": "secrets", "namespace": "array"}),
+        secret("array", "default"),
+        lease("default"),
+        json!({"verb": "delete", "resource": "nodes"}),
+        json!({"verb": "create", "resource": "pods", "namespace": "array"}),
     ] {
-        assert!(!can("array", refused), "{refused:?}");
+        assert!(!may("array-2", &refused), "{refused}");
     }
+}
+
+/// What the server says to an account of the namespace `array`. Only its answer counts: no answer is no refusal.
+fn may(account: &str, what: &Value) -> bool {
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": format!("system:serviceaccount:array:{account}"), "resourceAttributes": what},
+    });
+    let arguments = ["create", "-f", "-", "-o", "json"];
+    let answer = server().kubectl_with_input(&arguments, &review.to_string());
+    let answer: Value = serde_json::from_str(&answer.unwrap()).unwrap();
+    assert!(answer["status"]["evaluationError"].is_null(), "{answer}");
+    answer["status"]["allowed"].as_bool().unwrap()
 }

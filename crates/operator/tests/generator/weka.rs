@@ -4,9 +4,10 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::json;
-use stowage_api::weka::{DesiredState, WekaClient, WekaContainer};
-use stowage_operator::config::OperatorConfig;
-use stowage_operator::driver::{BudgetVersion, Facts, Kind, Object};
+use stowage_api::weka::{DesiredState, WekaClient, WekaCluster, WekaContainer};
+use stowage_operator::config::{CsiConfig, OperatorConfig};
+use stowage_operator::driver::{Facts, Kind, Object, PodFacts};
+use stowage_operator::served::Versions;
 use stowage_operator::weka::names;
 use stowage_operator::weka::plan::{Claimant, DriverPlan, Plan, Target};
 use stowage_operator::weka::render::{self, NODE_HASH, Placement};
@@ -47,7 +48,11 @@ impl Case {
             target,
             has_containers: true,
         };
-        let plan = Plan::of(&[claimant], true, config.csi.naming_scheme);
+        let csi = CsiConfig {
+            installation_enabled: true,
+            ..config.csi.clone()
+        };
+        let plan = Plan::of(&[claimant], &csi);
         let plan = plan.drivers.into_values().next().unwrap();
         Self {
             config,
@@ -70,7 +75,7 @@ impl Case {
 
     /// The container as the server gives it back.
     fn stored_container(&self) -> WekaContainer {
-        let mut stored = self.container().manifest(BudgetVersion::V1);
+        let mut stored = self.container().manifest(Versions::NEWEST);
         stored["metadata"]["uid"] = json!("7a1d3f6b-0000-4000-8000-0000c047a14e");
         serde_json::from_value(stored).unwrap()
     }
@@ -83,6 +88,7 @@ impl Case {
             &container,
             "worker-1",
             &self.config,
+            Some("0123abcd"),
         )
     }
 
@@ -90,7 +96,9 @@ impl Case {
         let (namespace, name) = self.plan.secret.clone();
         let facts = Facts {
             secrets: [(namespace, name)].into_iter().collect(),
-            ..Facts::default()
+            versions: Versions::NEWEST,
+            has_security_constraints: false,
+            pods: PodFacts::default(),
         };
         let mut objects = render::objects(&self.plan, &self.config, &facts);
         objects.push(self.container());
@@ -117,7 +125,7 @@ fn manifests_of_weka_clients_are_those_that_were_reviewed() {
         let objects = objects(case);
         let rendered: Vec<_> = objects
             .iter()
-            .map(|object| object.manifest(BudgetVersion::V1))
+            .map(|object| object.manifest(Versions::NEWEST))
             .collect();
         assert_reviewed(case, &rendered);
     }
@@ -198,6 +206,26 @@ fn changes_touch_only_what_they_concern() {
     assert_ne!(image.1, before.1);
     assert_eq!(image.2, before.2);
 
+    // With the Kubernetes project's sidecars each has its place.
+    let upstream = |more: &str| {
+        let config =
+            format!("csi: {{installationEnabled: true, provisionerImage: 'p:v6.0.0', {more}}}");
+        hashes(client(|_| {}), &config)
+    };
+    let chosen = upstream("");
+    for (image, controller, node) in [
+        ("attacherImage", true, false),
+        ("resizerImage", true, false),
+        ("snapshotterImage", true, false),
+        ("registrarImage", false, true),
+        ("livenessProbeImage", true, true),
+    ] {
+        let changed = upstream(&format!("{image}: 'mine/x:v9.0.0'"));
+        assert_eq!(changed.0 != chosen.0, controller, "{image}");
+        assert_eq!(changed.1 != chosen.1, node, "{image}");
+        assert_eq!(changed.2, chosen.2, "{image}");
+    }
+
     let upgraded = hashes(client(|it| it.spec.image = "weka:5.0.0".to_owned()), on);
     assert_eq!((&upgraded.0, &upgraded.1), (&before.0, &before.1));
     assert_ne!(upgraded.2, before.2);
@@ -231,6 +259,30 @@ fn the_samples_of_clients_give_the_drivers_that_they_promise() {
         assert_eq!(case.plan.names.driver, driver, "{file}");
         assert!(text.contains(driver), "{file}");
     }
+}
+
+/// A client of the cluster in the sample has the driver that a separately installed plugin had.
+#[test]
+fn the_sample_of_a_migration_keeps_the_name_of_the_plugin() {
+    let samples = directory().join("../../../../deploy/samples");
+    let text = fs::read_to_string(samples.join("weka-migration.yaml")).unwrap();
+    let cluster: WekaCluster = serde_saphyr::from_str(&text).unwrap();
+    let mut client = Case::read("weka-own").client;
+    let target = json!({"name": cluster.metadata.name, "namespace": cluster.metadata.namespace});
+    client.spec.target_cluster = Some(serde_json::from_value(target).unwrap());
+    let claimant = Claimant {
+        client: Arc::new(client),
+        target: Target::Found(Arc::new(cluster)),
+        has_containers: true,
+    };
+    let csi = CsiConfig {
+        installation_enabled: true,
+        ..CsiConfig::default()
+    };
+    let drivers = Plan::of(&[claimant], &csi).drivers;
+    assert_eq!(drivers.keys().collect::<Vec<_>>(), ["csi.weka.io"]);
+    // The command that it names first is that of the plugin's chart.
+    assert!(text.contains("helm uninstall"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use stowage_operator::driver::Kind;
 
-use crate::rig::{Rig, example};
+use crate::rig::{Rig, example, server};
 
 const REFERENCE: &str = "csidriver.storage.openshift.io/v1alpha1";
 
@@ -156,4 +156,101 @@ async fn an_instance_of_2018_that_is_deleted_takes_its_objects_along() {
     for (kind, name, _) in &made {
         assert!(rig.get(*kind, name).await.is_null(), "{kind:?} {name}");
     }
+}
+
+#[tokio::test]
+async fn a_driver_object_of_a_helm_release_is_taken_over_when_it_is_handed_over_and_not_before() {
+    let mut rig = Rig::new().await;
+    let name = format!("{}.example", rig.namespace);
+    let of_helm = json!({
+        "metadata": {
+            "name": name,
+            "labels": {"app.kubernetes.io/managed-by": "Helm"},
+            "annotations": {"meta.helm.sh/release-name": "csi-wekafs", "meta.helm.sh/release-namespace": "csi-wekafs"},
+        },
+        "spec": {"attachRequired": true, "podInfoOnMount": true, "volumeLifecycleModes": ["Persistent"]},
+    });
+    let document = serde_json::from_value(of_helm).unwrap();
+    let created = rig
+        .api(Kind::CsiDriver)
+        .create(&PostParams::default(), &document)
+        .await;
+    let uid = json!(created.unwrap().metadata.uid);
+    let mut instance = example(&rig.namespace);
+    instance["spec"]["csiDriver"] =
+        json!({"spec": {"attachRequired": true, "podInfoOnMount": true}});
+    rig.create(instance).await;
+    rig.reconcile("hostpath").await;
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(condition["reason"], "Collision", "{condition}");
+    assert!(
+        condition["message"].as_str().unwrap().contains(&name),
+        "{condition}"
+    );
+
+    let adopt = format!("stowage.dev/adopt-by={}/hostpath", rig.namespace);
+    server()
+        .kubectl(&["annotate", "csidriver", &name, "--overwrite", &adopt])
+        .unwrap();
+    rig.sync().await;
+    assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
+    let adopted = rig.get(Kind::CsiDriver, &name).await;
+    let metadata = &adopted["metadata"];
+    assert_eq!(metadata["uid"], uid, "the same object");
+    assert!(
+        metadata["labels"]["stowage.dev/owner-uid"].is_string(),
+        "{metadata}"
+    );
+    assert!(
+        metadata["annotations"]["stowage.dev/adopt-by"].is_null(),
+        "{metadata}"
+    );
+    assert_eq!(
+        metadata["annotations"]["meta.helm.sh/release-name"], "csi-wekafs",
+        "what others wrote stays"
+    );
+}
+
+/// What the guide says to do with objects that an unmanaged instance has left, or that were restored from a backup.
+fn hand_over(rig: &Rig) {
+    let namespace = &rig.namespace;
+    let kinds = "daemonset,deployment,serviceaccount,role,rolebinding,clusterrole,clusterrolebinding,csidriver,storageclass";
+    let labels = format!(
+        "--selector=csidriver.storage.openshift.io/owner-name=hostpath,csidriver.storage.openshift.io/owner-namespace={namespace}"
+    );
+    let annotation = format!("stowage.dev/adopt-by={namespace}/hostpath");
+    let command = ["annotate", kinds, "-n", namespace, &labels, &annotation];
+    server().kubectl(&command).unwrap();
+}
+
+#[tokio::test]
+async fn what_an_unmanaged_instance_has_left_is_taken_over_when_it_is_handed_over() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let titles = rig.titles().await;
+    let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+    rig.edit(json!({"spec": {"managementState": "Unmanaged"}}))
+        .await;
+    rig.sync().await;
+    rig.delete().await;
+    rig.sync().await;
+    rig.create(example(&rig.namespace)).await;
+    rig.reconcile("hostpath").await;
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(condition["reason"], "Collision");
+    let told = condition["message"].as_str().unwrap();
+    assert!(told.contains("stowage.dev/adopt-by"), "{told}");
+
+    hand_over(&rig);
+    rig.sync().await;
+    assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
+    let adopted = rig.get(Kind::DaemonSet, "hostpath-node").await;
+    assert_eq!(adopted["metadata"]["uid"], set["metadata"]["uid"]);
+    assert_eq!(adopted["spec"], set["spec"], "no pod is replaced");
+    let annotations = &adopted["metadata"]["annotations"];
+    assert!(
+        annotations["stowage.dev/adopt-by"].is_null(),
+        "{annotations}"
+    );
+    assert_eq!(rig.titles().await, titles, "nothing of before is left");
 }

@@ -4,6 +4,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use stowage_operator::driver::Kind;
 
+use crate::in_use;
 use crate::rig::{Rig, condition_of, example};
 
 #[tokio::test]
@@ -80,6 +81,38 @@ async fn of_two_instances_with_one_driver_the_first_has_it() {
     rig.sync().await;
     rig.sync_named("second").await;
     assert!(!rig.get(Kind::DaemonSet, "second-node").await.is_null());
+}
+
+#[tokio::test]
+async fn a_driver_that_is_being_removed_or_renamed_still_belongs_to_its_instance() {
+    for is_renamed in [false, true] {
+        let mut rig = Rig::new().await;
+        rig.deploy(|instance| instance["spec"]["storageClassTemplates"] = json!([]))
+            .await;
+        let volumes = in_use::volume(&rig, "kept").await;
+        if is_renamed {
+            let renamed = format!("{}.renamed", rig.namespace);
+            rig.edit(json!({"spec": {"driverName": renamed}})).await;
+        } else {
+            rig.delete().await;
+        }
+        rig.reconcile("hostpath").await;
+        assert_eq!(rig.condition("SyncSuccessful").await["reason"], "InUse");
+
+        let mut second = example(&rig.namespace);
+        second["metadata"]["name"] = json!("second");
+        second["spec"]["storageClassTemplates"] = json!([]);
+        rig.create(second).await;
+        rig.reconcile("second").await;
+        let told = condition_of(&rig.instance_named("second").await, "SyncSuccessful");
+        assert_eq!(told["reason"], "Collision", "{told}");
+        assert!(rig.get(Kind::DaemonSet, "second-node").await.is_null());
+
+        in_use::take_away(&volumes, &rig, "kept").await;
+        rig.sync().await;
+        rig.sync_named("second").await;
+        assert!(!rig.get(Kind::DaemonSet, "second-node").await.is_null());
+    }
 }
 
 #[tokio::test]

@@ -63,7 +63,8 @@ async fn what_is_already_gone_does_not_keep_an_instance() {
 async fn an_instance_that_became_invalid_is_removed_as_well() {
     let mut rig = Rig::new().await;
     rig.deploy(|_| ()).await;
-    rig.edit(json!({"spec": {"driverName": "-"}})).await;
+    rig.edit(json!({"spec": {"driverSocket": "/csi.sock"}}))
+        .await;
     rig.sync().await;
     assert_eq!(rig.condition("SyncSuccessful").await["reason"], "Invalid");
     rig.delete().await;

@@ -2,19 +2,15 @@
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::Kind;
-use stowage_operator::driver_deployment::run;
-use stowage_service::Metrics;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use crate::faults::{Faults, Mode};
+use crate::faults::Mode;
 use crate::fleet::Fleet;
-use crate::rig::{Rig, client_of, example, start_server};
-use crate::running::{eventually, instances, operator, synced};
+use crate::rig::{Rig, example, resource};
+use crate::running::{Running, eventually, instances, synced};
 
 /// A change of the driver's pod.
 fn other_template() -> Patch<()> {
@@ -58,7 +54,7 @@ pub(crate) async fn finish(rig: &mut Rig, fleet: &Fleet, at_a_time: usize) {
                 .driver_pods()
                 .await
                 .iter()
-                .all(|(_, hash)| hash == "v2")
+                .all(|(_, hash)| *hash == fleet.hash())
         {
             return;
         }
@@ -67,7 +63,7 @@ pub(crate) async fn finish(rig: &mut Rig, fleet: &Fleet, at_a_time: usize) {
 }
 
 /// Goes on until the update stops; why it did.
-async fn stopped(rig: &mut Rig, fleet: &Fleet) -> Value {
+pub(crate) async fn stopped(rig: &mut Rig, fleet: &Fleet) -> Value {
     for _ in 0..200 {
         rig.reconcile("hostpath").await;
         fleet.play().await;
@@ -315,43 +311,57 @@ async fn nodes_that_go_and_instances_that_go_leave_nothing_behind() {
 #[tokio::test]
 async fn what_makes_no_sense_is_refused() {
     let mut rig = Rig::new().await;
+    let mut instance = example(&rig.namespace);
+    let spec = &mut instance["spec"];
+    spec["nodeUpdateStrategy"] = json!("Draining");
+    spec["nodeDrain"] = json!({"timeoutSeconds": 0, "barePods": "Kill"});
+    let document = serde_json::from_value(instance).unwrap();
+    let created = rig
+        .instances()
+        .create(&PostParams::default(), &document)
+        .await;
+    let refused = created.unwrap_err().to_string();
+    for part in ["spec.nodeDrain.timeoutSeconds", "spec.nodeDrain.barePods"] {
+        assert!(refused.contains(part), "{part} in {refused}");
+    }
+
     rig.deploy(|instance| {
         let spec = &mut instance["spec"];
         spec["nodeUpdateStrategy"] = json!("Draining");
-        spec["maxUnavailableNodes"] = json!("200%");
-        spec["nodeDrain"] = json!({"timeoutSeconds": 0, "barePods": "Kill", "pause": true});
+        spec["nodeDrain"] = json!({"pause": true});
     })
     .await;
     let told = rig.condition("SyncSuccessful").await["message"].to_string();
-    for part in [
-        "spec.maxUnavailableNodes: Invalid value: \\\"200%\\\"",
-        "spec.nodeDrain.timeoutSeconds: Invalid value: 0",
-        "spec.nodeDrain.barePods: Unsupported value: \\\"Kill\\\": supported values: \\\"Evict\\\", \\\"Hold\\\"",
-        "spec.nodeDrain.pause: Forbidden: unknown field",
+    let part = "spec.nodeDrain.pause: Forbidden: unknown field";
+    assert!(told.contains(part), "{part} in {told}");
+    // Nothing would ever happen, or everything at once.
+    for limit in [
+        json!("200%"),
+        json!(0),
+        json!("0%"),
+        json!(-1),
+        json!("some"),
     ] {
-        assert!(told.contains(part), "{part} in {told}");
+        rig.edit(json!({"spec": {"maxUnavailableNodes": limit}}))
+            .await;
+        rig.sync().await;
+        let told = rig.condition("SyncSuccessful").await;
+        let message = told["message"].as_str().unwrap();
+        let part = format!("spec.maxUnavailableNodes: Invalid value: {limit}");
+        assert!(message.contains(&part), "{part} in {message}");
+        assert_eq!(told["reason"], "Invalid");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_operator_hears_that_a_pod_has_left_and_does_not_ask() {
-    let server = start_server();
-    let (seen, unseen) = (Faults::default(), Faults::default());
-    let client = client_of(&server, &seen).await;
-    let (_config, configured) = watch::channel(OperatorConfig::default());
-    let shutdown = CancellationToken::new();
-    let operator = operator(&client, configured, &Metrics::new());
-    let operator = tokio::spawn(run(operator, shutdown.clone()));
-    let calm = client_of(&server, &unseen).await;
+    let running = Running::start().await;
+    let (calm, seen) = (running.client.clone(), &running.requests);
     let mut instance = example("default");
     instance["spec"]["nodeUpdateStrategy"] = json!("Draining");
     instance["spec"]["nodeDrain"] = json!({"settleSeconds": 0});
-    let (instance, nothing) = (
-        serde_json::from_value(instance).unwrap(),
-        PostParams::default(),
-    );
+    running.create(instance).await;
     let instances = instances(&calm);
-    instances.create(&nothing, &instance).await.unwrap();
     synced(&calm, "hostpath").await;
     let mut fleet = Fleet::join(calm.clone(), "default", 1).await;
     let node = fleet.nodes[0].clone();
@@ -392,6 +402,62 @@ async fn a_running_operator_hears_that_a_pod_has_left_and_does_not_ask() {
         (is_new && is_over).then_some(())
     })
     .await;
-    shutdown.cancel();
-    operator.await.unwrap().unwrap();
+    running.stop().await;
+}
+
+/// The key that node pods are given, as far as they are.
+async fn key_hash(rig: &Rig) -> Option<String> {
+    let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+    let containers = set["spec"]["template"]["spec"]["containers"].as_array();
+    let mut containers = containers.unwrap().iter();
+    let sidecar = containers.find(|it| it["name"] == "csi-sidecar").unwrap();
+    let mounts = sidecar["volumeMounts"].as_array().unwrap().iter();
+    let mut args = sidecar["args"].as_array().unwrap().iter();
+    let hash = args.find_map(|it| it.as_str()?.strip_prefix("--mounts-key-sha256="));
+    let sees = mounts.filter(|it| it["mountPropagation"] == "HostToContainer");
+    assert_eq!(sees.count(), usize::from(hash.is_some()));
+    hash.map(str::to_owned)
+}
+
+#[tokio::test]
+async fn nodes_are_asked_with_a_key_that_outlives_the_operator_and_is_nowhere_else() {
+    let mut rig = Rig::new().await;
+    let _fleet = Fleet::deploy(&mut rig, 1, |_| ()).await;
+    let hash = key_hash(&rig).await.unwrap();
+    let secrets = resource("", "v1", "Secret", "secrets");
+    let secrets =
+        Api::<DynamicObject>::namespaced_with(rig.client.clone(), &rig.namespace, &secrets);
+    let secret = secrets.get("csi-operator-mounts-key").await.unwrap();
+    let key = secret.data["data"]["key"].as_str().unwrap().to_owned();
+    assert!(!rig.instance().await.to_string().contains(&key));
+
+    let mut restarted = rig.restarted().await;
+    restarted.sync().await;
+    assert_eq!(key_hash(&rig).await.unwrap(), hash);
+    // Only where somebody asks.
+    rig.edit(json!({"spec": {"nodeUpdateStrategy": "Rolling", "nodeDrain": null}}))
+        .await;
+    rig.sync().await;
+    assert_eq!(key_hash(&rig).await, None);
+    rig.edit(json!({"spec": {"nodeUpdateStrategy": "Draining"}}))
+        .await;
+
+    // Somebody broke it: it is said, and nothing changes on the nodes.
+    let nothing = Patch::Merge(json!({"data": {"key": null}}));
+    let params = PatchParams::default();
+    let name = "csi-operator-mounts-key";
+    secrets.patch(name, &params, &nothing).await.unwrap();
+    let mut restarted = rig.restarted().await;
+    restarted.reconcile("hostpath").await;
+    let told = restarted.condition("SyncSuccessful").await;
+    assert!(
+        told["message"].as_str().unwrap().contains("delete it"),
+        "{told}"
+    );
+    secrets
+        .delete(name, &DeleteParams::default())
+        .await
+        .unwrap();
+    restarted.sync().await;
+    assert_ne!(key_hash(&rig).await.unwrap(), hash);
 }

@@ -1,10 +1,13 @@
 //! Changes by others are taken back; what others add beside it stays.
 
-use kube::api::DeleteParams;
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use stowage_operator::driver::Kind;
 
-use crate::rig::Rig;
+use crate::rig::{Rig, example, resource};
 
 /// Changes everything that a careless person could change.
 async fn meddle(rig: &Rig, set: &Value, class: &str) {
@@ -320,4 +323,167 @@ async fn a_restart_that_somebody_asked_for_is_no_drift() {
     assert_eq!(template["metadata"]["annotations"], at);
     let probe = &template["spec"]["containers"][0]["livenessProbe"];
     assert_eq!(probe["periodSeconds"], 77);
+}
+
+/// Another instance in the namespace of a rig.
+fn neighbour(rig: &Rig, state: &str) -> Value {
+    let mut instance = example(&rig.namespace);
+    instance["metadata"]["name"] = json!("neighbour");
+    let spec = &mut instance["spec"];
+    spec["driverName"] = json!(format!("neighbour.{}.example", rig.namespace));
+    spec["managementState"] = json!(state);
+    for class in spec["storageClassTemplates"].as_array_mut().unwrap() {
+        let name = format!("neighbour-{}", class["metadata"]["name"].as_str().unwrap());
+        class["metadata"]["name"] = json!(name);
+        class["default"] = json!(false);
+    }
+    instance
+}
+
+async fn delete_all(rig: &Rig, objects: &BTreeMap<String, Value>) {
+    for title in objects.keys() {
+        let (kind, name) = title.split_once(' ').unwrap();
+        let kind = Kind::ALL.into_iter().find(|it| it.name() == kind).unwrap();
+        let at_once = DeleteParams::background();
+        rig.api(kind).delete(name, &at_once).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn objects_of_every_kind_come_back_but_those_of_an_unmanaged_neighbour() {
+    let mut rig = Rig::new().await;
+    rig.create(neighbour(&rig, "Managed")).await;
+    rig.sync_named("neighbour").await;
+    let theirs = rig.owned().await;
+    let unmanaged = json!({"spec": {"managementState": "Unmanaged"}});
+    let patch = Patch::Merge(unmanaged);
+    rig.instances()
+        .patch("neighbour", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    rig.sync_named("neighbour").await;
+
+    rig.deploy(|_| ()).await;
+    let all = rig.owned().await;
+    let kinds = |objects: &BTreeMap<String, Value>| -> BTreeSet<String> {
+        let kinds = objects.keys().filter_map(|it| it.split_once(' '));
+        kinds.map(|(kind, _)| kind.to_owned()).collect()
+    };
+    assert_eq!(kinds(&theirs), kinds(&all));
+    assert!(kinds(&all).len() >= 8, "{all:?}");
+    delete_all(&rig, &all).await;
+    assert!(rig.owned().await.is_empty());
+    rig.sync().await;
+    rig.sync_named("neighbour").await;
+
+    let back: BTreeSet<_> = rig.owned().await.into_keys().collect();
+    let expected = all.into_keys().filter(|it| !theirs.contains_key(it));
+    assert_eq!(back, expected.collect());
+}
+
+/// What somebody could change in an object of a kind: every kind has something.
+fn meddling(kind: Kind) -> Value {
+    let labels =
+        json!({"metadata": {"labels": {"csidriver.storage.openshift.io/owner-name": "other"}}});
+    match kind {
+        Kind::ClusterRole | Kind::Role => json!({"rules": []}),
+        Kind::ClusterRoleBinding | Kind::RoleBinding => json!({"subjects": []}),
+        Kind::StorageClass => json!({"allowVolumeExpansion": true}),
+        Kind::VolumeSnapshotClass | Kind::VolumeGroupSnapshotClass => {
+            json!({"deletionPolicy": "Retain"})
+        }
+        Kind::PodDisruptionBudget => json!({"spec": {"maxUnavailable": 2}}),
+        Kind::Service => json!({"spec": {"selector": {"app": "other"}}}),
+        Kind::ServiceMonitor => json!({"spec": {"endpoints": []}}),
+        Kind::DaemonSet | Kind::Deployment => {
+            json!({"spec": {"template": {"metadata": {"annotations": {"added": "x"}}}}})
+        }
+        // Nothing else of them can be changed, or is compared.
+        Kind::ServiceAccount | Kind::CsiDriver | Kind::VolumeAttributesClass => labels,
+        Kind::Pod | Kind::WekaContainer => unreachable!("not of an instance"),
+    }
+}
+
+#[tokio::test]
+async fn an_object_of_any_kind_is_changed_back() {
+    let mut rig = Rig::new().await;
+    let namespace = rig.namespace.clone();
+    rig.deploy(|instance| {
+        let spec = &mut instance["spec"];
+        let class = |end: &str| json!([{"metadata": {"name": format!("{namespace}-{end}")}}]);
+        spec["controllerReplicas"] = json!(2);
+        spec["metrics"] = json!({"service": true, "serviceMonitor": {}});
+        spec["volumeSnapshotClassTemplates"] = class("s");
+        spec["volumeGroupSnapshotClassTemplates"] = class("g");
+        let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]});
+        spec["extraRules"] = json!({"node": {"namespace": [rule]}});
+    })
+    .await;
+    let mut before = rig.owned().await;
+    let mut kinds = BTreeSet::new();
+    for title in before.keys() {
+        let (kind, name) = title.split_once(' ').unwrap();
+        let kind = Kind::ALL.into_iter().find(|it| it.name() == kind).unwrap();
+        rig.patch(kind, name, meddling(kind)).await;
+        kinds.insert(kind.name());
+    }
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_everywhere()) {
+        assert!(kinds.contains(kind.name()), "{kind:?} is looked at");
+    }
+    for kind in ["VolumeSnapshotClass", "VolumeGroupSnapshotClass", "Service"] {
+        assert!(kinds.contains(kind), "{kind} is looked at");
+    }
+    rig.sync().await;
+    let mut after = rig.owned().await;
+    for object in before.values_mut().chain(after.values_mut()) {
+        strip(object);
+    }
+    for (title, object) in &before {
+        assert_eq!(object, &after[title], "{title}");
+    }
+    let events = rig.events().await.join("\n");
+    for kind in kinds {
+        let reverted = events.lines().filter(|it| it.starts_with("DriftReverted"));
+        assert!(
+            reverted.clone().any(|it| it.contains(kind)),
+            "{kind}: {events}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_fight_over_an_object_is_named_and_told_as_one_event() {
+    const REVERTS: usize = 10;
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let deployments = rig.api(Kind::Deployment);
+    let meddler = PatchParams {
+        field_manager: Some("meddler".to_owned()),
+        ..PatchParams::default()
+    };
+    let mut reverted = 0;
+    for _ in 0..=REVERTS {
+        let meddling = Patch::Merge(json!({"spec": {"replicas": 9}}));
+        let name = "hostpath-controller";
+        let patched = deployments.patch(name, &meddler, &meddling).await;
+        patched.unwrap();
+        rig.reconcile("hostpath").await;
+        let now = rig.get(Kind::Deployment, name).await["spec"]["replicas"].clone();
+        reverted += usize::from(now == 1);
+    }
+    assert_eq!(reverted, REVERTS);
+    let told = rig.condition("SyncSuccessful").await;
+    assert_eq!(told["reason"], "Contested");
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("is changed by `meddler`"), "{message}");
+
+    rig.events().await;
+    let events = resource("", "v1", "Event", "events");
+    let events = Api::<DynamicObject>::namespaced_with(rig.client.clone(), &rig.namespace, &events);
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let told = events
+        .iter()
+        .filter(|it| it.data["reason"] == "DriftReverted");
+    let counts: Vec<_> = told.map(|it| it.data["count"].clone()).collect();
+    assert_eq!(counts, [json!(REVERTS)]);
 }

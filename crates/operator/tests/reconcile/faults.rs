@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::Request;
+use http::{Request, Uri};
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -24,6 +24,18 @@ struct State {
     /// Requests that have failed already.
     seen: BTreeSet<String>,
     sent: Vec<String>,
+    /// Requests that the server refuses.
+    refused: Option<Misaddressed>,
+}
+
+/// Requests that go to another address than their content says: the server refuses them, as a policy would.
+#[derive(Clone)]
+struct Misaddressed {
+    method: &'static str,
+    /// What their path ends with.
+    end: String,
+    /// What it ends with instead.
+    instead: &'static str,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -43,6 +55,33 @@ impl Faults {
             mode,
             ..State::default()
         };
+    }
+
+    /// From now on the server refuses such requests: their path ends with `end`.
+    pub(crate) fn refuse(&self, method: &'static str, end: &str, instead: &'static str) {
+        self.0.lock().refused = Some(Misaddressed {
+            method,
+            end: end.to_owned(),
+            instead,
+        });
+    }
+
+    /// Sends a request elsewhere, if it is to be refused.
+    fn misaddress(&self, request: &mut Request<Body>) {
+        let Some(refused) = self.0.lock().refused.clone() else {
+            return;
+        };
+        let path = request.uri().path();
+        if request.method() == refused.method
+            && let Some(start) = path.strip_suffix(&refused.end)
+        {
+            let query = request.uri().query();
+            let query = query.map_or_else(String::new, |it| format!("?{it}"));
+            let mut parts = request.uri().clone().into_parts();
+            let elsewhere = format!("{start}{}{query}", refused.instead);
+            parts.path_and_query = Some(elsewhere.parse().unwrap());
+            *request.uri_mut() = Uri::from_parts(parts).unwrap();
+        }
     }
 
     /// Goes on in another mode: what has failed once does not fail again.
@@ -115,7 +154,8 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        self.faults.misaddress(&mut request);
         let fate = self.faults.judge(&request);
         if fate == Mode::Before {
             return Box::pin(async { Err("injected: the request is lost".into()) });

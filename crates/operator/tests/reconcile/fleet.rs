@@ -16,9 +16,24 @@ pub(crate) struct Fleet {
     client: Client,
     namespace: String,
     driver: String,
+    /// The DaemonSet of the driver pods.
+    set: String,
     /// Names of the nodes, which the whole cluster shares.
     pub(crate) nodes: Vec<String>,
     revision: u64,
+    /// Whether new driver pods never get ready.
+    pub(crate) breaks: bool,
+}
+
+/// The example with `Draining`, changed.
+async fn deploy_draining(rig: &mut Rig, change: impl FnOnce(&mut Value)) {
+    rig.deploy(|instance| {
+        let spec = &mut instance["spec"];
+        spec["nodeUpdateStrategy"] = json!("Draining");
+        spec["nodeDrain"] = json!({"settleSeconds": 0});
+        change(spec);
+    })
+    .await;
 }
 
 impl Fleet {
@@ -28,13 +43,7 @@ impl Fleet {
         nodes: usize,
         change: impl FnOnce(&mut Value),
     ) -> Self {
-        rig.deploy(|instance| {
-            let spec = &mut instance["spec"];
-            spec["nodeUpdateStrategy"] = json!("Draining");
-            spec["nodeDrain"] = json!({"settleSeconds": 0});
-            change(spec);
-        })
-        .await;
+        deploy_draining(rig, change).await;
         let calm = client_of(server(), &Faults::default()).await;
         let fleet = Self::join(calm, &rig.namespace, nodes).await;
         rig.make_ready(nodes).await;
@@ -42,14 +51,36 @@ impl Fleet {
         fleet
     }
 
+    /// The same on nodes that have a DaemonSet of their own, beside that of all others, who have no node.
+    pub(crate) async fn deploy_variant(
+        rig: &mut Rig,
+        variant: &str,
+        nodes: usize,
+        change: impl FnOnce(&mut Value),
+    ) -> Self {
+        deploy_draining(rig, change).await;
+        let calm = client_of(server(), &Faults::default()).await;
+        let set = format!("hostpath-node-{variant}");
+        rig.make_ready(0).await;
+        let fleet = Self::join_set(calm, &rig.namespace, set, nodes).await;
+        rig.sync().await;
+        fleet
+    }
+
     /// Has the pods of the example in a namespace run on some nodes, whose kubelets know the driver.
     pub(crate) async fn join(client: Client, namespace: &str, nodes: usize) -> Self {
+        Self::join_set(client, namespace, "hostpath-node".to_owned(), nodes).await
+    }
+
+    async fn join_set(client: Client, namespace: &str, set: String, nodes: usize) -> Self {
         let mut fleet = Self {
+            set,
             client,
             namespace: namespace.to_owned(),
             driver: format!("{namespace}.example"),
             nodes: Vec::new(),
             revision: 0,
+            breaks: false,
         };
         let csi_nodes = resource("storage.k8s.io", "v1", "CSINode", "csinodes");
         let csi_nodes = Api::<DynamicObject>::all_with(fleet.client.clone(), &csi_nodes);
@@ -57,8 +88,7 @@ impl Fleet {
             let name = format!("{namespace}-node-{number}");
             let node = json!({"metadata": {"name": name}});
             fleet.create(&fleet.node_api(), node).await;
-            let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-            fleet.set_status(&fleet.node_api(), &name, ready).await;
+            fleet.report(&name, true).await;
             let drivers = json!([{"name": fleet.driver, "nodeID": name}]);
             let known = json!({"metadata": {"name": name}, "spec": {"drivers": drivers}});
             fleet.create(&csi_nodes, known).await;
@@ -94,18 +124,33 @@ impl Fleet {
         api.patch_status(name, &nothing, &patch).await.unwrap();
     }
 
+    /// What a kubelet tells about the driver pod of the current template.
+    pub(crate) async fn ready(&self, node: &str, is_ready: bool) {
+        let ready = if is_ready { "True" } else { "False" };
+        let conditions = json!({"conditions": [{"type": "Ready", "status": ready}]});
+        let name = format!("{node}-{}", self.hash());
+        self.set_status(&self.pod_api(), &name, conditions).await;
+    }
+
+    /// What is told about a node: whether its kubelet is there.
+    pub(crate) async fn report(&self, node: &str, is_ready: bool) {
+        let ready = if is_ready { "True" } else { "False" };
+        let conditions = json!({"conditions": [{"type": "Ready", "status": ready}]});
+        self.set_status(&self.node_api(), node, conditions).await;
+    }
+
     /// What the DaemonSet's controller notes down when its template changes.
     pub(crate) async fn new_revision(&mut self) {
         self.revision += 1;
         let set = self.set().await;
         let revision = json!({
             "metadata": {
-                "name": format!("hostpath-node-{}", self.revision),
+                "name": format!("{}-{}", self.set, self.revision),
                 "labels": {
-                    "csidriver.storage.openshift.io/daemonset": "hostpath-node", REVISION: self.hash(),
+                    "csidriver.storage.openshift.io/daemonset": self.set, REVISION: self.hash(),
                 },
                 "ownerReferences": [{
-                    "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "hostpath-node",
+                    "apiVersion": "apps/v1", "kind": "DaemonSet", "name": self.set,
                     "uid": set["metadata"]["uid"], "controller": true,
                 }],
             },
@@ -118,10 +163,11 @@ impl Fleet {
 
     async fn set(&self) -> Value {
         let sets = self.api("apps", "v1", "DaemonSet", "daemonsets");
-        serde_json::to_value(sets.get("hostpath-node").await.unwrap()).unwrap()
+        serde_json::to_value(sets.get(&self.set).await.unwrap()).unwrap()
     }
 
-    fn hash(&self) -> String {
+    /// Of driver pods that are of the current template.
+    pub(crate) fn hash(&self) -> String {
         format!("v{}", self.revision)
     }
 
@@ -141,15 +187,15 @@ impl Fleet {
             }
             let name = format!("{node}-{}", self.hash());
             let labels = json!({
-                "csidriver.storage.openshift.io/daemonset": "hostpath-node", REVISION: self.hash(),
+                "csidriver.storage.openshift.io/daemonset": self.set, REVISION: self.hash(),
             });
             let metadata = json!({"name": name, "labels": labels});
-            self.start(node, metadata, json!([])).await;
+            self.start(node, metadata, json!([]), !self.breaks).await;
         }
         self.count().await;
     }
 
-    async fn start(&self, node: &str, metadata: Value, volumes: Value) {
+    async fn start(&self, node: &str, metadata: Value, volumes: Value, is_ready: bool) {
         let name = metadata["name"].as_str().unwrap().to_owned();
         let account = json!({"metadata": {"name": "default"}});
         let accounts = self.api("", "v1", "ServiceAccount", "serviceaccounts");
@@ -160,8 +206,9 @@ impl Fleet {
             "containers": [{"name": "main", "image": "x"}],
         }});
         self.create(&self.pod_api(), pod).await;
+        let ready = if is_ready { "True" } else { "False" };
         let running =
-            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
         self.set_status(&self.pod_api(), &name, running).await;
     }
 
@@ -176,7 +223,7 @@ impl Fleet {
             "updatedNumberScheduled": updated, "numberMisscheduled": 0,
         });
         let sets = self.api("apps", "v1", "DaemonSet", "daemonsets");
-        self.set_status(&sets, "hostpath-node", counts).await;
+        self.set_status(&sets, &self.set, counts).await;
     }
 
     async fn pods(&self) -> Vec<DynamicObject> {
@@ -200,6 +247,40 @@ impl Fleet {
 
     /// A pod of a StatefulSet with a volume of the driver.
     pub(crate) async fn user(&self, name: &str, node: &str) {
+        self.user_of("StatefulSet", name, node).await;
+    }
+
+    /// A volume of the driver is attached to a node.
+    pub(crate) async fn attach(&self, name: &str, node: &str) {
+        let volume = format!("{}-{name}", self.namespace);
+        let attachment = json!({
+            "metadata": {"name": volume},
+            "spec": {"attacher": self.driver, "nodeName": node, "source": {"persistentVolumeName": volume}},
+        });
+        self.create(&self.attachment_api(), attachment).await;
+    }
+
+    pub(crate) async fn detach(&self, name: &str) {
+        let (name, deletion) = (
+            format!("{}-{name}", self.namespace),
+            DeleteParams::default(),
+        );
+        let detached = self.attachment_api().delete(&name, &deletion).await;
+        detached.unwrap();
+    }
+
+    fn attachment_api(&self) -> Api<DynamicObject> {
+        let attachments = resource(
+            "storage.k8s.io",
+            "v1",
+            "VolumeAttachment",
+            "volumeattachments",
+        );
+        Api::all_with(self.client.clone(), &attachments)
+    }
+
+    /// A pod of a controller with a volume of the driver.
+    pub(crate) async fn user_of(&self, controller: &str, name: &str, node: &str) {
         let volume = json!({
             "metadata": {"name": format!("{}-{name}", self.namespace)},
             "spec": {
@@ -212,11 +293,11 @@ impl Fleet {
         let volumes = Api::<DynamicObject>::all_with(self.client.clone(), &volumes);
         self.create(&volumes, volume).await;
         let owner = json!({
-            "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "1", "controller": true,
+            "apiVersion": "apps/v1", "kind": controller, "name": "db", "uid": "1", "controller": true,
         });
         let metadata = json!({"name": name, "labels": {"app": "db"}, "ownerReferences": [owner]});
         let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
-        self.start(node, metadata, volumes).await;
+        self.start(node, metadata, volumes, true).await;
     }
 
     /// The node as JSON; null when it is gone.

@@ -5,11 +5,12 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use serde_json::json;
 use stowage_operator::driver::Kind;
 
+use crate::faults::Mode;
 use crate::pods;
 use crate::rig::{Rig, resource};
 
 /// A volume of the driver, kept by its reclaim policy.
-async fn volume(rig: &Rig, name: &str) -> Api<DynamicObject> {
+pub(crate) async fn volume(rig: &Rig, name: &str) -> Api<DynamicObject> {
     let volumes = resource("", "v1", "PersistentVolume", "persistentvolumes");
     let volumes = Api::all_with(rig.client.clone(), &volumes);
     let volume = json!({
@@ -28,7 +29,7 @@ async fn volume(rig: &Rig, name: &str) -> Api<DynamicObject> {
     volumes
 }
 
-async fn take_away(volumes: &Api<DynamicObject>, rig: &Rig, name: &str) {
+pub(crate) async fn take_away(volumes: &Api<DynamicObject>, rig: &Rig, name: &str) {
     let name = format!("{}-{name}", rig.namespace);
     // Its protection is lifted by a controller that does not run here.
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -39,7 +40,9 @@ async fn take_away(volumes: &Api<DynamicObject>, rig: &Rig, name: &str) {
 #[tokio::test]
 async fn a_driver_with_volumes_is_not_removed_and_says_what_holds_it() {
     let mut rig = Rig::new().await;
-    rig.deploy(|_| ()).await;
+    let modes = json!({"volumeLifecycleModes": ["Persistent", "Ephemeral"]});
+    rig.deploy(|instance| instance["spec"]["csiDriver"] = json!({"spec": modes}))
+        .await;
     let volumes = volume(&rig, "kept").await;
     let inline = json!({
         "metadata": {"name": "inline"},
@@ -166,4 +169,42 @@ async fn a_driver_keeps_its_name_while_volumes_have_it() {
     assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
     assert!(rig.get(Kind::CsiDriver, &old).await.is_null());
     assert!(!rig.get(Kind::CsiDriver, &new).await.is_null());
+}
+
+#[tokio::test]
+async fn whether_a_driver_is_in_use_is_asked_in_pages_and_only_where_pods_may_use_it() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let volumes = volume(&rig, "bound").await;
+    let claim = json!({"spec": {"claimRef": {"namespace": rig.namespace, "name": "c"}}});
+    let (name, bound) = (format!("{}-bound", rig.namespace), Patch::Merge(claim));
+    let bound = volumes.patch(&name, &PatchParams::default(), &bound).await;
+    bound.unwrap();
+    let pod = |name: &str| {
+        json!({
+            "metadata": {"name": name},
+            "spec": {
+                "automountServiceAccountToken": false, "containers": [{"name": "main", "image": "x"}],
+                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
+            },
+        })
+    };
+    pods::create_as(&rig, pod("user")).await;
+    rig.delete().await;
+    rig.faults.start(Mode::Off);
+    rig.reconcile("hostpath").await;
+    let told = rig.condition("SyncSuccessful").await["message"].clone();
+    let user = format!("1 Pod ({}/user)", rig.namespace);
+    assert!(told.as_str().unwrap().contains(&user), "{told}");
+    // Without inline volumes a pod that uses the driver is where its claim is.
+    let everywhere = rig.faults.sent(" /api/v1/pods?");
+    assert_eq!(everywhere, Vec::<String>::new());
+    for kind in ["persistentvolumes?", "volumeattachments?", "/pods?"] {
+        let sent = rig.faults.sent(kind);
+        let lists = sent
+            .iter()
+            .filter(|it| !it.contains("watch=true") && !it.contains("labelSelector"));
+        assert!(lists.clone().all(|it| it.contains("limit=500")), "{sent:?}");
+    }
+    take_away(&volumes, &rig, "bound").await;
 }

@@ -4,14 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use devcluster::testing::{ControlPlane, eventually};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
+use stowage_operator::driver::Kind;
 use stowage_operator::driver::rbac::{controller_rules, operator_rules};
 
 use crate::draining;
 use crate::fleet::Fleet;
-use crate::rig::{Rig, server, unique};
+use crate::rig::{Rig, client_as, example, server, unique};
 
 fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -19,23 +21,13 @@ fn deploy(file: &str) -> PathBuf {
         .join(file)
 }
 
+/// Of the chart, from which the manifests of `deploy/` are written (`./x check --fix`).
 #[test]
 fn the_operators_rules_are_those_of_the_code() {
-    let rules = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "csi-operator"},
-        "rules": operator_rules(),
-    });
-    let path = deploy("prerequisites/04-rules.yaml");
+    let rules = json!(operator_rules());
+    let path = deploy("../charts/stowage/files/operator-rules.yaml");
     if std::env::var_os("STOWAGE_UPDATE_GOLDEN").is_some() {
-        let comment =
-            "# Written by `STOWAGE_UPDATE_GOLDEN=1 cargo test -p stowage-operator`: do not edit.\n";
-        fs::write(
-            &path,
-            format!("{comment}{}", serde_saphyr::to_string(&rules).unwrap()),
-        )
-        .unwrap();
+        fs::write(&path, serde_saphyr::to_string(&rules).unwrap()).unwrap();
     }
     let committed: Value =
         serde_saphyr::from_str(&fs::read_to_string(&path).unwrap_or_default()).unwrap();
@@ -134,6 +126,27 @@ async fn nodes_are_emptied_with_the_rights_of_a_manifest_of_its_own() {
         server().kubectl(&[&words[..], &account].concat()).unwrap();
     };
     grant("csi-operator");
+    let operator = "--as=system:serviceaccount:csi-operator:csi-operator";
+    for (verb, secret, expected) in [
+        ("get", "secret/csi-operator-mounts-key", "yes"),
+        ("create", "secrets", "yes"),
+        ("list", "secrets", "no"),
+        ("update", "secrets", "no"),
+    ] {
+        let words = [
+            "auth",
+            "can-i",
+            verb,
+            secret,
+            "-n",
+            "csi-operator",
+            operator,
+        ];
+        // `no` is a failure, too.
+        let answer = server().kubectl(&words);
+        let answer = answer.unwrap_or_else(|error| error.to_string());
+        assert!(answer.contains(expected), "{verb} {secret}: {answer}");
+    }
     let mut rig = Rig::with_client(as_account("drainer").await).await;
     let mut fleet = Fleet::deploy(&mut rig, 1, |_| ()).await;
     let node = fleet.nodes[0].clone();
@@ -159,23 +172,46 @@ async fn the_operators_account_can_do_all_of_its_work_and_no_more() {
 
     let mut rig = Rig::with_client(as_operator().await).await;
     let namespace = rig.namespace.clone();
-    rig.deploy(|instance| {
-        let secret = json!({
-            "csi.storage.k8s.io/provisioner-secret-name": "s",
-            "csi.storage.k8s.io/provisioner-secret-namespace": namespace,
-        });
-        instance["spec"]["controllerReplicas"] = json!(2);
-        instance["spec"]["storageClassTemplates"][0]["parameters"] = secret;
-        instance["spec"]["volumeSnapshotClassTemplates"] =
-            json!([{"metadata": {"name": format!("{namespace}-s")}}]);
-        instance["spec"]["sidecars"]["secretAccess"] = json!("Named");
-    })
-    .await;
-    assert_eq!(rig.condition("SyncSuccessful").await["message"], "");
-    rig.edit(json!({"spec": {"sidecars": {"secretAccess": "Cluster"}}}))
-        .await;
+    let mut instance = example(&namespace);
+    let secret = json!({
+        "csi.storage.k8s.io/provisioner-secret-name": "s",
+        "csi.storage.k8s.io/provisioner-secret-namespace": namespace,
+    });
+    instance["spec"]["controllerReplicas"] = json!(2);
+    instance["spec"]["storageClassTemplates"][0]["parameters"] = secret;
+    instance["spec"]["volumeSnapshotClassTemplates"] =
+        json!([{"metadata": {"name": format!("{namespace}-s")}}]);
+    instance["spec"]["sidecars"]["secretAccess"] = json!("Named");
+    rig.create(instance).await;
+    // Nobody can grant what they do not have: the remedy is a command.
+    rig.reconcile("hostpath").await;
+    let told = rig.condition("SyncSuccessful").await;
+    assert_eq!(told["reason"], "Forbidden");
+    let told = told["message"].as_str().unwrap().to_owned();
+    let (_, command) = told.split_once("kubectl ").unwrap();
+    let command: Vec<_> = command.split_whitespace().collect();
+    assert!(command.contains(&"rolebinding"), "{told}");
+    let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+    assert!(!set.is_null(), "only the secret waits");
+    server().kubectl(&command).unwrap();
     rig.sync().await;
     assert_eq!(rig.condition("SyncSuccessful").await["message"], "");
+
+    rig.edit(json!({"spec": {"sidecars": {"secretAccess": "Cluster"}}}))
+        .await;
+    rig.reconcile("hostpath").await;
+    let told = rig.condition("SyncSuccessful").await.to_string();
+    assert!(
+        told.contains("deploy/secrets-of-all-namespaces.yaml"),
+        "{told}"
+    );
+    let path = deploy("secrets-of-all-namespaces.yaml");
+    let apply = ["apply", "-f", path.to_str().unwrap()];
+    server().kubectl(&apply).unwrap();
+    rig.sync().await;
+    assert_eq!(rig.condition("SyncSuccessful").await["message"], "");
+    let delete = ["delete", "-f", path.to_str().unwrap()];
+    server().kubectl(&delete).unwrap();
     let events = rig.events().await;
     assert!(
         events.iter().any(|it| it.starts_with("ObjectsCreated")),
@@ -193,6 +229,7 @@ async fn the_operators_account_can_do_all_of_its_work_and_no_more() {
         &["escalate", "clusterroles"],
         &["bind", "clusterroles"],
         &["list", "secrets"],
+        &["get", "secrets"],
         &[
             "create",
             "csidriverdeployments.csidriver.storage.openshift.io",
@@ -208,11 +245,6 @@ async fn the_operators_account_can_do_all_of_its_work_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_right_is_named_and_nothing_is_made() {
-    let mut kubeconfig = Kubeconfig::read_from(server().kubeconfig()).unwrap();
-    for user in &mut kubeconfig.auth_infos {
-        let user = user.auth_info.get_or_insert_default();
-        user.impersonate = Some("somebody".to_owned());
-    }
     let reader = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "somebody"},
         "rules": [
@@ -231,12 +263,8 @@ async fn a_missing_right_is_named_and_nothing_is_made() {
         "--user=somebody",
     ];
     server().kubectl(&bind).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
-        .await
-        .unwrap();
-    let mut rig = Rig::with_client(Client::try_from(config).unwrap()).await;
-    rig.create(crate::rig::example(&rig.namespace)).await;
+    let mut rig = Rig::with_client(client_as("somebody").await).await;
+    rig.create(example(&rig.namespace)).await;
     rig.reconcile("hostpath").await;
     let condition = rig.condition("SyncSuccessful").await;
     assert_eq!(condition["reason"], "Forbidden");
@@ -246,4 +274,46 @@ async fn a_missing_right_is_named_and_nothing_is_made() {
         "{message}"
     );
     assert_eq!(rig.titles().await, Vec::<String>::new());
+}
+
+/// The roles of namespaces, as Kubernetes puts them together.
+#[test]
+fn whoever_may_view_a_namespace_may_view_its_drivers_and_only_administrators_of_storage_change_them()
+ {
+    let plane = ControlPlane::start().unwrap();
+    let prerequisites = deploy("prerequisites");
+    let apply = ["apply", "-f", prerequisites.to_str().unwrap()];
+    plane.kubectl(&apply).unwrap();
+    let roles = ["view", "edit", "admin", "csidriverdeployments-edit"];
+    for role in roles {
+        let (user, role) = (format!("--user={role}"), format!("--clusterrole={role}"));
+        let binding = [
+            "create",
+            "rolebinding",
+            &user[2..].replace('=', "-"),
+            &role,
+            &user,
+        ];
+        plane.kubectl(&binding).unwrap();
+    }
+    let may = |role: &str, verb: &str| {
+        let user = format!("--as={role}");
+        let resource = "csidriverdeployments.csidriver.storage.openshift.io";
+        plane
+            .kubectl(&["auth", "can-i", verb, resource, &user])
+            .is_ok()
+    };
+    // It is a controller that adds them up.
+    for role in roles {
+        eventually(&format!("{role} may look"), || may(role, "list"));
+        for verb in ["get", "watch"] {
+            assert!(may(role, verb), "{role} {verb}");
+        }
+        // Who may create one is root on every node.
+        let changes = role == "csidriverdeployments-edit";
+        for verb in ["create", "update", "patch", "delete"] {
+            assert_eq!(may(role, verb), changes, "{role} {verb}");
+        }
+    }
+    assert!(!may("nobody", "list"));
 }

@@ -10,6 +10,9 @@ use crate::rig::{Rig, resource};
 /// The name of the pod that [`create`] makes.
 pub(crate) const NAME: &str = "hostpath-node-x";
 
+/// The node that it is on.
+pub(crate) const NODE: &str = "n";
+
 /// A pod of the driver on a node.
 pub(crate) async fn create(rig: &Rig) -> Api<DynamicObject> {
     let pod = json!({
@@ -17,7 +20,7 @@ pub(crate) async fn create(rig: &Rig) -> Api<DynamicObject> {
             "name": NAME,
             "labels": {"csidriver.storage.openshift.io/daemonset": "hostpath-node"},
         },
-        "spec": {"nodeName": "n", "automountServiceAccountToken": false, "containers": [{"name": "csi-sidecar", "image": "x"}]},
+        "spec": {"nodeName": NODE, "automountServiceAccountToken": false, "containers": [{"name": "csi-sidecar", "image": "x"}]},
     });
     create_as(rig, pod).await
 }

@@ -5,14 +5,15 @@ use kube::runtime::controller::Action;
 use serde_json::json;
 use stowage_operator::driver::Kind;
 
+use crate::faults::Mode;
 use crate::rig::Rig;
 
 #[tokio::test]
 async fn an_invalid_instance_lists_every_mistake_and_nothing_is_made() {
     let mut rig = Rig::new().await;
     rig.deploy(|instance| {
-        instance["spec"]["driverSocket"] = json!("csi.sock");
-        instance["spec"]["nodeUpdateStrategy"] = json!("Sometimes");
+        instance["spec"]["driverSocket"] = json!("/csi.sock");
+        instance["spec"]["maxUnavailableNodes"] = json!("200%");
         instance["spec"]["colour"] = json!("red");
     })
     .await;
@@ -23,8 +24,10 @@ async fn an_invalid_instance_lists_every_mistake_and_nothing_is_made() {
     );
     assert_eq!(
         condition["message"],
-        "spec.driverSocket: Invalid value: \"csi.sock\": must be an absolute path\n\
-         spec.nodeUpdateStrategy: Unsupported value: \"Sometimes\": supported values: \"Draining\", \"OnDelete\", \"Rolling\"\n\
+        "spec.driverSocket: Invalid value: \"/csi.sock\": must not be in `/`: the whole directory of the socket is mounted, use \
+         one such as /run/csi\n\
+         spec.maxUnavailableNodes: Invalid value: \"200%\": must be a number of nodes above 0, or a part of them from `1%` to \
+         `100%`\n\
          spec.colour: Forbidden: unknown field"
     );
     assert_eq!(rig.condition("Available").await["status"], "Unknown");
@@ -120,7 +123,8 @@ async fn a_namespace_that_is_being_deleted_takes_no_driver() {
 async fn an_instance_that_cannot_be_read_says_so_and_does_not_stop_others() {
     let mut rig = Rig::new().await;
     rig.deploy(|_| ()).await;
-    // As if it had been stored with another definition: the schema looks away for a moment.
+    // As if it had been stored with another definition: the schema looks away from one field for a moment, and others of these
+    // tests go on with the rest of it.
     let crd = "csidriverdeployments.csidriver.storage.openshift.io";
     let resource = crate::rig::resource(
         "apiextensions.k8s.io",
@@ -129,8 +133,9 @@ async fn an_instance_that_cannot_be_read_says_so_and_does_not_stop_others() {
         "customresourcedefinitions",
     );
     let api = kube::Api::<kube::api::DynamicObject>::all_with(rig.client.clone(), &resource);
-    let schema = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec", "value":
-        {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}]);
+    let field = "/schema/openAPIV3Schema/properties/spec/properties/probePeriodSeconds";
+    let place = format!("/spec/versions/0{field}");
+    let schema = json!([{"op": "replace", "path": place, "value": {"x-kubernetes-preserve-unknown-fields": true}}]);
     let patch: Patch<()> = Patch::Json(serde_json::from_value(schema).unwrap());
     let strict = api.get(crd).await.unwrap();
     api.patch(crd, &PatchParams::default(), &patch)
@@ -152,8 +157,8 @@ async fn an_instance_that_cannot_be_read_says_so_and_does_not_stop_others() {
         edited = edit().await;
     }
     edited.unwrap();
-    let back = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec", "value":
-        strict.data["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]}]);
+    let strict = strict.data["spec"]["versions"][0].pointer(field);
+    let back = json!([{"op": "replace", "path": place, "value": strict.unwrap()}]);
     let back: Patch<()> = Patch::Json(serde_json::from_value(back).unwrap());
 
     rig.sync().await;
@@ -233,6 +238,31 @@ async fn immutable_changes_are_shown_field_by_field_and_made_only_where_the_poli
 }
 
 #[tokio::test]
+async fn a_class_of_any_kind_is_recreated_where_the_policy_says_so() {
+    let mut rig = Rig::new().await;
+    let name = format!("{}-g", rig.namespace);
+    let class = |pool: &str, policy: &str| json!([{"metadata": {"name": name}, "parameters": {"pool": pool}, "updatePolicy": policy}]);
+    let gold = class("gold", "Recreate");
+    rig.deploy(|it| it["spec"]["volumeGroupSnapshotClassTemplates"] = gold)
+        .await;
+    let uid = rig.get(Kind::VolumeGroupSnapshotClass, &name).await["metadata"]["uid"].clone();
+    assert!(uid.is_string());
+    // Whether it may change in place is up to the definition; here it may not.
+    rig.faults.refuse("PUT", &format!("/{name}"), "/other");
+    let silver = |policy: &str| json!({"spec": {"volumeGroupSnapshotClassTemplates": class("silver", policy)}});
+    rig.edit(silver("Report")).await;
+    rig.sync().await;
+    let told = rig.condition("SyncSuccessful").await;
+    assert_eq!(told["reason"], "ImmutableFields", "{told}");
+    rig.edit(silver("Recreate")).await;
+    rig.sync().await;
+    assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
+    let now = rig.get(Kind::VolumeGroupSnapshotClass, &name).await;
+    assert_ne!(now["metadata"]["uid"], uid);
+    assert_eq!(now["parameters"]["pool"], "silver");
+}
+
+#[tokio::test]
 async fn a_csidriver_in_use_is_not_recreated() {
     let mut rig = Rig::new().await;
     rig.deploy(|_| ()).await;
@@ -277,5 +307,34 @@ async fn a_csidriver_in_use_is_not_recreated() {
         rig.get(Kind::CsiDriver, &driver).await["spec"]["attachRequired"],
         false
     );
+    assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
+}
+
+#[tokio::test]
+async fn a_problem_that_lasts_does_not_make_each_look_a_search() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let class = json!({
+        "metadata": {"name": format!("{}-x", rig.namespace)}, "provisioner": "somebody.else",
+    });
+    let class = serde_json::from_value(class).unwrap();
+    let classes = rig.api(Kind::StorageClass);
+    classes
+        .create(&PostParams::default(), &class)
+        .await
+        .unwrap();
+    let name = format!("{}-x", rig.namespace);
+    rig.edit(json!({"spec": {"storageClassTemplates": [{"metadata": {"name": name}}]}}))
+        .await;
+    rig.reconcile("hostpath").await;
+    let told = rig.condition("SyncSuccessful").await;
+    assert_eq!(told["reason"], "Collision");
+    rig.faults.start(Mode::Off);
+    rig.reconcile("hostpath").await;
+    assert_eq!(rig.faults.sent("labelSelector"), Vec::<String>::new());
+    // An object whose creation failed half is known all the same.
+    let delete = DeleteParams::default();
+    classes.delete(&name, &delete).await.unwrap();
+    rig.sync().await;
     assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
 }

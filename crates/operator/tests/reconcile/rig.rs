@@ -19,10 +19,12 @@ use stowage_api::driver_deployment::CSIDriverDeployment;
 use stowage_kubernetes::events::Events;
 use stowage_operator::cluster::Cluster;
 use stowage_operator::config::OperatorConfig;
-use stowage_operator::driver::{BudgetVersion, Kind};
+use stowage_operator::driver::Kind;
 use stowage_operator::driver_deployment::{Context, EVENT_COMPONENT, Guarded, Operator, reconcile};
 use stowage_operator::metrics::OperatorMetrics;
+use stowage_operator::mounts::Mounts;
 use stowage_operator::rights::Rights;
+use stowage_operator::served::Versions;
 use stowage_operator::writer::Writer;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -63,6 +65,18 @@ async fn client_with(server: &ApiServer, faults: &Faults, retries: bool) -> Clie
     builder.with_layer(&FaultLayer(faults.clone())).build()
 }
 
+/// A client of somebody else.
+pub(crate) async fn client_as(user: &str) -> Client {
+    let mut kubeconfig = Kubeconfig::read_from(server().kubeconfig()).unwrap();
+    for of in &mut kubeconfig.auth_infos {
+        let of = of.auth_info.get_or_insert_default();
+        of.impersonate = Some(user.to_owned());
+    }
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    Client::try_from(config.unwrap()).unwrap()
+}
+
 /// A name that no other test of this process uses.
 pub(crate) fn unique() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -91,7 +105,7 @@ pub(crate) struct Rig {
     pub(crate) config: watch::Sender<OperatorConfig>,
     published: Events,
     context: Arc<Context>,
-    budget: BudgetVersion,
+    versions: Versions,
     store: reflector::store::Writer<Guarded>,
     _watching: tokio::task::JoinHandle<()>,
 }
@@ -104,7 +118,15 @@ impl Rig {
 
     /// The same with an operator that is somebody else than the administrator.
     pub(crate) async fn with_client(operator: Client) -> Self {
-        Self::in_namespace(new_namespace().await, Some(operator), Faults::default()).await
+        let clients = Some((operator.clone(), operator));
+        Self::in_namespace(new_namespace().await, clients, Faults::default()).await
+    }
+
+    /// The same with an operator whose evictions are somebody else's.
+    pub(crate) async fn with_evictions(evictions: Client) -> Self {
+        let operator = client_of(server(), &Faults::default()).await;
+        let clients = Some((operator, evictions));
+        Self::in_namespace(new_namespace().await, clients, Faults::default()).await
     }
 
     /// Another operator on the same namespace: what a restart looks like.
@@ -117,13 +139,20 @@ impl Rig {
         Self::in_namespace(self.namespace.clone(), None, self.faults.clone()).await
     }
 
-    async fn in_namespace(namespace: String, operator: Option<Client>, faults: Faults) -> Self {
+    /// `operator`: its client, and that for evictions, if they are not the administrator's.
+    async fn in_namespace(
+        namespace: String,
+        operator: Option<(Client, Client)>,
+        faults: Faults,
+    ) -> Self {
         let administrator = client_of(server(), &faults).await;
-        let evictions = match &operator {
-            Some(operator) => operator.clone(),
-            None => client_with(server(), &faults, false).await,
+        let (client, evictions) = match operator {
+            Some(clients) => clients,
+            None => {
+                let evictions = client_with(server(), &faults, false).await;
+                (administrator.clone(), evictions)
+            }
         };
-        let client = operator.unwrap_or_else(|| administrator.clone());
         let cluster = Cluster::default();
         let (watched, watching) = (cluster.clone(), client.clone());
         let watching =
@@ -133,12 +162,16 @@ impl Rig {
             .expect("the operator's account may not watch everything");
         let (reader, store) = reflector::store();
         let (config, configured) = watch::channel(OperatorConfig::default());
-        let writer = Writer::connect(client.clone()).await.unwrap();
-        let budget = writer.budget_version();
+        let writer = Writer::connect(client.clone(), cluster.served())
+            .await
+            .unwrap();
+        let versions = writer.versions();
         let registry = stowage_service::Metrics::new();
         let metrics = OperatorMetrics::register(&registry);
         let events = Events::new(client.clone(), EVENT_COMPONENT, &registry);
         let operator = Operator {
+            mounts: Mounts::new(client.clone(), &namespace),
+            max_concurrent_rollouts: 1,
             client,
             evictions,
             config: configured,
@@ -155,7 +188,7 @@ impl Rig {
             config,
             published: events,
             context: Arc::new(context),
-            budget,
+            versions,
             store,
             _watching: watching,
         }
@@ -204,8 +237,9 @@ impl Rig {
 
     /// The same with an instance that may have changed since it was seen.
     pub(crate) async fn reconcile_seen(&self, instance: Guarded) -> Action {
-        let outcome = reconcile(Arc::new(instance), self.context.clone()).await;
-        outcome.unwrap()
+        // Boxed: it is large, and part of every test's.
+        let outcome = Box::pin(reconcile(Arc::new(instance), self.context.clone()));
+        outcome.await.unwrap()
     }
 
     /// The instance as the controller's watch sees it now.
@@ -266,7 +300,7 @@ impl Rig {
     }
 
     pub(crate) fn api_in(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
-        let resource = kind.resource(self.budget);
+        let resource = kind.resource(self.versions);
         if kind.is_namespaced() {
             Api::namespaced_with(self.client.clone(), namespace, &resource)
         } else {
@@ -303,9 +337,10 @@ impl Rig {
             self.namespace
         );
         let mut objects = BTreeMap::new();
-        for kind in Kind::ALL {
+        let kinds = Kind::ALL.into_iter();
+        for kind in kinds.filter(|kind| kind.version(self.versions).is_some()) {
             let api =
-                Api::<DynamicObject>::all_with(self.client.clone(), &kind.resource(self.budget));
+                Api::<DynamicObject>::all_with(self.client.clone(), &kind.resource(self.versions));
             for object in api
                 .list(&ListParams::default().labels(&labels))
                 .await
@@ -364,6 +399,15 @@ impl Rig {
 
     /// What the controllers of Kubernetes and the kubelets would report when all is well.
     pub(crate) async fn make_ready(&self, nodes: usize) {
+        self.count_ready(nodes).await;
+        for node in 0..nodes {
+            self.register(&format!("{}-node-{node}", self.namespace))
+                .await;
+        }
+    }
+
+    /// What the controllers of Kubernetes would report when all pods run.
+    pub(crate) async fn count_ready(&self, nodes: usize) {
         let generation = |object: &Value| object["metadata"]["generation"].clone();
         let set = self.get(Kind::DaemonSet, "hostpath-node").await;
         let counts = json!({
@@ -381,10 +425,6 @@ impl Rig {
                 "readyReplicas": replicas, "availableReplicas": replicas, "unavailableReplicas": 0,
             });
             self.patch_status(Kind::Deployment, "hostpath-controller", counts)
-                .await;
-        }
-        for node in 0..nodes {
-            self.register(&format!("{}-node-{node}", self.namespace))
                 .await;
         }
     }

@@ -12,6 +12,7 @@ use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::rbac::operator_rules;
 use stowage_operator::driver_deployment::{self, EVENT_COMPONENT, run};
 use stowage_operator::metrics::OperatorMetrics;
+use stowage_operator::mounts::Mounts;
 use stowage_operator::rights::Rights;
 use stowage_service::Health;
 use tokio::sync::watch;
@@ -85,6 +86,8 @@ impl Operator {
         let operator = driver_deployment::Operator {
             events: Events::new(client.clone(), EVENT_COMPONENT, &metrics),
             evictions: client.clone(),
+            mounts: Mounts::new(client.clone(), "default"),
+            max_concurrent_rollouts: 1,
             client,
             config: configured,
             metrics: measured,

@@ -7,18 +7,22 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::CSIDriverDeployment;
+use stowage_kubernetes::discovery::ServerError;
 use stowage_kubernetes::events::Events;
 use stowage_operator::cluster::Cluster;
 use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::Kind;
 use stowage_operator::driver_deployment::{EVENT_COMPONENT, Operator, run};
 use stowage_operator::metrics::OperatorMetrics;
+use stowage_operator::mounts::Mounts;
+use stowage_operator::served::Served;
 use stowage_operator::writer::Writer;
 use stowage_service::Metrics;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::faults::Faults;
+use crate::faults::{Faults, Mode};
 use crate::rig::{client_of, condition_of, example, resource, start_server};
 
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
@@ -38,8 +42,10 @@ pub(crate) fn instances(client: &Client) -> Api<DynamicObject> {
 }
 
 pub(crate) async fn children(client: &Client, kind: Kind) -> Api<DynamicObject> {
-    let writer = Writer::connect(client.clone()).await.unwrap();
-    let resource = kind.resource(writer.budget_version());
+    let writer = Writer::connect(client.clone(), &Served::default())
+        .await
+        .unwrap();
+    let resource = kind.resource(writer.versions());
     if kind.is_namespaced() {
         Api::namespaced_with(client.clone(), "default", &resource)
     } else {
@@ -167,6 +173,8 @@ pub(crate) fn operator(
     Operator {
         client: client.clone(),
         evictions: client.clone(),
+        mounts: Mounts::new(client.clone(), "default"),
+        max_concurrent_rollouts: 1,
         config,
         metrics: OperatorMetrics::register(metrics),
         events: Events::new(client.clone(), EVENT_COMPONENT, metrics),
@@ -175,47 +183,83 @@ pub(crate) fn operator(
     }
 }
 
+/// The whole operator on a server of its own, and an administrator beside it.
+pub(crate) struct Running {
+    _server: ApiServer,
+    /// The administrator's client, of which nothing is recorded.
+    pub(crate) client: Client,
+    /// What the operator asks of the server.
+    pub(crate) requests: Faults,
+    pub(crate) config: watch::Sender<OperatorConfig>,
+    pub(crate) metrics: Metrics,
+    shutdown: CancellationToken,
+    operator: JoinHandle<Result<(), ServerError>>,
+}
+
+impl Running {
+    pub(crate) async fn start() -> Self {
+        Self::on(start_server()).await
+    }
+
+    pub(crate) async fn on(server: ApiServer) -> Self {
+        let requests = Faults::default();
+        let observed = client_of(&server, &requests).await;
+        let (config, configured) = watch::channel(OperatorConfig::default());
+        let (metrics, shutdown) = (Metrics::new(), CancellationToken::new());
+        let operator = operator(&observed, configured, &metrics);
+        Self {
+            client: client_of(&server, &Faults::default()).await,
+            _server: server,
+            requests,
+            config,
+            metrics,
+            operator: tokio::spawn(run(operator, shutdown.clone())),
+            shutdown,
+        }
+    }
+
+    /// Creates an instance as a user does.
+    pub(crate) async fn create(&self, instance: Value) {
+        let instance = serde_json::from_value(instance).unwrap();
+        let nothing = PostParams::default();
+        let created = instances(&self.client).create(&nothing, &instance).await;
+        created.unwrap();
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.operator.is_finished()
+    }
+
+    pub(crate) async fn stop(self) {
+        self.shutdown.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(10), self.operator).await;
+        ended.expect("it ends").unwrap().unwrap();
+    }
+}
+
 /// Its definitions may come later, and whoever does not want to wait for them stops it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_without_definitions_ends_when_it_is_asked_to() {
-    let server = ApiServer::start().unwrap();
-    let client = client_of(&server, &Faults::default()).await;
-    let (_config, configured) = watch::channel(OperatorConfig::default());
-    let shutdown = CancellationToken::new();
-    let operator = operator(&client, configured, &Metrics::new());
-    let operator = tokio::spawn(run(operator, shutdown.clone()));
+    let running = Running::on(ApiServer::start().unwrap()).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(!operator.is_finished());
-    shutdown.cancel();
-    let ended = tokio::time::timeout(Duration::from_secs(10), operator).await;
-    ended.expect("it ends").unwrap().unwrap();
+    assert!(!running.is_finished());
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_operator_keeps_a_driver_as_described() {
-    let server = start_server();
-    let faults = Faults::default();
-    let client = client_of(&server, &faults).await;
-    let (config, configured) = watch::channel(OperatorConfig::default());
-    let metrics = Metrics::new();
-    let shutdown = CancellationToken::new();
-    let operator = operator(&client, configured, &metrics);
-    let operator = tokio::spawn(run(operator, shutdown.clone()));
-
+    let running = Running::start().await;
+    let client = running.client.clone();
     let mut instance = example("default");
     instance["spec"]["volumeSnapshotClassTemplates"] = json!([{"metadata": {"name": "default-s"}}]);
-    let instance = serde_json::from_value(instance).unwrap();
-    instances(&client)
-        .create(&PostParams::default(), &instance)
-        .await
-        .unwrap();
+    running.create(instance).await;
     synced(&client, "hostpath").await;
 
     deleted_and_changed_objects_come_back(&client).await;
     a_registered_driver_is_available(&client).await;
     // Counted right after the status is written.
     eventually("counted", async || {
-        let text = metrics.encode().unwrap();
+        let text = running.metrics.encode().unwrap();
         let available = r#"stowage_operator_drivers{condition="Available",status="True"} 1"#;
         let ready = r#"name="hostpath",driver="default.example",state="ready"} 1"#;
         (text.contains(available) && text.contains(ready)).then_some(())
@@ -224,12 +268,13 @@ async fn a_running_operator_keeps_a_driver_as_described() {
 
     // Then nothing happens.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    faults.start(crate::faults::Mode::Off);
+    running.requests.start(Mode::Off);
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(faults.writes(), Vec::<String>::new());
+    assert_eq!(running.requests.writes(), Vec::<String>::new());
 
     // A new configuration is taken up without a restart.
     let deployments = children(&client, Kind::Deployment).await;
+    let config = &running.config;
     config.send_replace(OperatorConfig::parse("deploymentReplicas: 2").unwrap());
     eventually("two replicas", async || {
         let found = deployments.get("hostpath-controller").await.unwrap();
@@ -250,11 +295,10 @@ async fn a_running_operator_keeps_a_driver_as_described() {
             .then_some(())
     })
     .await;
-    for kind in Kind::ALL {
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_everywhere()) {
         let labels = kube::api::ListParams::default().labels("stowage.dev/owner-uid");
         let left = children(&client, kind).await.list(&labels).await.unwrap();
         assert!(left.items.is_empty(), "{left:?}");
     }
-    shutdown.cancel();
-    operator.await.unwrap().unwrap();
+    running.stop().await;
 }

@@ -233,7 +233,8 @@ async fn a_deployment_goes_when_its_template_goes() {
 async fn an_unmanaged_instance_is_left_alone() {
     let mut rig = Rig::new().await;
     rig.deploy(|_| ()).await;
-    rig.edit(json!({"spec": {"managementState": "Unmanaged", "nodeUpdateStrategy": "nonsense"}}))
+    let socket = rig.instance().await["spec"]["driverSocket"].clone();
+    rig.edit(json!({"spec": {"managementState": "Unmanaged", "driverSocket": "/nonsense"}}))
         .await;
     rig.patch(
         Kind::Deployment,
@@ -259,7 +260,7 @@ async fn an_unmanaged_instance_is_left_alone() {
         7
     );
 
-    rig.edit(json!({"spec": {"managementState": "Managed", "nodeUpdateStrategy": "Rolling"}}))
+    rig.edit(json!({"spec": {"managementState": "Managed", "driverSocket": socket}}))
         .await;
     rig.sync().await;
     assert!(!rig.get(Kind::DaemonSet, "hostpath-node").await.is_null());

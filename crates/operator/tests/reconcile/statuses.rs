@@ -1,12 +1,13 @@
 //! The conditions tell the truth.
 
-use kube::api::PostParams;
+use kube::Api;
+use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 use stowage_api::termination::{Cause, Termination};
 use stowage_operator::driver::Kind;
 
 use crate::pods;
-use crate::rig::{Rig, condition_of};
+use crate::rig::{Rig, condition_of, resource};
 
 fn is(about: &'static str, status: &'static str, reason: &'static str) -> impl Fn(&Value) -> bool {
     move |instance| {
@@ -84,6 +85,43 @@ async fn missing_controllers_and_missing_nodes_are_told_apart() {
             .contains("Deployment \"hostpath-controller\" with CSI driver has 1 not ready pod(s)."),
         "{message}"
     );
+}
+
+#[tokio::test]
+async fn the_real_name_of_a_driver_is_found_where_kubelets_know_it() {
+    let mut rig = Rig::new().await;
+    let upstream = json!({"mode": "Upstream"});
+    rig.deploy(|instance| instance["spec"]["sidecars"] = upstream)
+        .await;
+    pods::create(&rig).await;
+    // Another driver of the node has its CSIDriver: it is not this one.
+    let others = format!("{}.other", rig.namespace);
+    let other = json!({"metadata": {"name": others}, "spec": {"attachRequired": false}});
+    let other = serde_json::from_value(other).unwrap();
+    let drivers = rig.api(Kind::CsiDriver);
+    drivers
+        .create(&PostParams::default(), &other)
+        .await
+        .unwrap();
+    let real = format!("{}.real", rig.namespace);
+    let known = json!([{"name": others, "nodeID": "n"}, {"name": real, "nodeID": "n"}]);
+    let node = json!({"metadata": {"name": pods::NODE}, "spec": {"drivers": known}});
+    let csi_nodes = resource("storage.k8s.io", "v1", "CSINode", "csinodes");
+    let csi_nodes = Api::<DynamicObject>::all_with(rig.client.clone(), &csi_nodes);
+    let node = serde_json::from_value(node).unwrap();
+    let created = csi_nodes.create(&PostParams::default(), &node).await;
+    created.unwrap();
+    rig.count_ready(1).await;
+    let instance = rig
+        .sync_until("told", is("Available", "False", "DriverNameMismatch"))
+        .await;
+    let told = message(&instance);
+    let expected = format!(
+        "The driver reports the name `{real}`, as kubelets of its nodes tell, but `driverName` is `{0}.example`: change one of \
+         them. 0 of 1 nodes ready.",
+        rig.namespace
+    );
+    assert_eq!(told, expected);
 }
 
 #[tokio::test]
@@ -181,26 +219,55 @@ async fn a_driver_that_calls_itself_something_else_is_not_available() {
 
 #[tokio::test]
 async fn pods_that_admission_refuses_are_explained() {
-    let mut rig = short_of_its_only_node().await;
-    let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
-    let event = json!({
-        "metadata": {"name": "refused"}, "reason": "FailedCreate", "type": "Warning",
-        "message": "Error creating: pods is forbidden: exceeded quota: no-pods",
-        "involvedObject": {
-            "kind": "DaemonSet", "name": "hostpath-node", "namespace": rig.namespace, "uid": set["metadata"]["uid"],
-        },
-    });
-    let resource = crate::rig::resource("", "v1", "Event", "events");
-    let api = kube::Api::<kube::api::DynamicObject>::namespaced_with(
-        rig.client.clone(),
-        &rig.namespace,
-        &resource,
-    );
-    let event = serde_json::from_value(event).unwrap();
-    api.create(&PostParams::default(), &event).await.unwrap();
-    let instance = rig
-        .sync_until("short of nodes", is("Available", "False", "NodesNotReady"))
-        .await;
-    let message = message(&instance);
-    assert!(message.contains("exceeded quota: no-pods"), "{message}");
+    let quota = "Error creating: pods is forbidden: exceeded quota: no-pods";
+    let critical = "Error creating: insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]";
+    for (told, expected) in [
+        (quota, quota),
+        // Some clusters admit critical pods in kube-system only.
+        (
+            critical,
+            "; set `priorityClassName: \"\"` in the template, or admit the class by a ResourceQuota",
+        ),
+    ] {
+        let mut rig = short_of_its_only_node().await;
+        let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+        let event = json!({
+            "metadata": {"name": "refused"}, "reason": "FailedCreate", "type": "Warning", "message": told,
+            "involvedObject": {
+                "kind": "DaemonSet", "name": "hostpath-node", "namespace": rig.namespace, "uid": set["metadata"]["uid"],
+            },
+        });
+        let resource = resource("", "v1", "Event", "events");
+        let api =
+            Api::<DynamicObject>::namespaced_with(rig.client.clone(), &rig.namespace, &resource);
+        let event = serde_json::from_value(event).unwrap();
+        api.create(&PostParams::default(), &event).await.unwrap();
+        let instance = rig
+            .sync_until("short of nodes", is("Available", "False", "NodesNotReady"))
+            .await;
+        let message = message(&instance);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_template_without_a_priority_class_keeps_none() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|instance| {
+        for template in ["driverPerNodeTemplate", "driverControllerTemplate"] {
+            instance["spec"][template]["spec"]["priorityClassName"] = json!("");
+        }
+    })
+    .await;
+    for (kind, name) in [
+        (Kind::DaemonSet, "hostpath-node"),
+        (Kind::Deployment, "hostpath-controller"),
+    ] {
+        let spec = rig.get(kind, name).await["spec"]["template"]["spec"].clone();
+        let class = spec["priorityClassName"].as_str().unwrap_or_default();
+        assert_eq!(class, "", "{name}");
+    }
+    let before = rig.versions().await;
+    rig.sync().await;
+    assert_eq!(rig.versions().await, before, "and it is no drift");
 }

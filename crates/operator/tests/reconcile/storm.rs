@@ -1,28 +1,42 @@
 //! Many changes a second, of which few concern anybody.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use kube::api::{DeleteParams, PostParams};
+use jiff::Timestamp;
+use kube::api::{DeleteParams, DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
-use stowage_operator::config::OperatorConfig;
 use stowage_operator::driver::Kind;
-use stowage_operator::driver_deployment::run;
-use stowage_service::Metrics;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use crate::faults::{Faults, Mode};
-use crate::rig::{client_of, example, resource, start_server};
-use crate::running::{children, eventually, instances, operator, synced};
+use crate::faults::Mode;
+use crate::rig::{example, resource};
+use crate::running::{Running, children, eventually, synced};
 
-/// Fifty volumes a second, each with a secret of its own: each is news for their driver.
-async fn storm(client: Client) {
+/// Changes a second.
+const RATE: u32 = 50;
+/// How many people make them.
+const PEOPLE: u32 = 5;
+/// How long a deleted object may be away. The server's clock has no parts of seconds, and the machine has other work.
+const AWAY: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the storm lasts: `./x soak` lets it last longer.
+fn length() -> Duration {
+    let seconds = std::env::var("STOWAGE_SOAK_STORM_SECONDS");
+    let seconds = seconds.ok().and_then(|it| it.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(9))
+}
+
+/// Volumes, each with a secret of its own: each is news for their driver.
+async fn storm(client: Client, made: Arc<AtomicU32>) {
     let volumes = resource("", "v1", "PersistentVolume", "persistentvolumes");
-    let volumes = Api::all_with(client, &volumes);
-    let mut ticks = tokio::time::interval(Duration::from_millis(20));
-    for count in 0.. {
+    let volumes = Api::<DynamicObject>::all_with(client, &volumes);
+    let mut ticks = tokio::time::interval(Duration::from_secs(PEOPLE.into()) / RATE);
+    loop {
         ticks.tick().await;
+        let count = made.fetch_add(1, Ordering::Relaxed);
         let secret = json!({"name": format!("s{count}"), "namespace": "default"});
         let volume = json!({
             "metadata": {"name": format!("storm-{count}")},
@@ -32,58 +46,64 @@ async fn storm(client: Client) {
             },
         });
         let volume = serde_json::from_value(volume).unwrap();
-        let _: kube::api::DynamicObject = volumes
-            .create(&PostParams::default(), &volume)
-            .await
-            .unwrap();
+        let created = volumes.create(&PostParams::default(), &volume).await;
+        created.unwrap();
     }
+}
+
+/// How long the DaemonSet is away after somebody deleted it, by the server's clock.
+async fn away(sets: &Api<DynamicObject>) -> Duration {
+    let deleted = Timestamp::now();
+    let deletion = DeleteParams::default();
+    let old = sets.delete("hostpath-node", &deletion).await.unwrap();
+    let old = old.left().and_then(|it| it.metadata.uid);
+    let back = eventually("the DaemonSet is back", async || {
+        let found = sets.get_opt("hostpath-node").await.unwrap();
+        found.filter(|it| old.is_none() || it.metadata.uid != old)
+    })
+    .await;
+    let created = back.metadata.creation_timestamp.unwrap().0;
+    Duration::try_from(created.duration_since(deleted)).unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_storm_of_changes_delays_nothing_and_bothers_only_whom_it_concerns() {
-    let server = start_server();
-    let (seen, unseen) = (Faults::default(), Faults::default());
-    let client = client_of(&server, &seen).await;
-    let (_config, configured) = watch::channel(OperatorConfig::default());
-    let shutdown = CancellationToken::new();
-    let running = operator(&client, configured, &Metrics::new());
-    let running = tokio::spawn(run(running, shutdown.clone()));
-    let calm = client_of(&server, &unseen).await;
+    let running = Running::start().await;
+    let (calm, seen) = (running.client.clone(), &running.requests);
     let mut other = example("other");
     other["metadata"] = json!({"name": "other", "namespace": "default"});
     for instance in [example("default"), other] {
-        let instance = serde_json::from_value(instance).unwrap();
-        instances(&calm)
-            .create(&PostParams::default(), &instance)
-            .await
-            .unwrap();
+        running.create(instance).await;
     }
     for name in ["hostpath", "other"] {
         synced(&calm, name).await;
     }
     // What they made themselves has been heard of.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    seen.start(Mode::Off);
+    eventually("nobody asks for the other", async || {
+        seen.start(Mode::Off);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        seen.sent("/other-node").is_empty().then_some(())
+    })
+    .await;
 
-    let raging = tokio::spawn(storm(calm.clone()));
+    let (made, begun) = (Arc::new(AtomicU32::new(0)), Instant::now());
+    let people = (0..PEOPLE).map(|_| tokio::spawn(storm(calm.clone(), Arc::clone(&made))));
+    let people: Vec<_> = people.collect();
     let sets = children(&calm, Kind::DaemonSet).await;
-    for _ in 0..3 {
+    while begun.elapsed() < length() {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let deletion = DeleteParams::default();
-        sets.delete("hostpath-node", &deletion).await.unwrap();
-        let begun = Instant::now();
-        eventually("the DaemonSet is back", async || {
-            sets.get_opt("hostpath-node").await.unwrap()
-        })
-        .await;
-        let took = begun.elapsed();
-        // Without the gathering of triggers it took as long as the storm lasts; a loaded machine takes a while, too.
-        assert!(took < Duration::from_secs(15), "{took:?}");
+        let away = away(&sets).await;
+        assert!(away <= AWAY + PATIENCE, "{away:?}");
     }
-    assert!(!raging.is_finished());
-    raging.abort();
+    let (made, lasted) = (made.load(Ordering::Relaxed), begun.elapsed());
+    assert!(people.iter().all(|it| !it.is_finished()));
+    for raging in people {
+        raging.abort();
+    }
+    // A machine that is busy otherwise makes less of a storm, but it makes one.
+    let rate = f64::from(made) / lasted.as_secs_f64();
+    assert!(rate > f64::from(RATE) * 0.4, "{rate} changes a second");
     let about_the_other = seen.sent("/other-node");
     assert_eq!(about_the_other, Vec::<String>::new());
-    shutdown.cancel();
-    running.await.unwrap().unwrap();
+    running.stop().await;
 }

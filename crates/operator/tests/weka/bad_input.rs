@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::{CLIENTS, ON, Rig, condition, eventually};
+use crate::rig::{CLIENTS, CSI, ON, Rig, condition, eventually};
 
 async fn until_reason(rig: &Rig, client: &str, about: &str, reason: &str) -> String {
     let client = rig
@@ -71,6 +71,105 @@ async fn names_and_clusters_that_do_not_fit_are_reported_and_nothing_is_made() {
         .await;
     rig.until_client("lost", "deployed", |it| it["status"]["csiDeployed"] == true)
         .await;
+    clusters_that_go_or_claim_a_name_change_nothing(&rig).await;
+}
+
+/// What is there stays as it is: the driver of `lost`, whose cluster goes, and that of `other`, whose name a cluster claims.
+async fn clusters_that_go_or_claim_a_name_change_nothing(rig: &Rig) {
+    let before = rig.objects().await;
+    let kept = json!({"metadata": {"finalizers": ["example.com/kept"]}});
+    rig.patch("wekaclusters", "other", "gone", kept).await;
+    rig.delete("wekaclusters", "other", "gone").await;
+    let message = until_reason(rig, "lost", "CsiDeployed", "TargetClusterDeleting").await;
+    assert!(message.contains("WekaCluster other/gone"), "{message}");
+
+    let metadata = json!({"name": "claims", "namespace": "other"});
+    let claim = json!({"csiConfig": {"csiDriverName": "csi.second.weka.io"}});
+    rig.create("wekaclusters", json!({"metadata": metadata, "spec": claim}))
+        .await;
+    let target = json!({"nodeSelector": {"none": "x"}, "targetCluster": {"name": "claims", "namespace": "other"}});
+    rig.create_client("claims", target).await;
+    for name in ["claims", "other"] {
+        let message = until_reason(rig, name, "CsiDeployed", "NameConflict").await;
+        for part in ["`csi.second.weka.io`", "weka/claims", "weka/other"] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+    assert_eq!(rig.objects().await, before);
+    let nobody = json!({"metadata": {"finalizers": null}});
+    rig.patch("wekaclusters", "other", "gone", nobody).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_drivers_that_would_share_a_controller_are_reported_on_both_and_the_running_one_is_kept()
+ {
+    let rig = Rig::started(&["a"], ON).await;
+    let nowhere = json!({"nodeSelector": {"none": "x"}});
+    rig.create_client("plain", nowhere).await;
+    rig.until_client("plain", "deployed", |it| {
+        it["status"]["csiDeployed"] == true
+    })
+    .await;
+    let before = rig.objects().await;
+    let group = json!({"nodeSelector": {"none": "x"}, "csiConfig": {"csiGroup": "weka"}});
+    rig.create_client("grouped", group).await;
+    for name in ["plain", "grouped"] {
+        let message = until_reason(&rig, name, "CsiDeployed", "NameConflict").await;
+        for part in [
+            "weka/plain",
+            "weka/grouped",
+            "`weka-csi-controller`",
+            "`csi.weka.weka.io`",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+    assert_eq!(rig.objects().await, before);
+
+    let remedy = json!({"spec": {"csiConfig": {"csiGroup": "second"}}});
+    rig.patch("wekaclients", CLIENTS, "grouped", remedy).await;
+    for name in ["plain", "grouped"] {
+        rig.until_client(name, "deployed", |it| it["status"]["csiDeployed"] == true)
+            .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_of_somebody_else_get_no_rights_and_no_pods() {
+    let rig = Rig::started(&["a"], ON).await;
+    let accounts = ["weka-csi-controller", "weka-csi-node"];
+    for name in accounts {
+        let account = json!({"metadata": {"name": name, "namespace": CSI}});
+        rig.create("serviceaccounts", account).await;
+    }
+    rig.create_client("c", json!({})).await;
+    let message = until_reason(&rig, "c", "CsiDeployed", "Collision").await;
+    for name in accounts {
+        let account = format!("ServiceAccount {CSI}/{name}");
+        assert!(message.contains(&account), "{message}");
+    }
+    eventually("its client pod", async || {
+        let pod = rig.get("pods", CLIENTS, "c-a").await;
+        (!pod.is_null()).then_some(())
+    })
+    .await;
+    let is_theirs = |it: &&String| {
+        it.contains("bindings") || it.starts_with("deployments") || it.ends_with("-csi-node")
+    };
+    let made = rig.objects().await;
+    let made: Vec<_> = made.iter().filter(is_theirs).collect();
+    assert_eq!(made, Vec::<&String>::new());
+
+    for name in accounts {
+        rig.delete("serviceaccounts", CSI, name).await;
+    }
+    rig.until_client("c", "deployed", |it| it["status"]["csiDeployed"] == true)
+        .await;
+    eventually("its node pod", async || {
+        let pod = rig.get("pods", CSI, "c-a-csi-node").await;
+        (!pod.is_null()).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +219,7 @@ async fn what_belongs_to_somebody_else_is_named_and_untouched() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_is_refused_is_explained_on_its_container() {
     let rig = Rig::started(&["a"], ON).await;
-    let metadata = json!({"name": "none", "namespace": CLIENTS});
+    let metadata = json!({"name": "no-pods", "namespace": CLIENTS});
     rig.create(
         "resourcequotas",
         json!({"metadata": metadata, "spec": {"hard": {"pods": "0"}}}),
@@ -128,7 +227,7 @@ async fn a_pod_that_is_refused_is_explained_on_its_container() {
     .await;
     // The quota is in force when the server has counted: without a controller somebody else must.
     let counted = json!({"hard": {"pods": "0"}, "used": {"pods": "0"}});
-    rig.set_status("resourcequotas", CLIENTS, "none", counted)
+    rig.set_status("resourcequotas", CLIENTS, "no-pods", counted)
         .await;
     rig.create_client("c", json!({})).await;
     let message = eventually("explained", async || {
@@ -138,10 +237,10 @@ async fn a_pod_that_is_refused_is_explained_on_its_container() {
     })
     .await;
     assert!(
-        message.contains("Pod weka/c-a") && message.contains("quota"),
+        message.contains("Pod weka/c-a") && message.contains("no-pods"),
         "{message}"
     );
-    rig.delete("resourcequotas", CLIENTS, "none").await;
+    rig.delete("resourcequotas", CLIENTS, "no-pods").await;
     eventually("made", async || {
         let container = rig.get("wekacontainers", CLIENTS, "c-a").await;
         let is_there = !rig.get("pods", CLIENTS, "c-a").await.is_null();

@@ -16,20 +16,13 @@ fn deploy(file: &str) -> PathBuf {
         .join(file)
 }
 
+/// Of the chart, from which the manifests of `deploy/` are written (`./x check --fix`).
 #[test]
 fn the_operators_rules_are_those_of_the_code() {
-    let rules = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "csi-operator-weka"},
-        "rules": operator_rules(),
-    });
-    let path = deploy("weka/rules.yaml");
+    let rules = json!(operator_rules());
+    let path = deploy("../charts/stowage/files/weka-rules.yaml");
     if std::env::var_os("STOWAGE_UPDATE_GOLDEN").is_some() {
-        let comment = "# What the operator does for Weka clients. Written by `STOWAGE_UPDATE_GOLDEN=1 cargo test -p \
-                       stowage-operator`: do not edit.\n";
-        let text = serde_saphyr::to_string(&rules).unwrap();
-        fs::write(&path, format!("{comment}{text}")).unwrap();
+        fs::write(&path, serde_saphyr::to_string(&rules).unwrap()).unwrap();
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
     let committed: Value = serde_saphyr::from_str(&committed).unwrap();
@@ -53,7 +46,10 @@ async fn the_rights_of_the_manifests_are_enough_and_those_for_secrets_are_named_
     assert!(rig.objects().await.is_empty());
     assert!(rig.client_named("c").await["metadata"]["finalizers"].is_null());
     rig.install(&["weka/rules.yaml", "weka/binding.yaml"]);
-    until(&rig, &with_driver(&[("c", "a")])).await;
+    // Nobody can grant what they do not have.
+    let all = with_driver(&[("c", "a")]);
+    let without = all.iter().filter(|it| !it.ends_with("-secrets"));
+    until(&rig, &without.cloned().collect::<Vec<_>>()).await;
     rig.report(CLIENTS, "c-a", true).await;
     eventually("labelled", async || {
         (rig.node_labels("a").await.len() == 3).then_some(())
@@ -76,6 +72,23 @@ async fn the_rights_of_the_manifests_are_enough_and_those_for_secrets_are_named_
     );
     rig.until_client("c", "seen", |it| secret(it)["reason"] == "SecretMissing")
         .await;
+    until(&rig, &all).await;
+    // With them it keeps a key of its own, and no other.
+    let key = rig.get("secrets", "csi-operator", "csi-operator-mounts-key");
+    assert!(!key.await.is_null());
+    let operator = "--as=system:serviceaccount:csi-operator:csi-operator";
+    for verb in ["list", "update", "delete"] {
+        let words = [
+            "auth",
+            "can-i",
+            verb,
+            "secrets",
+            "-n",
+            "csi-operator",
+            operator,
+        ];
+        assert!(rig.try_kubectl(&words).is_err(), "{verb}");
+    }
     rig.delete("wekaclients", CLIENTS, "c").await;
     rig.until_objects(&[]).await;
     eventually("gone", async || {

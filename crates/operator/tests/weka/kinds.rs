@@ -12,6 +12,7 @@ pub(crate) fn resource(plural: &str) -> ApiResource {
         "nodes" => ("", "v1", "Node"),
         "pods" => ("", "v1", "Pod"),
         "secrets" => ("", "v1", "Secret"),
+        "events" => ("", "v1", "Event"),
         "resourcequotas" => ("", "v1", "ResourceQuota"),
         "serviceaccounts" => ("", "v1", "ServiceAccount"),
         "clusterroles" => (RBAC, "v1", "ClusterRole"),

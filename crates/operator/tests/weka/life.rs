@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::rig::{CLIENTS, CSI, ON, Rig, eventually};
@@ -79,7 +80,10 @@ pub(crate) async fn client_that_serves() -> Rig {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_brings_its_driver_along_and_takes_it_away() {
-    let rig = Rig::started(&["a", "b"], ON).await;
+    let rig = Rig::started(&["a"], ON).await;
+    // A node without any label.
+    rig.create("nodes", json!({"metadata": {"name": "b"}}))
+        .await;
     rig.create_client("c", json!({})).await;
     until(&rig, &with_driver(&[("c", "a"), ("c", "b")])).await;
     let client = rig
@@ -109,15 +113,17 @@ async fn a_client_brings_its_driver_along_and_takes_it_away() {
         })
         .await;
     assert_eq!(client["status"]["status"], "Running");
-    let labels = [
-        "topology.csi.weka.io/accessible=true",
-        "topology.csi.weka.io/node=a",
-        "topology.csi.weka.io/transport=wekafs",
-    ];
-    eventually("labelled", async || {
-        (rig.node_labels("a").await == labels).then_some(())
-    })
-    .await;
+    for node in ["a", "b"] {
+        let labels = [
+            "topology.csi.weka.io/accessible=true".to_owned(),
+            format!("topology.csi.weka.io/node={node}"),
+            "topology.csi.weka.io/transport=wekafs".to_owned(),
+        ];
+        eventually("labelled", async || {
+            (rig.node_labels(node).await == labels).then_some(())
+        })
+        .await;
+    }
 
     rig.delete("wekaclients", CLIENTS, "c").await;
     eventually("gone", async || {
@@ -126,7 +132,9 @@ async fn a_client_brings_its_driver_along_and_takes_it_away() {
     .await;
     // The client is the last to go.
     assert_eq!(rig.objects().await, BTreeSet::new());
-    assert_eq!(rig.node_labels("a").await, Vec::<String>::new());
+    for node in ["a", "b"] {
+        assert_eq!(rig.node_labels(node).await, Vec::<String>::new());
+    }
 }
 
 /// What people type, as the documentation of the original has it, and what they read.
@@ -280,6 +288,54 @@ async fn a_deleted_container_comes_back_and_an_edited_one_is_restored() {
     })
     .await;
     until(&rig, &with_driver(&[("c", "a")])).await;
+    // Whoever looks at the client reads what became of the edit.
+    eventually("it is told", async || {
+        let events = rig
+            .api("events", CLIENTS)
+            .list(&ListParams::default())
+            .await;
+        let events = events.unwrap();
+        let told = events
+            .iter()
+            .find(|it| it.data["reason"] == "DriftReverted")?;
+        assert_eq!(told.data["involvedObject"]["kind"], "WekaClient");
+        let message = told.data["message"].as_str().unwrap();
+        assert!(message.contains("WekaContainer weka/c-a"), "{message}");
+        Some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_runs_keeps_its_settings_until_its_pod_is_replaced_and_says_so() {
+    let rig = client_that_serves().await;
+    let settings = async || {
+        let container = rig.get("wekacontainers", CLIENTS, "c-a").await;
+        crate::rig::condition(&container, "ContainerSettingsApplied")
+    };
+    assert!(settings().await.is_null());
+    let pod = rig.get("pods", CLIENTS, "c-a").await;
+    let resources = json!({"limits": {"memory": "1Gi"}});
+    let change = json!({"coresNum": 2, "network": {"udpMode": true}, "resources": resources});
+    rig.patch("wekaclients", CLIENTS, "c", json!({"spec": change}))
+        .await;
+    let told = eventually("it is said", async || {
+        let told = settings().await;
+        (told["reason"] == "PodOutdated").then_some(told)
+    })
+    .await;
+    assert_eq!(told["status"], "False");
+    let same = rig.get("pods", CLIENTS, "c-a").await;
+    assert_eq!(same["metadata"]["uid"], pod["metadata"]["uid"]);
+
+    rig.delete("pods", CLIENTS, "c-a").await;
+    eventually("the new pod has them", async || {
+        let pod = rig.get("pods", CLIENTS, "c-a").await;
+        let env = pod["spec"]["containers"][0]["env"].as_array()?;
+        let has_cores = env.contains(&json!({"name": "CORES", "value": "2"}));
+        (has_cores && settings().await.is_null()).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,6 +12,9 @@ mod killed;
 mod kinds;
 mod life;
 mod limited;
+mod mounts;
 mod rig;
 mod sharing;
 mod switch;
+#[path = "../told/mod.rs"]
+mod told;

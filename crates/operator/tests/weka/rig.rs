@@ -15,10 +15,12 @@ use serde_json::{Value, json};
 use stowage_kubernetes::events::Events;
 use stowage_operator::cluster::Cluster;
 use stowage_operator::config::OperatorConfig;
-use stowage_operator::driver::{BudgetVersion, Kind};
+use stowage_operator::driver::Kind;
 use stowage_operator::driver_deployment::Operator;
 use stowage_operator::metrics::OperatorMetrics;
+use stowage_operator::mounts::Mounts;
 use stowage_operator::rights::Rights;
+use stowage_operator::served::{Served, Versions};
 use stowage_operator::writer::Writer;
 use stowage_service::{Health, Metrics, Process, Tasks};
 use tokio::sync::watch;
@@ -36,12 +38,16 @@ pub(crate) const ON: &str = "csi: {installationEnabled: true}";
 
 /// Longest time anything may take before it counts as broken. Tests run beside each other.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Looking at everything takes the server's time, which the operator needs.
+const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Rig {
     pub(crate) client: Client,
     config: watch::Sender<OperatorConfig>,
+    /// The kind whose watch hears of nothing.
+    behind: watch::Sender<&'static str>,
     /// Which version of budgets the server has.
-    budget: BudgetVersion,
+    versions: Versions,
     running: Mutex<Option<Running>>,
     server: ApiServer,
 }
@@ -77,15 +83,18 @@ impl Rig {
         server.kubectl(&["apply", "-f", crds]).unwrap();
         server.wait_for_definitions().unwrap();
         let client = client_of(server.kubeconfig(), &Allowance::of(i64::MAX)).await;
-        let writer = Writer::connect(client.clone()).await.unwrap();
+        let writer = Writer::connect(client.clone(), &Served::default())
+            .await
+            .unwrap();
         let rig = Self {
-            budget: writer.budget_version(),
+            versions: writer.versions(),
             client,
             config: watch::Sender::new(OperatorConfig::parse(config).unwrap()),
+            behind: watch::Sender::new(""),
             running: Mutex::default(),
             server,
         };
-        for namespace in [CLIENTS, CSI, "other"] {
+        for namespace in [CLIENTS, CSI, "csi-operator", "other"] {
             rig.create("namespaces", json!({"metadata": {"name": namespace}}))
                 .await;
         }
@@ -151,7 +160,7 @@ impl Rig {
     }
 
     async fn start_with(&self, kubeconfig: &Path, writes: i64) {
-        let left = Allowance::of(writes);
+        let left = Allowance::with(writes, self.behind.subscribe());
         let client = client_of(kubeconfig, &left).await;
         let metrics = Metrics::new();
         let stop = CancellationToken::new();
@@ -162,24 +171,50 @@ impl Rig {
             shutdown: stop.clone(),
         };
         let cluster = Cluster::default();
+        // What is told counts as nothing that was done.
+        let teller = client_of(kubeconfig, &Allowance::of(i64::MAX)).await;
+        let events = Events::new(teller, "test", &metrics);
         let operator = Operator {
             evictions: client.clone(),
+            mounts: Mounts::new(client.clone(), "csi-operator"),
+            max_concurrent_rollouts: 1,
             client: client.clone(),
             config: self.config.subscribe(),
             metrics: OperatorMetrics::register(&metrics),
-            events: Events::new(client.clone(), "test", &metrics),
+            events: events.clone(),
             rights: Rights::default(),
             cluster: cluster.clone(),
         };
         let facts = tokio::spawn(async move { cluster.watch(client, &Rights::default()).await });
+        let stopped = stop.clone();
+        let telling = tokio::spawn(async move { events.run(stopped).await });
         let stopped = stop.clone();
         let work = tokio::spawn(async move {
             stowage_operator::weka::run(operator, &process, stopped)
                 .await
                 .unwrap();
         });
-        let tasks = vec![facts, work];
+        let tasks = vec![facts, telling, work];
         *self.running.lock() = Some(Running { tasks, stop, left });
+    }
+
+    /// The operator starts again. It knows what there is now, and hears of no change of this kind from then on, as with a
+    /// watch that is far behind.
+    pub(crate) async fn fall_behind(&self, plural: &'static str) {
+        self.kill().await;
+        self.behind.send_replace(plural);
+        self.start(i64::MAX).await;
+        eventually("it knows what there is", async || {
+            let running = self.running.lock();
+            let is_behind = running.as_ref().is_some_and(|it| it.left.is_behind());
+            is_behind.then_some(())
+        })
+        .await;
+    }
+
+    /// The watch hears of everything that it has missed.
+    pub(crate) fn catch_up(&self) {
+        self.behind.send_replace("");
     }
 
     /// As `kill -9` does it.
@@ -220,7 +255,7 @@ impl Rig {
 
     pub(crate) fn api(&self, plural: &str, namespace: &str) -> Api<DynamicObject> {
         let resource = match plural {
-            "poddisruptionbudgets" => Kind::PodDisruptionBudget.resource(self.budget),
+            "poddisruptionbudgets" => Kind::PodDisruptionBudget.resource(self.versions),
             plural => resource(plural),
         };
         match namespace {
@@ -283,7 +318,7 @@ impl Rig {
             "type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": since,
         });
         let status =
-            json!({"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "conditions": [condition]});
+            json!({"phase": "Running", "podIPs": [{"ip": "127.0.0.1"}], "conditions": [condition]});
         self.set_status("pods", namespace, pod, status).await;
     }
 
@@ -302,8 +337,8 @@ impl Rig {
             .unwrap();
     }
 
-    /// A volume of a driver on a node, which the container there has taken notice of.
-    pub(crate) async fn attach(&self, name: &str, driver: &str, node: &str, container: &str) {
+    /// A volume of a driver on a node.
+    pub(crate) async fn attach_unnoticed(&self, name: &str, driver: &str, node: &str) {
         let source = json!({"persistentVolumeName": name});
         let spec = json!({"attacher": driver, "nodeName": node, "source": source});
         self.create(
@@ -311,6 +346,11 @@ impl Rig {
             json!({"metadata": {"name": name}, "spec": spec}),
         )
         .await;
+    }
+
+    /// The same, which the container there has taken notice of.
+    pub(crate) async fn attach(&self, name: &str, driver: &str, node: &str, container: &str) {
+        self.attach_unnoticed(name, driver, node).await;
         eventually("the volume is noticed", async || {
             let container = self.get("wekacontainers", CLIENTS, container).await;
             (container["status"]["stats"]["activeMounts"] == 1).then_some(())
@@ -345,9 +385,10 @@ impl Rig {
     /// Labels of a node that are not its own.
     pub(crate) async fn node_labels(&self, node: &str) -> Vec<String> {
         let node = self.get("nodes", "", node).await;
-        let labels = node["metadata"]["labels"].as_object().unwrap();
+        let labels = node["metadata"]["labels"].as_object();
         let ours = labels
-            .iter()
+            .into_iter()
+            .flatten()
             .filter(|(key, _)| key.starts_with("topology.csi"));
         ours.map(|(key, value)| format!("{key}={}", value.as_str().unwrap()))
             .collect()
@@ -362,7 +403,7 @@ impl Rig {
             if last == expected {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(PAUSE).await;
         }
         let missing: Vec<_> = expected.difference(&last).collect();
         let extra: Vec<_> = last.difference(&expected).collect();
@@ -387,7 +428,7 @@ impl Rig {
                 "client {name} never: {what}; it says {:#}",
                 client["status"]
             );
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     }
 }
@@ -407,7 +448,7 @@ pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Opt
             return found;
         }
         assert!(started.elapsed() < PATIENCE, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -94,6 +94,40 @@ async fn values_of_the_configuration_take_effect_while_it_runs() {
         })
         .await;
     }
+    every_value_of_the_driver_is_followed(&rig).await;
+}
+
+/// Classes, replicas, log level and the version that is reported change and change back.
+async fn every_value_of_the_driver_is_followed(rig: &Rig) {
+    let values = "storageClassCreationDisabled: true, controllerReplicas: 3, logLevel: 7, driverVersion: v9.9.9";
+    let is_set = |controller: &serde_json::Value, status: &serde_json::Value, has_classes: bool| {
+        let spec = &controller["spec"];
+        let plugin = &spec["template"]["spec"]["containers"][0];
+        (
+            spec["replicas"] == 3,
+            plugin.to_string().contains("--v=7"),
+            status["csi"]["driverVersion"] == "v9.9.9",
+            has_classes,
+        )
+    };
+    for (config, expected) in [
+        (
+            format!("csi: {{installationEnabled: true, {values}}}"),
+            (true, true, true, false),
+        ),
+        (ON.to_owned(), (false, false, false, true)),
+    ] {
+        rig.configure(&config);
+        eventually(&config, async || {
+            let controller = rig.get("deployments", CSI, "weka-csi-controller").await;
+            let status = rig.client_named("c").await["status"].clone();
+            let objects = rig.objects().await;
+            let has_classes = objects.iter().any(|it| it.starts_with("storageclasses"));
+            (is_set(&controller, &status, has_classes) == expected).then_some(())
+        })
+        .await;
+    }
+    until(rig, &with_driver(&[("c", "a")])).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,13 +20,21 @@ async fn faulty(fault: Fault) -> (Rig, Running) {
 
 /// The failure is on the claim and in the metrics; once the driver is mended, the claim is bound to the only volume.
 async fn told_and_made_good(rig: &Rig, sidecar: &Running, says: &str) {
+    told(rig, sidecar, says).await;
+    rig.driver.mend();
+    made_good(rig).await;
+}
+
+async fn told(rig: &Rig, sidecar: &Running, says: &str) {
     rig.event("data", "ProvisioningFailed", says).await;
     let failed = "controller_persistentvolumeclaim_provision_failed_total";
     sidecar.shows(&[failed, &rig.name]).await;
     let uid = rig.get_claim("data").await.metadata.uid.unwrap();
     let failing = "stowage_workqueue_failing_seconds{name=\"claims\"";
     sidecar.shows(&[failing, &uid, says]).await;
-    rig.driver.mend();
+}
+
+async fn made_good(rig: &Rig) {
     rig.bound("data").await;
     assert_eq!(rig.driver.volumes().len(), 1);
     rig.journal_is_empty().await;
@@ -66,10 +74,10 @@ async fn an_answer_without_a_volume_is_no_volume() {
     rig.driver.set_room([], full);
     rig.driver.set(Fault::Accepts("CreateVolume"));
     rig.claim("data", json!({})).await;
-    rig.event("data", "ProvisioningFailed", "answered without a volume")
-        .await;
+    told(&rig, &sidecar, "answered without a volume").await;
     rig.driver.set_room([], Room::default());
-    told_and_made_good(&rig, &sidecar, "answered without a volume").await;
+    rig.driver.mend();
+    made_good(&rig).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

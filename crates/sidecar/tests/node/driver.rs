@@ -232,7 +232,8 @@ pub fn log() -> &'static Log {
             .with_max_level(tracing::Level::INFO)
             .with_ansi(false)
             .with_writer(log.clone())
-            .init();
+            .try_init()
+            .ok();
         log
     })
 }

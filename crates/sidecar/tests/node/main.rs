@@ -5,6 +5,7 @@
 //! - `acquaintance`: getting to know a driver and following its restarts
 //! - `registration`: what the kubelet sees through restarts, removals and refusals
 //! - `liveness`: what the driver's liveness probe sees
+//! - `mounts`: what the operator is told about mounts
 
 #![allow(clippy::disallowed_methods, reason = "a test may wait")]
 #![expect(
@@ -16,4 +17,5 @@ mod acquaintance;
 mod driver;
 mod kubelet;
 mod liveness;
+mod mounts;
 mod registration;

@@ -30,9 +30,11 @@ pub struct Client {
     http: reqwest::Client,
 }
 
-/// It speaks plain HTTP: no certificates are needed, and an image may have none.
+/// It speaks plain HTTP: no certificates are needed, and an image may have none. Each request has a connection of its own: one that
+/// is kept may be closed by the array at the moment when it is used again.
 fn plain_client() -> reqwest::Client {
     let builder = reqwest::Client::builder().tls_certs_only(std::iter::empty());
+    let builder = builder.pool_max_idle_per_host(0);
     builder.build().expect("no part of this can be wrong")
 }
 

@@ -1,12 +1,15 @@
-//! What answers the control API. Bodies are JSON; an answer without content is 204.
+//! What answers the control API. Bodies are JSON, whatever is said of them; an answer without content is 204.
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
@@ -19,6 +22,9 @@ use super::{Controls, ErrorBody, Restart, SeenRequest};
 use crate::endpoints::{self, EndpointError, Endpoints};
 use crate::faults::{ActiveFault, Fault};
 use crate::store::StoreError;
+
+/// How long what is said may be.
+const LONGEST_BODY: usize = 1 << 20;
 
 /// An array that is controlled.
 pub trait Controlled: Send + Sync + 'static {
@@ -67,8 +73,20 @@ pub async fn serve(
     let unavailable = |source| EndpointError::Unavailable { address, source };
     let listener = TcpListener::bind(address).await.map_err(unavailable)?;
     let bound = listener.local_addr().map_err(unavailable)?;
-    tokio::spawn(endpoints::accept(listener, None, router, stop.clone()));
+    let router = router.layer(map_request(as_json));
+    tokio::spawn(endpoints::answer_all(listener, None, router, stop.clone()));
     Ok(format!("http://{bound}"))
+}
+
+/// `kubectl create --raw` does not say of what type a body is, and sends one where nobody reads it: the connection, which its
+/// proxy uses again, would be closed.
+async fn as_json(request: Request) -> Result<Request, StatusCode> {
+    let (mut parts, body) = request.into_parts();
+    let body = to_bytes(body, LONGEST_BODY).await;
+    let body = body.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+    let json = HeaderValue::from_static("application/json");
+    parts.headers.insert(CONTENT_TYPE, json);
+    Ok(Request::from_parts(parts, Body::from(body)))
 }
 
 async fn start_endpoint<C: Controlled>(State(array): Shared<C>, Path(number): Path<usize>) -> Done {

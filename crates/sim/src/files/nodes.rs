@@ -149,12 +149,16 @@ impl Nodes {
         }
     }
 
-    /// From a directory up to the root.
+    /// From a directory up to the root of the filesystem, or of the snapshot it is in: what a snapshot holds is not in the
+    /// directory that shows it.
     pub fn ancestry(&self, id: u64) -> Vec<Arc<Node>> {
         let known = self.known.lock();
-        let mut line = Vec::new();
+        let mut line: Vec<Arc<Node>> = Vec::new();
         let mut next = id;
         while let Some(node) = known.get(&next) {
+            if line.last().is_some_and(|below| below.view != node.view) {
+                break;
+            }
             line.push(Arc::clone(node));
             if node.id == INodeNo::ROOT.0 {
                 break;

@@ -2,32 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use super::control::{Control, Trouble, server};
-use super::core::{Core, Knobs};
+use super::core::{Core, Failure, Knobs};
 use super::data::DataPlane;
 use super::{Options, rest};
-use crate::control::{self, Controlled, Controls};
-use crate::endpoints::{EndpointError, Endpoints};
+use crate::control::{Controlled, Controls};
+use crate::endpoints::Endpoints;
+use crate::start::{self, StartError, Swept};
 use crate::store::StoreError;
-
-/// How often what is done with being removed is let go of.
-const SWEEP: Duration = Duration::from_millis(50);
-
-/// Why an array does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Its data directory.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Its ports.
-    #[error(transparent)]
-    Endpoint(#[from] EndpointError),
-}
 
 /// An array that runs for as long as this is held.
 #[derive(Debug)]
@@ -72,6 +58,14 @@ impl Controlled for Running {
     }
 }
 
+impl Swept for Running {
+    type Failure = Failure;
+
+    async fn sweep(&self) -> Result<(), Failure> {
+        self.core.sweep().await
+    }
+}
+
 impl Array {
     /// Starts an array. Must be called inside a tokio runtime, which then serves it.
     pub async fn start(options: Options) -> Result<Self, StartError> {
@@ -85,18 +79,13 @@ impl Array {
             core,
             directory: options.data.clone(),
         });
-        for number in 0..options.listen.len() {
-            running.endpoints.start(number, &running.router).await?;
-        }
-        let stop = CancellationToken::new();
         let router = server::router(Arc::clone(&running));
-        let control = control::serve(options.control, router, &stop).await?;
-        tokio::spawn(sweep(Arc::clone(&running.core), stop.clone()));
+        let (control, stop) = start::serve(Arc::clone(&running), options.control, router).await?;
         Ok(Self {
             running,
             control: Control::new(control),
             access_key: options.access_key,
-            _stop: stop.drop_guard(),
+            _stop: stop,
         })
     }
 
@@ -141,18 +130,5 @@ impl Drop for Array {
         // The endpoints hold what they serve: they do not end by themselves.
         self.running.endpoints.stop_all();
         self.running.data.stop();
-    }
-}
-
-async fn sweep(core: Arc<Core>, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(SWEEP);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = ticks.tick() => if let Err(error) = core.sweep().await {
-                tracing::warn!(%error, "What was removed stays for now.");
-            },
-        }
     }
 }

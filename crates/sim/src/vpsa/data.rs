@@ -5,13 +5,13 @@
 pub mod shares;
 mod units;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use self::units::Units;
@@ -20,6 +20,7 @@ use super::control::server::Session;
 use super::core::Core;
 use crate::endpoints::EndpointError;
 use crate::iscsi::target;
+use crate::ports;
 
 /// The ports for data.
 #[derive(Debug)]
@@ -27,14 +28,16 @@ pub struct DataPlane {
     core: Arc<Core>,
     guests: Arc<Guests>,
     ports: Ports,
-    /// Ends everything that listens; none while nothing does.
-    listening: Mutex<Option<CancellationToken>>,
+    /// Ends what listens on an address; none while nothing does.
+    listening: Mutex<BTreeMap<IpAddr, CancellationToken>>,
 }
 
+/// Where data is served.
 #[derive(Clone, Debug)]
 struct Ports {
-    iscsi: Vec<SocketAddr>,
-    nfs: Vec<SocketAddr>,
+    addresses: Vec<IpAddr>,
+    iscsi: u16,
+    nfs: u16,
 }
 
 /// Who uses data.
@@ -71,40 +74,32 @@ impl DataPlane {
     /// Opens the ports, unless there are to be none.
     pub async fn start(core: Arc<Core>, options: &Options) -> Result<Self, EndpointError> {
         let has_ipv6 = options.address.iter().any(IpAddr::is_ipv6);
-        let listen = |port: u16| {
-            let any: IpAddr = if has_ipv6 {
-                Ipv6Addr::UNSPECIFIED.into()
-            } else {
-                Ipv4Addr::UNSPECIFIED.into()
-            };
-            let told = options.address.iter().copied();
-            let addresses: Vec<IpAddr> = if options.any_address {
-                vec![any]
-            } else {
-                told.collect()
-            };
-            let ports = addresses
-                .into_iter()
-                .map(move |ip| SocketAddr::new(ip, port));
-            ports.collect::<Vec<_>>()
-        };
-        let (iscsi, nfs) = if options.no_data {
-            (Vec::new(), Vec::new())
+        let any: IpAddr = if has_ipv6 {
+            Ipv6Addr::UNSPECIFIED.into()
         } else {
-            (listen(options.iscsi_port), listen(options.nfs_port))
+            Ipv4Addr::UNSPECIFIED.into()
         };
+        let addresses = match (options.no_data, options.any_address) {
+            (true, _) => Vec::new(),
+            (false, true) => vec![any],
+            (false, false) => options.address.clone(),
+        };
+        let first = addresses.first().copied().unwrap_or(any);
         let plane = Self {
             core,
             guests: Arc::default(),
-            ports: Ports { iscsi, nfs },
+            ports: Ports {
+                addresses,
+                iscsi: options.iscsi_port,
+                nfs: options.nfs_port,
+            },
             listening: Mutex::default(),
         };
-        let address = plane.ports.iscsi.first().copied();
         plane
-            .set_up(true)
+            .set_up(None, true)
             .await
             .map_err(|source| EndpointError::Unavailable {
-                address: address.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0))),
+                address: SocketAddr::new(first, options.iscsi_port),
                 source,
             })?;
         Ok(plane)
@@ -112,49 +107,53 @@ impl DataPlane {
 
     /// Closes the ports, and every connection to them.
     pub fn stop(&self) {
-        if let Some(listening) = self.listening.lock().take() {
+        for (_, listening) in std::mem::take(&mut *self.listening.lock()) {
             listening.cancel();
         }
         self.drop_sessions();
     }
 
-    /// Opens the ports, or closes them. Called twice: they are.
-    pub async fn set_up(&self, up: bool) -> io::Result<()> {
-        if !up {
-            self.stop();
-            return Ok(());
+    /// Opens the ports of an address, or of all, or closes them. Called twice: they are.
+    pub async fn set_up(&self, only: Option<IpAddr>, up: bool) -> io::Result<()> {
+        let all = self.ports.addresses.iter().copied();
+        for address in all.filter(|address| only.is_none_or(|only| only == *address)) {
+            let listens = self.listening.lock().contains_key(&address);
+            match (up, listens) {
+                (true, false) => {
+                    let stop = self.open(address).await?;
+                    self.listening.lock().insert(address, stop);
+                }
+                (false, true) => {
+                    let stop = self.listening.lock().remove(&address);
+                    stop.iter().for_each(CancellationToken::cancel);
+                }
+                _ => {}
+            }
         }
-        if self.listening.lock().is_some() {
-            return Ok(());
-        }
-        let stop = CancellationToken::new();
-        let portals = self.portals();
-        let units: Arc<dyn target::Storage> = Arc::new(Units::new(
-            Arc::clone(&self.core),
-            Arc::clone(&self.guests),
-            portals,
-        ));
-        for address in &self.ports.iscsi {
-            let units = Arc::clone(&units);
-            listen(*address, &stop, move |stream| {
-                target::serve(stream, Arc::clone(&units))
-            })
-            .await?;
-        }
-        for address in &self.ports.nfs {
-            let (core, guests) = (Arc::clone(&self.core), Arc::clone(&self.guests));
-            listen(*address, &stop, move |stream| {
-                shares::serve(stream, Arc::clone(&core), Arc::clone(&guests))
-            })
-            .await?;
-        }
-        *self.listening.lock() = Some(stop);
         Ok(())
+    }
+
+    async fn open(&self, address: IpAddr) -> io::Result<CancellationToken> {
+        let stop = CancellationToken::new();
+        let (core, guests) = (Arc::clone(&self.core), Arc::clone(&self.guests));
+        let units = Units::new(Arc::clone(&core), Arc::clone(&guests), self.portals());
+        let units: Arc<dyn target::Storage> = Arc::new(units);
+        let iscsi = SocketAddr::new(address, self.ports.iscsi);
+        listen(iscsi, &stop, move |stream| {
+            target::serve(stream, Arc::clone(&units))
+        })
+        .await?;
+        let nfs = SocketAddr::new(address, self.ports.nfs);
+        listen(nfs, &stop, move |stream| {
+            shares::serve(stream, Arc::clone(&core), Arc::clone(&guests))
+        })
+        .await?;
+        Ok(stop)
     }
 
     /// The portals that are told: the array's addresses.
     fn portals(&self) -> Vec<SocketAddr> {
-        let port = self.ports.iscsi.first().map_or(0, SocketAddr::port);
+        let port = self.ports.iscsi;
         let addresses = self.core.addresses.iter();
         addresses.map(|ip| SocketAddr::new(*ip, port)).collect()
     }
@@ -185,43 +184,15 @@ async fn listen<F>(
 where
     F: Future<Output = io::Result<()>> + Send + 'static,
 {
-    let listener = bind(address).await?;
-    let stop = stop.clone();
-    tokio::spawn(async move {
-        loop {
-            let accepted = tokio::select! {
-                () = stop.cancelled() => return,
-                accepted = listener.accept() => accepted,
-            };
-            let Ok((stream, peer)) = accepted else {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            };
-            let served = serve(stream);
-            let stop = stop.clone();
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = stop.cancelled() => {}
-                    served = served => if let Err(error) = served {
-                        tracing::debug!(%error, %peer, "A connection for data ended.");
-                    },
-                }
-            });
-        }
-    });
-    Ok(())
-}
-
-/// The port that was just closed may be taken for a moment.
-async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let mut patience = 100;
-    loop {
-        match TcpListener::bind(address).await {
-            Err(_) if patience > 0 => {
-                patience -= 1;
-                tokio::time::sleep(Duration::from_millis(20)).await;
+    let listener = ports::open_again(address).await?;
+    let serve = move |stream| {
+        let served = serve(stream);
+        async move {
+            if let Err(error) = served.await {
+                tracing::debug!(%error, "A connection for data ended.");
             }
-            result => return result,
         }
-    }
+    };
+    tokio::spawn(ports::accept(listener, stop.clone(), serve));
+    Ok(())
 }

@@ -25,6 +25,10 @@ pub struct Options {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:14100")]
     pub control: SocketAddr,
 
+    /// Port for NFS; clients reach it by the stand-in for `mount.nfs`, at the addresses of interface groups
+    #[arg(long, value_name = "ADDR")]
+    pub nfs: Option<SocketAddr>,
+
     /// Serve HTTPS, as releases from 4.3 on always do; the certificate that clients must trust is DIR/ca.pem
     #[arg(long)]
     pub tls: bool,
@@ -64,6 +68,10 @@ pub struct Options {
     /// How long a filesystem, snapshot or quota is being removed
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration::parse)]
     pub removal_delay: Duration,
+
+    /// How long servers take to know who may mount by NFS
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration::parse)]
+    pub nfs_delay: Duration,
 
     /// How long a quota is ADDING before it is ACTIVE
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration::parse)]

@@ -1,39 +1,27 @@
 //! The whole cluster, running in this process.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use super::control::{Control, server};
-use super::core::{Core, Knobs};
-use super::{Options, rest};
-use crate::control::{self, Controlled, Controls};
+use super::core::{Core, Failure, Knobs};
+use super::{Options, exports, rest};
+use crate::control::{Controlled, Controls};
 use crate::endpoints::{EndpointError, Endpoints};
 use crate::faults::Trouble;
+use crate::start::{self, StartError, Swept};
 use crate::store::StoreError;
-
-/// How often what is done with being removed is let go of.
-const SWEEP: Duration = Duration::from_millis(50);
-
-/// Why a cluster does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Its data directory.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Its ports.
-    #[error(transparent)]
-    Endpoint(#[from] EndpointError),
-}
 
 /// A cluster that runs for as long as this is held.
 #[derive(Debug)]
 pub struct Array {
     running: Arc<Running>,
     control: Control,
+    nfs: Option<(SocketAddr, DropGuard)>,
     _stop: DropGuard,
 }
 
@@ -69,6 +57,14 @@ impl Controlled for Running {
     }
 }
 
+impl Swept for Running {
+    type Failure = Failure;
+
+    async fn sweep(&self) -> Result<(), Failure> {
+        self.core.sweep().await
+    }
+}
+
 impl Array {
     /// Starts a cluster. Must be called inside a tokio runtime, which then serves it.
     pub async fn start(options: Options) -> Result<Self, StartError> {
@@ -85,17 +81,21 @@ impl Array {
             router,
             data: options.data.clone(),
         });
-        for number in 0..options.listen.len() {
-            running.endpoints.start(number, &running.router).await?;
-        }
-        let stop = CancellationToken::new();
-        let control = server::router(Arc::clone(&running));
-        let control = control::serve(options.control, control, &stop).await?;
-        tokio::spawn(sweep(Arc::clone(&running.core), stop.clone()));
+        let router = server::router(Arc::clone(&running));
+        let (control, stop) = start::serve(Arc::clone(&running), options.control, router).await?;
+        let nfs = match options.nfs {
+            None => None,
+            Some(address) => {
+                let serving = exports::serve(address, Arc::clone(&running.core));
+                let unavailable = |source| EndpointError::Unavailable { address, source };
+                Some(serving.await.map_err(unavailable)?)
+            }
+        };
         Ok(Self {
+            nfs,
             running,
             control: Control::new(control),
-            _stop: stop.drop_guard(),
+            _stop: stop,
         })
     }
 
@@ -112,6 +112,11 @@ impl Array {
             .iter()
             .map(|endpoint| endpoint.address.to_string())
             .collect()
+    }
+
+    /// The port for NFS, if it has one.
+    pub fn nfs(&self) -> Option<SocketAddr> {
+        self.nfs.as_ref().map(|(address, _)| *address)
     }
 
     /// `http` or `https`.
@@ -139,18 +144,5 @@ impl Drop for Array {
     fn drop(&mut self) {
         // The endpoints hold what they serve, and what they serve knows the endpoints: they do not end by themselves.
         self.running.endpoints.stop_all();
-    }
-}
-
-async fn sweep(core: Arc<Core>, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(SWEEP);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = ticks.tick() => if let Err(error) = core.sweep().await {
-                tracing::warn!(%error, "Cannot remove deleted files for now.");
-            },
-        }
     }
 }

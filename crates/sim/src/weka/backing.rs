@@ -74,6 +74,11 @@ impl Backing {
         self.filesystems.join(filesystem).join("snapshots")
     }
 
+    /// Where the snapshots of a filesystem are, and what marks those that can be written.
+    pub fn snapshot_places(&self, filesystem: &str) -> (PathBuf, PathBuf) {
+        (self.snapshots(filesystem), self.marks(filesystem))
+    }
+
     /// The ledgers of a filesystem.
     pub fn ledgers(&self, filesystem: &str) -> Ledgers {
         Ledgers::new(self.filesystems.join(filesystem).join("ledgers"))
@@ -101,7 +106,9 @@ impl Backing {
     ) -> io::Result<()> {
         let snapshots = self.snapshots(filesystem);
         let from = source.map_or_else(|| self.root(filesystem), |source| snapshots.join(source));
-        let unfinished = self.filesystems.join(filesystem).join("copying");
+        // Several may be taken at once.
+        let unfinished = format!("copying-{access_point}");
+        let unfinished = self.filesystems.join(filesystem).join(unfinished);
         remove_tree(&unfinished)?;
         let total = [Arc::new(self.ledgers(filesystem).open_total()?)];
         let standstill = Standstill::of(&total)?;
@@ -118,6 +125,17 @@ impl Backing {
             std::fs::create_dir_all(self.marks(filesystem).join(access_point))?;
         }
         std::fs::rename(unfinished, snapshots.join(access_point))
+    }
+
+    /// The directory of a snapshot that was copied from another directory with a quota; none if that is elsewhere.
+    pub fn copy_of(&self, source: &Found, filesystem: &str, access_point: &str) -> Option<PathBuf> {
+        let place = match &source.access_point {
+            None => self.root(filesystem),
+            Some(access_point) => self.snapshots(filesystem).join(access_point),
+        };
+        let within = source.behind.strip_prefix(place).ok()?;
+        let copy = self.snapshots(filesystem).join(access_point).join(within);
+        copy.is_dir().then_some(copy)
     }
 
     /// The files of a filesystem, to be served.

@@ -4,10 +4,12 @@ mod quotas;
 mod setup;
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use super::Options;
 use super::backing::Backing;
@@ -36,6 +38,8 @@ pub struct Core {
     pub frontends: Frontends,
     /// Accounts that are locked.
     pub lockouts: Mutex<Lockouts>,
+    /// When somebody last changed who may mount by NFS.
+    nfs_changed: AtomicU64,
 }
 
 /// What can be turned while the cluster runs; times are in milliseconds.
@@ -54,6 +58,9 @@ pub struct Knobs {
     pub removal_delay: Millis,
     /// How long a new quota is ADDING.
     pub quota_delay: Millis,
+    /// How long servers take to know who may mount by NFS.
+    #[serde(default)]
+    pub nfs_delay: Millis,
     /// Whether new quotas end in status ERROR.
     pub quota_error: bool,
     /// Whether setting a quota answers with another inode than asked for, as some versions do.
@@ -86,6 +93,7 @@ impl Core {
             backing: Backing::new(&options.data),
             frontends: Frontends::default(),
             lockouts: Mutex::default(),
+            nfs_changed: AtomicU64::new(0),
             options: options.clone(),
         };
         setup::complete(&core, options)?;
@@ -108,6 +116,22 @@ impl Core {
     /// Looks at the state.
     pub fn read<T>(&self, look: impl FnOnce(&State, Millis) -> T) -> T {
         self.machine.read(|state| look(state, now()))
+    }
+
+    /// Wakes up whenever the state changes.
+    pub fn watch(&self) -> watch::Receiver<()> {
+        self.machine.watch()
+    }
+
+    /// Somebody changed who may mount by NFS.
+    pub fn change_nfs(&self) {
+        self.nfs_changed.store(now(), Ordering::Relaxed);
+    }
+
+    /// Whether all servers know who may mount by NFS.
+    pub fn is_nfs_settled(&self) -> bool {
+        let changed = self.nfs_changed.load(Ordering::Relaxed);
+        now() >= changed + self.knobs().nfs_delay
     }
 
     /// Decides, makes the changes, and returns when they are durable.
@@ -202,6 +226,7 @@ impl From<&Options> for Knobs {
             creation_delay: millis(options.creation_delay),
             removal_delay: millis(options.removal_delay),
             quota_delay: millis(options.quota_delay),
+            nfs_delay: millis(options.nfs_delay),
             quota_error: false,
             wrong_quota_inode: false,
             odd_release: None,

@@ -8,12 +8,12 @@
 
 pub mod stage;
 
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use std::{io, thread};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -27,7 +27,7 @@ use super::control::{Control, ControlError};
 use super::mount_helper::Mount;
 use super::state::mounts::MountRequest;
 use crate::files::served::Served;
-use crate::handover::{Verdict, receive, send, take_over};
+use crate::handover::{Answering, SocketError, Verdict, receive, send, take_over};
 use crate::mounting;
 
 /// How often the frontend reports to the cluster.
@@ -37,14 +37,8 @@ const HEARTBEAT: Duration = Duration::from_millis(250);
 #[derive(Debug, thiserror::Error)]
 pub enum FrontendError {
     /// Its socket.
-    #[error("cannot listen on `{}`", path.display())]
-    Socket {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Socket(#[from] SocketError),
     /// Its stand-ins of kernel files.
     #[error("cannot write the stand-ins of the kernel's files")]
     Stage(#[source] io::Error),
@@ -56,7 +50,7 @@ pub enum FrontendError {
 /// A frontend that takes mounts for as long as this is held. What is mounted is served until it is unmounted.
 #[derive(Debug)]
 pub struct Frontend {
-    socket: PathBuf,
+    answering: Answering,
     container: String,
     files: StageFiles,
     stage: watch::Receiver<Stage>,
@@ -89,27 +83,19 @@ impl Frontend {
         files
             .show(&report.container, stage)
             .map_err(FrontendError::Stage)?;
-        let socket = options.socket();
-        let listener = listen(&socket).map_err(|source| FrontendError::Socket {
-            path: socket.clone(),
-            source,
-        })?;
         let stop = CancellationToken::new();
         let mounts = Arc::new(AtomicUsize::new(0));
-        let shared = Arc::new(Shared {
+        let shared = Shared {
             container: report.container.clone(),
             backing: Backing::new(&options.data),
             control: control.clone(),
             runtime: Handle::current(),
             mounts: Arc::clone(&mounts),
-        });
+        };
+        let answering = Answering::start(&options.socket(), move |stream| shared.mount(stream))?;
         let (shown, stage) = watch::channel(stage);
-        thread::spawn({
-            let stop = stop.clone();
-            move || accept(&listener, &shared, &stop)
-        });
         let frontend = Self {
-            socket,
+            answering,
             container: report.container.clone(),
             files: files.clone(),
             stage,
@@ -122,7 +108,7 @@ impl Frontend {
 
     /// Its socket.
     pub fn socket(&self) -> &Path {
-        &self.socket
+        self.answering.socket()
     }
 
     /// What the cluster wants of it, as that changes.
@@ -139,23 +125,10 @@ impl Frontend {
 impl Drop for Frontend {
     fn drop(&mut self) {
         self.stop.cancel();
-        // Wakes the thread that waits for the next mount, which then sees that it is over.
-        let _ = UnixStream::connect(&self.socket);
-        let _ = std::fs::remove_file(&self.socket);
+        self.answering.stop();
         // Here and not in a task, which the end of the process may overtake.
         let _ = self.files.hide(&self.container);
     }
-}
-
-fn listen(socket: &Path) -> io::Result<UnixListener> {
-    if let Some(directory) = socket.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    match std::fs::remove_file(socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    UnixListener::bind(socket)
 }
 
 /// Says again and again that it is there, and lets the stand-ins say what the cluster wants them to.
@@ -187,23 +160,6 @@ async fn report_on(
             () = stop.cancelled() => break,
             () = tokio::time::sleep(HEARTBEAT) => {}
         }
-    }
-}
-
-fn accept(listener: &UnixListener, shared: &Arc<Shared>, stop: &CancellationToken) {
-    for stream in listener.incoming() {
-        if stop.is_cancelled() {
-            return;
-        }
-        let Ok(stream) = stream else {
-            continue;
-        };
-        let shared = Arc::clone(shared);
-        thread::spawn(move || {
-            if let Err(error) = shared.mount(stream) {
-                tracing::warn!(%error, "A mount failed.");
-            }
-        });
     }
 }
 

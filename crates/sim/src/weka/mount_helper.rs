@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::detached;
 use crate::handover::{Verdict, hand_over, receive, send};
 use crate::mounting::{self, NotMount};
+use crate::selinux::{self, BadLabel};
 
 pub use crate::mounting::Request;
 
@@ -40,6 +41,9 @@ pub enum MountError {
     /// The cluster says no.
     #[error("mount refused: {0}")]
     Refused(String),
+    /// A label of SELinux that cannot be.
+    #[error(transparent)]
+    Label(#[from] BadLabel),
     /// The kernel says no, or the frontend fell silent.
     #[error("cannot mount on `{}`", target.display())]
     Failed {
@@ -64,14 +68,18 @@ pub struct Mount {
 
 /// What `mount` asks a helper for.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, MountError> {
-    Request::parse(arguments).map_err(|NotMount| MountError::Usage)
+    let mut request = Request::parse(arguments).map_err(|NotMount| MountError::Usage)?;
+    selinux::judge(&mut request, &selinux::OF_WEKAFS)?;
+    Ok(request)
 }
 
 /// What the frontend is asked: everything but where to mount, and the token apart.
 fn question(request: &Request) -> Mount {
     let shown = request.options.iter().filter(|o| !o.starts_with("token="));
+    // A client that is not up yet is given the address of a backend before the filesystem.
+    let filesystem = request.source.rsplit('/').next();
     Mount {
-        filesystem: request.source.clone(),
+        filesystem: filesystem.unwrap_or_default().to_owned(),
         options: shown.cloned().collect(),
         token: request.value("token").map(ToOwned::to_owned),
     }

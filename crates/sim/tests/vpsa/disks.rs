@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::json;
 use stowage_host::loopdev::{LoopOptions, Loops};
@@ -117,14 +118,23 @@ async fn a_disk_is_a_block_device_whose_blocks_are_on_the_array() {
     assert_eq!(size(&device), 2 * GB);
 
     let loop_device = std::fs::canonicalize(&device).unwrap();
+    let number = loop_device.file_name().unwrap().to_str().unwrap();
+    let behind = format!("/sys/block/{number}/loop/backing_file");
+    let served = std::fs::read_to_string(&behind).unwrap();
     let printed = scene
         .node
         .iscsiadm(&format!("{} --logout", scene.place))
         .await;
     assert_eq!(printed.code, 0, "{printed:?}");
     assert_eq!(scene.node.disk(), None);
-    let backing = loop_device.file_name().unwrap().to_str().unwrap();
-    assert!(!Path::new(&format!("/sys/block/{backing}/loop")).exists());
+    // Another test may have the number by now, or the device open for a moment.
+    for _ in 0..100 {
+        if std::fs::read_to_string(&behind).ok().as_ref() != Some(&served) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{number} still shows {served}");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 mod disks;
 mod initiator;
 mod libiscsi;
+mod multipath;
 mod node;
 mod rig;
 mod shares;

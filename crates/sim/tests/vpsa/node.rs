@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{UnmountFlags, unmount};
+use stowage_sim::nfs::share::Network;
 use stowage_sim::vpsa::host::initiator::Printed;
 use stowage_sim::vpsa::host::tools::{MountError, iscsiadm, mount_nfs};
 use stowage_sim::vpsa::{Host, HostOptions};
@@ -30,16 +31,19 @@ impl Node {
         let ip = own_address();
         let options = HostOptions {
             socket: path("host.sock"),
-            ip: Some(ip),
+            network: Network {
+                ip: Some(ip),
+                port: 2049,
+            },
             initiator_name: path("initiatorname.iscsi"),
             records: path("nodes"),
             by_path: path("by-path"),
+            mapper: Some(path("mapper")),
             label: "test".to_owned(),
-            nfs_port: 2049,
         };
         Self {
             mounts: Vec::new(),
-            host: Some(Host::start(options.clone()).unwrap()),
+            host: Some(Host::start(&options).unwrap()),
             ip,
             directory,
             options,
@@ -49,7 +53,7 @@ impl Node {
     /// The process dies without a chance to clean up, and another takes its place.
     pub fn replace_host(&mut self) {
         std::mem::forget(self.host.take());
-        self.host = Some(Host::start(self.options.clone()).unwrap());
+        self.host = Some(Host::start(&self.options).unwrap());
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

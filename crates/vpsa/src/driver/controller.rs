@@ -6,6 +6,7 @@ mod delete;
 mod expand;
 mod inspect;
 mod snapshot;
+mod source;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,8 @@ pub struct Services {
     pub locks: VolumeLocks,
     /// How long a call may take, even if its caller would wait longer.
     pub longest: Duration,
+    /// Nodes say where they are, and volumes from where they are reached.
+    pub has_topology: bool,
 }
 
 impl ControllerService {

@@ -11,6 +11,7 @@ use stowage_kubernetes::object_error::ObjectError;
 use tonic::{Code, Status};
 
 use super::node::iscsi::IscsiError;
+use super::node::multipath::MultipathError;
 use super::parameters::ParameterError;
 use super::publication::PublicationError;
 use crate::vsc::cipher::CipherError;
@@ -77,9 +78,22 @@ pub enum Error {
     /// The secret of logins.
     #[error("the CHAP secret of the VPSA")]
     Cipher(#[from] CipherError),
-    /// A disk.
+    /// A session.
     #[error(transparent)]
     Iscsi(#[from] IscsiError),
+    /// A disk that several paths lead to.
+    #[error(transparent)]
+    Multipath(#[from] MultipathError),
+    /// The session is there, and the disk is not.
+    #[error("disk {lun} of {target} did not show up within {seconds} s of the login")]
+    NoDisk {
+        /// The target.
+        target: String,
+        /// The number.
+        lun: u64,
+        /// How long it was waited.
+        seconds: u64,
+    },
     /// A filesystem on a disk.
     #[error(transparent)]
     Filesystem(#[from] FsError),
@@ -123,13 +137,13 @@ impl Error {
             }
             Self::Iscsi(error) => match error {
                 IscsiError::Authentication(_) => Code::Unauthenticated,
-                IscsiError::Tool { .. } | IscsiError::NoDisk { .. } => Code::Unavailable,
+                IscsiError::Tool { .. } | IscsiError::NoPortal { .. } => Code::Unavailable,
                 IscsiError::Record { .. } => Code::Internal,
             },
             Self::Mount(error) => mount_code(error),
             Self::Filesystem(_) | Self::Stat(_) | Self::NotExpanded { .. } => Code::Internal,
             Self::Unfinished { word, .. } => code_of(word),
-            Self::Object(_) => Code::Unavailable,
+            Self::Object(_) | Self::NoDisk { .. } | Self::Multipath(_) => Code::Unavailable,
         }
     }
 }

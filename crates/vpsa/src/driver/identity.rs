@@ -9,8 +9,13 @@ use stowage_csi::proto::csi::{
 };
 use tonic::{Request, Response, Status};
 
-/// The name of the driver.
-pub struct IdentityService(pub String);
+/// Who the driver is.
+pub struct IdentityService {
+    /// Its name.
+    pub name: String,
+    /// Nodes say where they are, and volumes from where they are reached.
+    pub has_topology: bool,
+}
 
 #[tonic::async_trait]
 impl Identity for IdentityService {
@@ -20,19 +25,25 @@ impl Identity for IdentityService {
         _: Request<GetPluginInfoRequest>,
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
         Ok(Response::new(GetPluginInfoResponse {
-            name: self.0.clone(),
+            name: self.name.clone(),
             vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..GetPluginInfoResponse::default()
         }))
     }
 
+    /// The same from every instance, whatever its mode, as the specification wants it.
+    ///
     /// Called twice: the same answer.
     async fn get_plugin_capabilities(
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        let mut capabilities = vec![Service::ControllerService.into(), Expansion::Online.into()];
+        if self.has_topology {
+            capabilities.push(Service::VolumeAccessibilityConstraints.into());
+        }
         Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities: vec![Service::ControllerService.into(), Expansion::Online.into()],
+            capabilities,
         }))
     }
 

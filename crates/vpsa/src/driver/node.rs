@@ -2,13 +2,18 @@
 //!
 //! What is staged and published is known from the kernel's table of mounts and from the links to disks, and from nowhere else.
 
+mod attach;
+mod disk;
 pub mod iscsi;
+pub mod location;
+pub mod multipath;
+pub mod network;
 mod publish;
 pub mod register;
 mod stage;
 mod stats;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +37,8 @@ use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
 use self::iscsi::Initiator;
+use self::location::Location;
+use self::multipath::Multipath;
 use self::register::Registration;
 use super::deadline;
 use super::error::Error;
@@ -72,8 +79,14 @@ pub struct NodeServices {
     pub shares: Arc<dyn Mounter>,
     /// Looks at mounts that may hang.
     pub stats: Arc<Stats>,
+    /// Where links to disks are.
+    pub by_path: PathBuf,
     /// Sessions with arrays.
     pub initiator: Initiator,
+    /// Disks that several paths lead to.
+    pub multipath: Multipath,
+    /// Where this node is.
+    pub location: Location,
     /// What the cluster is told about this node.
     pub registration: Registration,
     /// One call per volume at a time.
@@ -99,7 +112,7 @@ impl NodeService {
         match timeout(deadline.remaining(), Box::pin(work)).await {
             Ok(done) => Ok(Response::new(done?)),
             Err(_) => Err(Status::deadline_exceeded(
-                "the host did not do it in time: look for commands that hang (`iscsiadm`, `mount`) on the node",
+                "the host did not do it in time: look for commands that hang (`iscsiadm`, `multipath`, `mount`) on the node",
             )),
         }
     }
@@ -123,7 +136,7 @@ impl Node for NodeService {
         Ok(Response::new(NodeGetInfoResponse {
             node_id: self.0.node.clone(),
             max_volumes_per_node: self.0.most_volumes.into(),
-            accessible_topology: None,
+            accessible_topology: self.0.location.topology().await?,
         }))
     }
 

@@ -4,11 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::DeleteParams;
 use kube::core::object::HasStatus;
 use parking_lot::Mutex;
-use stowage_kubernetes::answer::Answer;
-use stowage_kubernetes::object_error::explain;
 use stowage_kubernetes::store::{Cached as _, Change};
 use stowage_rest::Deadline;
 use tokio::sync::watch;
@@ -99,7 +96,7 @@ impl Objects {
         K: Own + HasStatus,
         K::Status: Conditioned,
     {
-        self.begin_to_delete::<K>(name).await?;
+        self.writer.delete::<K>(name).await?;
         let judge = |object: Option<&K>| match object {
             None => Some(Ok(())),
             // Another one, which was made since.
@@ -107,16 +104,6 @@ impl Objects {
             Some(object) => trouble(object, name, "deleted").map(Err),
         };
         self.until(name, "deleted", deadline, judge).await
-    }
-
-    /// Has an object deleted; the control plane does the rest. Called twice: it is being deleted.
-    pub async fn begin_to_delete<K: Own>(&self, name: &str) -> Result<(), Error> {
-        let api = self.writer.api::<K>();
-        match api.delete(name, &DeleteParams::default()).await {
-            Ok(_) => Ok(()),
-            Err(error) if matches!(Answer::of(&error), Answer::Gone) => Ok(()),
-            Err(error) => Err(explain("delete", K::plural(&()))(error).into()),
-        }
     }
 }
 

@@ -112,6 +112,22 @@ impl ApiError {
         }
     }
 
+    /// Whether the array has said no for certain, so that nothing came of the call.
+    pub fn is_final(&self) -> bool {
+        match self.refusal() {
+            Some(
+                Refusal::Credentials
+                | Refusal::NotFound
+                | Refusal::NameTaken
+                | Refusal::NoRoom
+                | Refusal::Invalid,
+            ) => true,
+            // In words that may mean anything.
+            Some(Refusal::Attached | Refusal::HasSnapshots | Refusal::Busy | Refusal::Other)
+            | None => false,
+        }
+    }
+
     /// Whether what the call was about is not there.
     pub fn is_not_found(&self) -> bool {
         self.refusal() == Some(Refusal::NotFound)

@@ -1,6 +1,9 @@
 //! Which array a new volume goes to.
 
-use stowage_api::vpsa::{CapacityMode, VpsaState};
+use stowage_api::vpsa::{CapacityMode, Segments, VpsaState};
+
+use super::reserved::Refused;
+use super::topology;
 
 /// The rule by which an array is chosen among those that can take a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -28,14 +31,20 @@ pub struct Candidate {
     pub mode: CapacityMode,
     /// How much it holds.
     pub total: f64,
-    /// How much of it is free.
+    /// How much of it is free, and not promised to others.
     pub available: f64,
+    /// What it refused since it last told how much room it has.
+    pub refused: Option<Refused>,
     /// The sum of the sizes of its volumes.
     pub provisioned: f64,
     /// How many volumes it has.
     pub volumes: u32,
     /// When it was added: a larger number later.
     pub added: i64,
+    /// From where it is reached; empty is from everywhere.
+    pub places: Vec<Segments>,
+    /// How well that fits; the less, the better; not at all if none.
+    pub rank: Option<usize>,
 }
 
 impl Candidate {
@@ -47,6 +56,16 @@ impl Candidate {
         }
         if *mode != CapacityMode::Normal {
             return Some(format!("its capacity mode is {mode}"));
+        }
+        if self.rank.is_none() {
+            return Some(format!(
+                "it is reached only from nodes with {}",
+                topology::shown(&self.places)
+            ));
+        }
+        let refused = self.refused.as_ref();
+        if let Some(refused) = refused.filter(|it| gigabytes >= it.gigabytes) {
+            return Some(refused.reason.clone());
         }
         let free = self.available;
         (free < gigabytes)
@@ -90,7 +109,7 @@ pub enum NoArray {
     },
 }
 
-/// Chooses. Those that are equally good are taken in the order in which they were added.
+/// Chooses. Where the volume is needed counts most; those that are equally good are taken in the order in which they were added.
 pub fn choose<'a>(
     allocator: Allocator,
     class: &str,
@@ -106,13 +125,16 @@ pub fn choose<'a>(
     let best = able.min_by(|a, b| {
         let (first, second) = (a.weight(allocator), b.weight(allocator));
         let earlier = (a.added, &a.name).cmp(&(b.added, &b.name));
-        first.total_cmp(&second).then(earlier)
+        let nearer = a.rank.cmp(&b.rank);
+        nearer.then(first.total_cmp(&second)).then(earlier)
     });
     best.ok_or_else(|| {
         let reason = |it: &Candidate| Some(format!("{}: {}", it.name, it.refusal(gigabytes)?));
+        let mut reasons: Vec<String> = candidates.iter().filter_map(reason).collect();
+        reasons.sort();
         NoArray::Refused {
             class: class.to_owned(),
-            reasons: candidates.iter().filter_map(reason).collect(),
+            reasons,
         }
     })
 }
@@ -128,9 +150,12 @@ mod tests {
             mode: CapacityMode::Normal,
             total: 1000.0,
             available,
+            refused: None,
             provisioned,
             volumes,
             added: name.bytes().map(i64::from).sum(),
+            places: Vec::new(),
+            rank: Some(0),
         }
     }
 
@@ -179,6 +204,43 @@ mod tests {
         assert_eq!(
             choose(Allocator::Even, "gold", &all, 9.0).unwrap().name,
             "c"
+        );
+    }
+
+    #[test]
+    fn an_array_that_refused_as_much_is_not_asked_again_and_says_why() {
+        let mut all = [candidate("a", 900.0, 0.0, 0), candidate("b", 50.0, 0.0, 0)];
+        all[0].refused = Some(Refused {
+            gigabytes: 40.0,
+            reason: "it just refused 40 GB".to_owned(),
+        });
+        let chosen = |gigabytes| {
+            let chosen = choose(Allocator::MostAvailableCapacity, "gold", &all, gigabytes);
+            chosen.map(|it| it.name.clone())
+        };
+        assert_eq!(chosen(39.0).as_deref(), Ok("a"));
+        assert_eq!(chosen(40.0).as_deref(), Ok("b"));
+        let refused = chosen(60.0).unwrap_err().to_string();
+        assert!(
+            refused.contains("a: it just refused 40 GB; b: it has 50 GB"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn where_a_volume_is_needed_counts_more_than_how_much_room_there_is() {
+        let mut all = [candidate("a", 900.0, 0.0, 0), candidate("b", 90.0, 90.0, 9)];
+        all[0].rank = Some(1);
+        let chosen = choose(Allocator::MostAvailableCapacity, "class", &all, 10.0);
+        assert_eq!(chosen.unwrap().name, "b");
+        all[0].rank = None;
+        all[0].places = vec![[("zone".to_owned(), "a".to_owned())].into()];
+        let refused = choose(Allocator::Even, "gold", &all, 95.0).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("a: it is reached only from nodes with zone=a; b: it has 90 GB"),
+            "{refused}"
         );
     }
 

@@ -10,7 +10,7 @@ use stowage_api::vpsa::{ClassState, Vpsa, VscStorageClass};
 use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::Verdict;
 
-pub use self::step::{Observed, Step, aggregate, next_step};
+pub use self::step::{Observed, Step, aggregate, is_sick, next_step};
 use super::cluster::of_class;
 use super::condition::Reason;
 use super::context::{BEHIND, Context};

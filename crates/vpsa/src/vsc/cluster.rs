@@ -145,6 +145,12 @@ impl Cluster {
     }
 }
 
+/// Whether a volume is known to be on its array.
+pub fn is_made(volume: &Volume) -> bool {
+    let status = volume.status.as_ref();
+    status.is_some_and(|status| !status.id.is_empty())
+}
+
 /// Whether deleting a snapshot deletes it on the array.
 pub fn is_own(snapshot: &Snapshot) -> bool {
     let policy = snapshot.spec.deletion_policy.as_ref();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::object::HasStatus;
 use serde::Serialize;
 use stowage_api::causes::chain;
@@ -19,6 +20,8 @@ use super::clients::Clients;
 use super::cluster::Cluster;
 use super::condition::{self, Reason};
 use super::error::StepError;
+use super::pools::Pools;
+use super::reserved::Reserved;
 use super::write::{Own, Writer};
 use crate::rest::Api;
 
@@ -30,6 +33,10 @@ pub const SOON: Duration = Duration::from_millis(500);
 
 /// How soon it is looked again at what is not as it should be, and what only people or the array can mend.
 pub const LATER: Duration = Duration::from_secs(60);
+
+/// How many times the time of one look an array may take until what it was asked for is seen. What has not come by then does
+/// not come: its object may go, or ask anew.
+const LATEST: u32 = 4;
 
 /// A status with a generation and conditions.
 pub trait Conditioned: Clone + Default + PartialEq + Serialize + Send + Sync {
@@ -61,6 +68,10 @@ pub struct Context {
     pub cluster: Arc<Cluster>,
     /// Clients of arrays.
     pub clients: Clients,
+    /// The pools of arrays.
+    pub pools: Pools,
+    /// Room of arrays that is promised.
+    pub reserved: Reserved,
     /// Writes objects.
     pub writer: Writer,
     /// Tells people.
@@ -77,6 +88,13 @@ impl Context {
             kept.ok_or_else(|| StepError::Missing(format!("VPSA `{array}` does not exist")))?;
         let client = self.clients.client(&kept.object).await?;
         Ok(client.within(self.patience))
+    }
+
+    /// Whether something may still come, or be there unseen, that an array was last asked for then.
+    pub fn may_come(&self, asked: Option<&Time>) -> bool {
+        let latest = SignedDuration::try_from(self.patience.saturating_mul(LATEST));
+        let latest = latest.unwrap_or(SignedDuration::MAX);
+        asked.is_some_and(|asked| Timestamp::now().duration_since(asked.0) < latest)
     }
 
     /// Says how an object is. Returns whether that is news. Called twice: it is said.

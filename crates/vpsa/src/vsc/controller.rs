@@ -22,7 +22,9 @@ use super::clients::Clients;
 use super::cluster::Cluster;
 use super::context::Context;
 use super::nodes::{Machine, Nodes, Quiet, Release};
+use super::pools::Pools;
 use super::queues::Queues;
+use super::reserved::Reserved;
 use super::snapshot::Snapshots;
 use super::volume::Volumes;
 use super::write::Writer;
@@ -193,6 +195,8 @@ impl ControlPlane {
         let context = Arc::new(Context {
             cluster: Arc::clone(&self.cluster),
             clients,
+            pools: Pools::default(),
+            reserved: Reserved::default(),
             writer,
             events: events.clone(),
             patience: self.request_timeout,
@@ -209,6 +213,7 @@ impl ControlPlane {
         let volumes = Volumes {
             context: Arc::clone(&context),
             allocator: self.allocator,
+            arrays: queues.arrays.clone(),
         };
         Kinds {
             nodes: self.nodes(&context, events, stop),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use prometheus_client::registry::Registry;
-use stowage_api::vpsa::{IscsiStatus, Volume, VolumeAttachment, VolumeState, Vpsa};
+use stowage_api::vpsa::{FINALIZER, IscsiStatus, Volume, VolumeAttachment, VolumeState, Vpsa};
 use stowage_kubernetes::queue::{Backoff, Queue};
 use stowage_kubernetes::store::Change;
 use stowage_service::Process;
@@ -69,9 +69,12 @@ impl Queues {
             if wants_work(change, |it| &it.object.metadata) {
                 queues.arrays.add(name(&new.metadata));
             }
-            let state = |array: &Vpsa| array.status.as_ref().map(|it| it.state.clone());
-            let is_news = is_news(change, |it| state(&it.object));
-            // Volumes that wait for an array need not wait any longer.
+            let fitness = |array: &Vpsa| {
+                let status = array.status.as_ref();
+                status.map(|it| (it.state.clone(), it.capacity.clone()))
+            };
+            let is_news = is_news(change, |it| fitness(&it.object));
+            // Volumes that wait for an array, or for room on one, need not wait any longer.
             if let (true, Some(all)) = (is_news, all.upgrade()) {
                 for volume in all.volumes.store().in_group(&of_class(&class(new))) {
                     let status = volume.object.status.as_ref();
@@ -125,14 +128,14 @@ impl Queues {
                 queues
                     .classes
                     .add(volume.spec.vsc_storage_class_name.as_str());
-                let status = volume.status.as_ref();
-                status.inspect(|status| queues.arrays.add(status.vpsa_id.as_str()));
+                let array = volume.status.as_ref().map(|it| it.vpsa_id.as_str());
+                queues.free(all.upgrade(), array);
             }
         });
     }
 
     fn listen_to_snapshots(&self, cluster: &Arc<Cluster>) {
-        let queues = self.clone();
+        let (queues, all) = (self.clone(), Arc::downgrade(cluster));
         cluster.snapshots.listen(move |change| {
             let snapshot = &change.object().object;
             if wants_work(change, |it| &it.object.metadata) {
@@ -142,10 +145,21 @@ impl Queues {
             if let Change::Gone(_) = change {
                 let status = snapshot.status.as_ref();
                 let array = status.and_then(|it| it.vpsa_id.as_deref());
-                array.inspect(|array| queues.arrays.add(*array));
+                queues.free(all.upgrade(), array);
                 queues.volumes.add(snapshot.spec.volume_id.as_str());
             }
         });
+    }
+
+    /// One object less is on an array: that is news for one that is to go. What the others have left is looked at soon enough.
+    fn free(&self, all: Option<Arc<Cluster>>, array: Option<&str>) {
+        let (Some(all), Some(array)) = (all, array) else {
+            return;
+        };
+        let array = all.arrays.store().get(array);
+        if let Some(array) = array.filter(|it| it.object.metadata.deletion_timestamp.is_some()) {
+            self.arrays.add(name(&array.object.metadata));
+        }
     }
 
     fn listen_to_attachments(&self, cluster: &Arc<Cluster>) {
@@ -206,7 +220,7 @@ fn name(metadata: &ObjectMeta) -> &str {
     metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Whether a change is more than a status, which we wrote ourselves.
+/// Whether a change is more than we wrote ourselves: a status, or that we keep it.
 fn wants_work<T>(change: &Change<T>, metadata: impl Fn(&T) -> &ObjectMeta) -> bool {
     let Change::Set {
         old: Some(old),
@@ -220,5 +234,11 @@ fn wants_work<T>(change: &Change<T>, metadata: impl Fn(&T) -> &ObjectMeta) -> bo
         || old.generation != new.generation
         || old.deletion_timestamp != new.deletion_timestamp
         || old.annotations != new.annotations
-        || old.finalizers != new.finalizers
+        || (is_held(old) && !is_held(new))
+}
+
+/// Whether we keep an object.
+fn is_held(metadata: &ObjectMeta) -> bool {
+    let finalizers = metadata.finalizers.iter().flatten();
+    finalizers.into_iter().any(|name| name == FINALIZER)
 }

@@ -4,7 +4,7 @@ mod usage;
 
 use std::fmt::Debug;
 
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -122,6 +122,31 @@ impl Writer {
                 Ok(false)
             }
             Err(error) => Err(explain("create", K::plural(&()))(error)),
+        }
+    }
+
+    /// Has an object deleted if it is still as it was read; whether it is. Called twice: it is being deleted.
+    pub async fn delete_unchanged<K: Own>(&self, object: &K) -> Result<bool, ObjectError> {
+        let params = DeleteParams::default().preconditions(Preconditions {
+            uid: object.uid(),
+            resource_version: object.resource_version(),
+        });
+        match self.api::<K>().delete(&object.name_any(), &params).await {
+            Ok(_) => Ok(true),
+            Err(error) => match answer::Answer::of(&error) {
+                answer::Answer::Gone => Ok(true),
+                answer::Answer::Conflict => Ok(false),
+                _ => Err(explain("delete", K::plural(&()))(error)),
+            },
+        }
+    }
+
+    /// Has an object deleted. Called twice: it is being deleted.
+    pub async fn delete<K: Own>(&self, name: &str) -> Result<(), ObjectError> {
+        match self.api::<K>().delete(name, &DeleteParams::default()).await {
+            Ok(_) => Ok(()),
+            Err(error) if matches!(answer::Answer::of(&error), answer::Answer::Gone) => Ok(()),
+            Err(error) => Err(explain("delete", K::plural(&()))(error)),
         }
     }
 }

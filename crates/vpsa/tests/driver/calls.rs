@@ -23,7 +23,7 @@ use crate::rig::{NODE, Rig};
 
 pub const GIB: i64 = 1 << 30;
 
-fn capability(raw: bool) -> VolumeCapability {
+pub fn capability(raw: bool) -> VolumeCapability {
     let access_type = if raw {
         AccessType::Block(BlockVolume {})
     } else {

@@ -39,7 +39,7 @@ pub struct HostProcess(Child);
 impl HostProcess {
     /// Starts this program again as a node with this address; returns when it can be asked.
     #[expect(clippy::disallowed_methods, reason = "it runs for as long as the test")]
-    pub async fn start(directory: &Path, ip: IpAddr) -> Self {
+    pub async fn start(directory: &Path, ip: IpAddr, has_multipathd: bool) -> Self {
         let socket = directory.join(tools::SOCKET);
         let mut command = Command::new("unshare");
         command
@@ -47,7 +47,10 @@ impl HostProcess {
             .arg(std::env::current_exe().unwrap())
             .args(tools::STAND_IN)
             .env(tools::TOOL, tools::HOST)
-            .env(tools::ARGUMENTS, arguments(directory, ip).join("\n"))
+            .env(
+                tools::ARGUMENTS,
+                arguments(directory, ip, has_multipathd).join("\n"),
+            )
             .env(SOCKET_VARIABLE, &socket)
             .process_group(0)
             .stdin(Stdio::piped())
@@ -85,7 +88,7 @@ pub fn serve(arguments: Vec<String>) -> ! {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let host = {
         let _inside = runtime.enter();
-        Host::start(options).unwrap()
+        Host::start(&options).unwrap()
     };
     if !is_done() {
         runtime.block_on(async { sleep(GRACE).await });
@@ -103,12 +106,16 @@ fn is_done() -> bool {
 }
 
 /// What [`serve`] is told, beside its socket.
-fn arguments(directory: &Path, ip: IpAddr) -> [String; 4] {
+fn arguments(directory: &Path, ip: IpAddr, has_multipathd: bool) -> Vec<String> {
     let flag = |flag: &str, name: &str| format!("--{flag}={}", directory.join(name).display());
-    [
+    let mut arguments = vec![
         format!("--ip={ip}"),
         flag("initiator-name", "initiatorname.iscsi"),
         flag("records", "nodes"),
         flag("by-path", "by-path"),
-    ]
+    ];
+    if has_multipathd {
+        arguments.push(flag("mapper", "mapper"));
+    }
+    arguments
 }

@@ -14,13 +14,13 @@ use crate::rig::{NODE, Rig};
 use crate::tools;
 
 /// Writes a file as it must be for a snapshot of its disk: what is in memory only is not on the array.
-fn write(file: &Path, text: &str) {
+pub fn write(file: &Path, text: &str) {
     fs::write(file, text).unwrap();
     fs::File::open(file).unwrap().sync_all().unwrap();
 }
 
 /// Bytes that the filesystem at a path has.
-fn size(path: &Path) -> u64 {
+pub fn size(path: &Path) -> u64 {
     let found = rustix::fs::statvfs(path).unwrap();
     found.f_blocks * found.f_frsize
 }
@@ -124,6 +124,8 @@ isolated! {
         assert!(secret.len() >= 12);
         assert!(!format!("{:?}", used.context).contains(&secret));
         assert!(used.context["chapSecret"].starts_with("AES2:"));
+        let given = tools::given(directory, "iscsiadm");
+        assert!(given.contains("--login") && !given.contains(&secret), "{given}");
         rig.unpublish(&used).await.unwrap();
         rig.delete(used).await;
         rig.stop_driver().await;
@@ -152,7 +154,7 @@ isolated! {
         for hung in [on_share, on_disk] {
             let hung = hung.unwrap_err();
             assert_eq!(hung.code(), Code::DeadlineExceeded, "{hung}");
-            let said = "look for commands that hang (`iscsiadm`, `mount`) on the node";
+            let said = "look for commands that hang (`iscsiadm`, `multipath`, `mount`) on the node";
             assert!(hung.message().contains(said), "{hung}");
         }
         for tool in tools {

@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::host::HostProcess;
+use crate::process::NodeProcess;
 use crate::tools;
 
 /// How long anything may take, on a machine that does much else.
@@ -28,9 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub const NODE: &str = "node-1";
 
 #[derive(Parser)]
-struct Command {
+pub struct Command {
     #[command(flatten)]
-    args: Args,
+    pub args: Args,
 }
 
 pub struct Rig {
@@ -43,11 +44,27 @@ pub struct Rig {
     pub node: NodeClient<Connection>,
     /// How long a call may take.
     pub request_timeout: &'static str,
+    flags: &'static [&'static str],
+    address: IpAddr,
+    node_apart: Option<NodeProcess>,
     driver: Option<(CancellationToken, JoinHandle<Result<(), StartError>>)>,
 }
 
+/// What can be another than usual.
+pub struct Setting {
+    pub array: Options,
+    /// Somebody joins paths to disks.
+    pub has_multipathd: bool,
+    /// Further flags of the driver.
+    pub flags: &'static [&'static str],
+    /// The node's part of the driver is a process of its own, which can be killed.
+    pub node_apart: bool,
+    /// The node's address.
+    pub node: IpAddr,
+}
+
 /// An address of this machine that no other test uses: all of 127/8 is ours, and portals have a fixed port.
-fn own_address(number: u8) -> IpAddr {
+pub fn own_address(number: u8) -> IpAddr {
     let [high, low] = u16::try_from(std::process::id() % 60_000)
         .unwrap()
         .to_be_bytes();
@@ -57,6 +74,21 @@ fn own_address(number: u8) -> IpAddr {
 impl Rig {
     /// With one class, which is the default, and one array in it.
     pub async fn start(directory: &Path, class: Value) -> Self {
+        Self::with(directory, class, |_| {}).await
+    }
+
+    /// The same with another array, or another node.
+    pub async fn with(directory: &Path, class: Value, change: impl FnOnce(&mut Setting)) -> Self {
+        let mut setting = Setting {
+            array: Options::new(directory.join("array")),
+            has_multipathd: true,
+            flags: &[],
+            node_apart: false,
+            node: own_address(2),
+        };
+        setting.array.no_data = false;
+        setting.array.address = vec![own_address(1)];
+        change(&mut setting);
         stowage_service::client::install_crypto_provider();
         tools::install(directory);
         let path = |name: &str| directory.join(name);
@@ -69,19 +101,11 @@ impl Rig {
         for (name, letter) in [("GLOBAL_ENCRYPTION_KEY", "k"), ("CHAP_ENCRYPTION_KEY", "c")] {
             std::fs::write(path("keys").join(name), letter.repeat(32)).unwrap();
         }
-        let mut options = Options::new(path("array"));
-        options.no_data = false;
-        options.address = vec![own_address(1)];
-        let array = Array::start(options).await.unwrap();
-        let host = HostProcess::start(directory, own_address(2)).await;
+        let array = Array::start(setting.array).await.unwrap();
+        let host = HostProcess::start(directory, setting.node, setting.has_multipathd).await;
         let server = api_server(&array, &class);
         let endpoint = Endpoint::try_from(path("csi.sock").as_path()).unwrap();
-        let options = ClientOptions {
-            timeout: Duration::from_secs(60),
-            patience: Duration::from_secs(30),
-            metrics: ClientMetrics::default(),
-        };
-        let connection = Connection::new(&endpoint, options);
+        let connection = connection(&endpoint);
         let mut rig = Self {
             _host: host,
             server,
@@ -90,8 +114,14 @@ impl Rig {
             controller: ControllerClient::new(connection.clone()),
             node: NodeClient::new(connection),
             request_timeout: "180s",
+            flags: setting.flags,
+            address: setting.node,
+            node_apart: None,
             driver: None,
         };
+        if setting.node_apart {
+            rig.start_node();
+        }
         rig.start_driver();
         rig.until("vscnode", NODE, |it| it["spec"]["block"]["IQN"].is_string())
             .await;
@@ -104,18 +134,33 @@ impl Rig {
         self.directory.join(name)
     }
 
-    pub fn start_driver(&mut self) {
+    /// Starts the node's part of the driver as a process of its own.
+    pub fn start_node(&mut self) {
+        let mut flags = self.driver_flags("node.sock");
+        flags.push("--mode=node".to_owned());
+        self.node_apart = Some(NodeProcess::start(&self.directory, &flags));
+        let endpoint = Endpoint::try_from(self.path("node.sock").as_path()).unwrap();
+        self.node = NodeClient::new(connection(&endpoint));
+    }
+
+    /// Kills it: it does not come to its end, whatever it does.
+    pub fn kill_node(&mut self) {
+        drop(self.node_apart.take().unwrap());
+    }
+
+    fn driver_flags(&self, socket: &str) -> Vec<String> {
         let flag = |flag: &str, name: &str| format!("--{flag}={}", self.path(name).display());
         let flags = [
             "vpsa".to_owned(),
             format!("--nodeid={NODE}"),
-            format!("--node-ip={}", own_address(2)),
+            format!("--node-ip={}", self.address),
             // Its own mounts and network, but by the way that leads out of a container.
             format!("--host-process={}", std::process::id()),
-            flag("endpoint", "csi.sock"),
+            flag("endpoint", socket),
             flag("initiator-name", "initiatorname.iscsi"),
             flag("iscsi-records", "nodes"),
             flag("by-path", "by-path"),
+            flag("mapper", "mapper"),
             flag("keys", "keys"),
             // The kernel may refuse to grow an ext4 in use.
             "--default-fstype=xfs".to_owned(),
@@ -124,6 +169,15 @@ impl Rig {
             format!("--request-timeout={}", self.request_timeout),
             format!("--kubeconfig={}", self.server.kubeconfig().display()),
         ];
+        let more = self.flags.iter().map(|flag| (*flag).to_owned());
+        flags.into_iter().chain(more).collect()
+    }
+
+    pub fn start_driver(&mut self) {
+        let mut flags = self.driver_flags("csi.sock");
+        if self.node_apart.is_some() {
+            flags.push("--mode=controller".to_owned());
+        }
         let shutdown = CancellationToken::new();
         let process = Process {
             health: Health::default(),
@@ -194,6 +248,15 @@ impl Drop for Rig {
             }
         }
     }
+}
+
+fn connection(endpoint: &Endpoint) -> Connection {
+    let options = ClientOptions {
+        timeout: Duration::from_secs(60),
+        patience: Duration::from_secs(30),
+        metrics: ClientMetrics::default(),
+    };
+    Connection::new(endpoint, options)
 }
 
 fn api_server(array: &Array, class: &Value) -> ApiServer {

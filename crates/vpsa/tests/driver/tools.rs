@@ -1,12 +1,13 @@
-//! `mount.nfs` and `iscsiadm` on this machine, for the mounts of one test only.
+//! `mount.nfs`, `iscsiadm` and `multipath` on this machine, for the mounts of one test only.
 
 use std::path::{Path, PathBuf};
 
 use stowage_sim::mounting;
 use stowage_sim::vpsa::host::SOCKET_VARIABLE;
-use stowage_sim::vpsa::host::tools::{iscsiadm, mount_nfs};
+use stowage_sim::vpsa::host::initiator::Printed;
+use stowage_sim::vpsa::host::tools::{iscsiadm, mount_nfs, multipath};
 
-use crate::host;
+use crate::{host, process};
 
 /// Which tool this program is, and its arguments, a line each.
 pub const TOOL: &str = "STOWAGE_TEST_TOOL";
@@ -14,6 +15,9 @@ pub const ARGUMENTS: &str = "STOWAGE_TEST_ARGUMENTS";
 
 /// The tool that is no tool, but what they ask.
 pub const HOST: &str = "host";
+
+/// The tool that is the driver itself, for those who kill it.
+pub const DRIVER: &str = "driver";
 
 /// Where they ask, in the directory of the test.
 pub const SOCKET: &str = "host.sock";
@@ -33,8 +37,16 @@ fn stand_in() {
     if tool == HOST {
         host::serve(arguments);
     }
-    if tool == "iscsiadm" {
-        let printed = iscsiadm(arguments, Path::new(&socket));
+    if tool == DRIVER {
+        process::serve(arguments);
+    }
+    let run: Option<fn(Vec<String>, &Path) -> Printed> = match tool.as_str() {
+        "iscsiadm" => Some(iscsiadm),
+        "multipath" | "multipathd" => Some(multipath),
+        _ => None,
+    };
+    if let Some(run) = run {
+        let printed = run(arguments, Path::new(&socket));
         println!("\n{}", printed.out);
         eprintln!("{}", printed.err);
         std::process::exit(printed.code.into());
@@ -61,18 +73,29 @@ pub fn go_on(directory: &Path, tool: &str) {
     std::fs::remove_file(hanging(directory, tool)).unwrap();
 }
 
+/// What a tool was given so far, a line for each time: what `ps` shows to everybody.
+pub fn given(directory: &Path, tool: &str) -> String {
+    std::fs::read_to_string(lines(directory, tool)).unwrap_or_default()
+}
+
+fn lines(directory: &Path, tool: &str) -> PathBuf {
+    directory.join(format!("{tool}.lines"))
+}
+
 /// Makes this program the tools. The test has mounts of its own, so nobody else sees it.
 pub fn install(directory: &Path) {
     let script = |tool: &str| {
         format!(
-            "#!/bin/sh\ntest -e {} && exec sleep 1000\n{SOCKET_VARIABLE}={} {TOOL}={tool} {ARGUMENTS}=$(printf '%s\\n' \"$@\") exec {} {}\n",
+            "#!/bin/sh\necho \"$*\" >> {}\ntest -e {} && exec sleep 1000\n{SOCKET_VARIABLE}={} {TOOL}={tool} {ARGUMENTS}=$(printf '%s\\n' \"$@\") exec {} {}\n",
+            lines(directory, tool).display(),
             hanging(directory, tool).display(),
             directory.join(SOCKET).display(),
             std::env::current_exe().unwrap().display(),
             STAND_IN.join(" "),
         )
     };
-    let scripts = ["mount.nfs", "iscsiadm"].map(|tool| (tool, script(tool)));
+    let tools = ["mount.nfs", "iscsiadm", "multipath", "multipathd"];
+    let scripts = tools.map(|tool| (tool, script(tool)));
     let scripts: Vec<(&str, &str)> = scripts
         .iter()
         .map(|(tool, text)| (*tool, text.as_str()))

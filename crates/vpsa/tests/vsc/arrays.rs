@@ -23,11 +23,16 @@ pub fn api_of(array: &Array) -> Api {
     client.within(Duration::from_secs(30))
 }
 
-async fn make_volume(array: &Array, name: &str) {
+pub async fn make_volume(array: &Array, name: &str) {
+    make_volume_of(array, name, 10).await;
+}
+
+/// The same with so many GB.
+pub async fn make_volume_of(array: &Array, name: &str, capacity: u64) {
     let pool = "pool-00010001".parse().unwrap();
     let new = NewVolume {
         name,
-        capacity: 10,
+        capacity,
         pool: &pool,
         kind: Kind::Nas,
         options: &BTreeMap::new(),
@@ -75,6 +80,7 @@ async fn an_array_is_checked_imported_and_ready_and_comes_back_after_trouble() {
     let record = record.await;
     assert_eq!(record["status"]["VPSAID"], "one");
     assert_eq!(record["spec"]["size"], "10Gi");
+    records_go_with_what_they_record(&rig, &array, &record).await;
 
     array
         .control()
@@ -93,6 +99,73 @@ async fn an_array_is_checked_imported_and_ready_and_comes_back_after_trouble() {
     rig.vpsa_is("one", "Unreachable", "NoAnswer").await;
     array.control().start_endpoint(0).await.unwrap();
     rig.vpsa_is("one", "Ready", "Ready").await;
+}
+
+/// What `kubectl apply` is given.
+fn applied(array: &Array, token: &Value, name: &str) -> String {
+    let mut object = json!({"apiVersion": "storage.zadara.com/v1", "kind": "VPSA", "metadata": {"name": "one"},
+        "spec": {"VSCStorageClassName": "gold", "displayName": name, "hostname": array.hostname(),
+            "tls": {"enabled": false}}});
+    if token.is_string() {
+        object["spec"]["token"] = token.clone();
+    }
+    object.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_part_of_an_array_that_was_applied_tells_its_token_and_it_can_be_applied_again() {
+    let rig = Rig::start().await;
+    let (array, _data) = array(|_| {}).await;
+    rig.class("gold", json!({})).await;
+    let token = json!(array.access_key());
+    for name in ["one", "renamed"] {
+        rig.apply(&applied(&array, &token, name));
+        let ready = rig
+            .until::<Vpsa>("one", |it| {
+                it["status"]["state"] == "Ready"
+                    && it["spec"]["displayName"] == name
+                    && it["spec"]["token"]
+                        .as_str()
+                        .is_some_and(|it| it.starts_with("AES2:"))
+            })
+            .await;
+        let whole = ready.to_string();
+        assert!(!whole.contains(array.access_key()), "{ready:#}");
+        let last = "kubectl.kubernetes.io/last-applied-configuration";
+        let last = ready["metadata"]["annotations"][last].as_str().unwrap();
+        let last: Value = serde_json::from_str(last).unwrap();
+        assert_eq!(last["spec"]["displayName"], name);
+        assert_eq!(last["spec"]["token"], ready["spec"]["token"]);
+    }
+    // What is no longer applied goes, as with any object.
+    rig.apply(&applied(&array, &Value::Null, "without"));
+    let without = rig
+        .until::<Vpsa>("one", |it| it["spec"]["displayName"] == "without")
+        .await;
+    assert!(without["spec"]["token"].is_null(), "{without:#}");
+}
+
+/// A snapshot that is deleted at the array, then its volume.
+async fn records_go_with_what_they_record(rig: &Rig, array: &Array, record: &Value) {
+    let (api, status) = (api_of(array), &record["status"]);
+    let group = status["CGID"].as_str().unwrap().parse().unwrap();
+    let taken = api.create_snapshot(&group, "nightly").await.unwrap();
+    let taken = taken.done().unwrap();
+    let name = format!("one-{taken}");
+    rig.until::<Snapshot>(&name, |it| it["status"]["state"] == "Ready")
+        .await;
+    // As long as the array has it, it has a record.
+    rig.delete::<Snapshot>(&name).await;
+    rig.until::<Snapshot>(&name, |it| {
+        it["status"]["state"] == "Ready" && it["metadata"]["deletionTimestamp"].is_null()
+    })
+    .await;
+    api.delete_snapshot(&taken).await.unwrap().done().unwrap();
+    rig.until::<Snapshot>(&name, Value::is_null).await;
+    let volume = status["ID"].as_str().unwrap().parse().unwrap();
+    api.delete_volume(&volume).await.unwrap().done().unwrap();
+    rig.until::<ExternalVolume>("one-made-before", Value::is_null)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

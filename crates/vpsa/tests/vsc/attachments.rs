@@ -170,3 +170,54 @@ async fn a_record_that_was_edited_by_hand_is_repaired_and_one_of_others_is_used_
     let message = rig.event(&disk, "NodeNotFit").await;
     assert!(message.contains("install open-iscsi"), "{message}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_address_changes_gets_its_shares_while_a_disk_stays_attached() {
+    let (array, _data) = array(|_| {}).await;
+    let rig = ready_rig(&array).await;
+    node(&rig, "n", "10.0.0.1", Some("iqn.2026-01.x:n")).await;
+    for (name, volume_type) in [("disk", "Block"), ("before", "NAS"), ("after", "NAS")] {
+        rig.volume(name, "10Gi", json!({"volumeType": volume_type}))
+            .await;
+    }
+    let disk = attach(&rig, "disk", "n", "ISCSI").await;
+    let attached = is(&rig, &disk, "ISCSILoginPending").await;
+    let before = attach(&rig, "before", "n", "NFS").await;
+    is(&rig, &before, "Ready").await;
+
+    rig.patch::<VscNode>("n", json!({"spec": {"NAS": {"IP": "10.0.0.2"}}}))
+        .await;
+    let after = attach(&rig, "after", "n", "NFS").await;
+    let mut shares = Vec::new();
+    for name in [&before, &after] {
+        let ready = rig
+            .until::<VolumeAttachment>(name, |it| {
+                let server = &it["status"]["VPSAServerID"];
+                it["status"]["state"] == "Ready" && *server != attached["status"]["VPSAServerID"]
+            })
+            .await;
+        shares.push(ready["status"]["VPSAServerID"].clone());
+    }
+    assert_eq!(shares[0], shares[1], "one record for all shares");
+    let still = rig.until::<VolumeAttachment>(&disk, |_| true).await;
+    assert_eq!(
+        still["status"]["VPSAServerID"], attached["status"]["VPSAServerID"],
+        "nobody takes the disk away"
+    );
+    let addresses = servers(&array).await;
+    let addresses: Vec<(&str, &str)> = addresses
+        .iter()
+        .map(|(_, ip, iqn)| (ip.as_str(), iqn.as_str()))
+        .collect();
+    assert_eq!(
+        addresses,
+        [("10.0.0.1", "iqn.2026-01.x:n"), ("10.0.0.2", "")]
+    );
+
+    // Each record goes with the last that needs it.
+    for (name, left) in [(&before, 2), (&after, 1), (&disk, 0)] {
+        rig.delete::<VolumeAttachment>(name).await;
+        rig.until::<VolumeAttachment>(name, Value::is_null).await;
+        assert_eq!(servers(&array).await.len(), left, "{name} is gone");
+    }
+}

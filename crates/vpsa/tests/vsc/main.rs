@@ -5,12 +5,17 @@
     reason = "clippy exempts tests, but not the functions they share"
 )]
 
+mod adopted;
 mod arrays;
 mod asked;
 mod attachments;
+mod choices;
 mod classes;
+mod imports;
 mod nodes;
 mod rig;
 mod rights;
+mod room;
 mod snapshots;
+mod unanswered;
 mod volumes;

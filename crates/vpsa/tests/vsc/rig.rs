@@ -41,8 +41,14 @@ pub struct Rig {
     pub node_loss: Option<Duration>,
     /// How long an array may take for one look.
     pub request_timeout: Duration,
+    /// How long apart each array is looked at.
+    pub monitor_interval: Duration,
+    /// How arrays are chosen.
+    pub allocator: Allocator,
     /// Volumes and Snapshots are not seen, as by watches that are far behind.
     pub is_behind: bool,
+    /// What is on arrays already is imported.
+    pub import: bool,
     /// Letters of which keys are made: the first writes.
     pub keys: &'static [&'static str],
     plane: Option<(CancellationToken, JoinHandle<()>)>,
@@ -88,7 +94,10 @@ impl Rig {
             config,
             node_loss: None,
             request_timeout: Duration::from_secs(10),
+            monitor_interval: Duration::from_millis(500),
+            allocator: Allocator::default(),
             is_behind: false,
+            import: true,
             keys: &["k"],
             plane: None,
         };
@@ -116,11 +125,11 @@ impl Rig {
             shutdown: shutdown.clone(),
         };
         let options = VscOptions {
-            monitor_interval: Duration::from_millis(500),
+            monitor_interval: self.monitor_interval,
             refresh_period: Duration::from_secs(2),
             request_timeout: self.request_timeout,
-            import_existing: true,
-            allocator: Allocator::default(),
+            import_existing: self.import,
+            allocator: self.allocator,
             ciphers: Ciphers {
                 tokens: self.cipher(""),
                 chap: self.cipher("c"),

@@ -10,13 +10,13 @@ use stowage_sim::vpsa::control::{Fault, Trouble};
 
 use crate::rig::{PATIENCE, Rig, array};
 
-async fn snapshot(rig: &Rig, name: &str, volume: &str) {
+pub async fn snapshot(rig: &Rig, name: &str, volume: &str) {
     let object = json!({"apiVersion": "storage.zadara.com/v1", "kind": "Snapshot", "metadata": {"name": name},
         "spec": {"displayName": name, "volumeID": volume}});
     rig.create::<Snapshot>(object).await;
 }
 
-async fn on_array(array: &Array) -> Vec<String> {
+pub async fn on_array(array: &Array) -> Vec<String> {
     let objects = array.control().objects().await.unwrap();
     let snapshots = objects.snapshots.values();
     snapshots.map(|it| it.display_name.clone()).collect()

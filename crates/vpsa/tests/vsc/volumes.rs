@@ -9,13 +9,13 @@ use stowage_sim::vpsa::control::{Fault, Trouble};
 use crate::asked::asked;
 use crate::rig::{PATIENCE, Rig, array};
 
-async fn ready(rig: &Rig, name: &str) -> Value {
+pub async fn ready(rig: &Rig, name: &str) -> Value {
     let is_ready = |it: &Value| it["status"]["conditions"][0]["reason"] == "Ready";
     rig.until::<Volume>(name, is_ready).await
 }
 
 /// What is on an array, by name: sizes in GB.
-async fn on_array(array: &Array) -> Vec<(String, u64)> {
+pub async fn on_array(array: &Array) -> Vec<(String, u64)> {
     let objects = array.control().objects().await.unwrap();
     let volumes = objects.volumes.values();
     let mut all: Vec<_> = volumes

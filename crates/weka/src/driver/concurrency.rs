@@ -11,8 +11,44 @@ use tokio::time::timeout;
 
 use crate::config::Concurrency;
 use crate::error::Error;
+use crate::handle::{Backing, Handle};
 use crate::metrics::{Metrics, Operation};
 use crate::rest::Deadline;
+
+/// What a call is counted as.
+pub(crate) struct Counted {
+    pub(crate) operation: Operation,
+    /// Those with the same text share a limit.
+    pub(crate) limited_by: String,
+    /// What the volume is, where that is known.
+    pub(crate) backing: Option<Backing>,
+}
+
+impl Counted {
+    /// A call of a controller: a cluster's calls share a limit.
+    pub(crate) fn by_cluster(
+        operation: Operation,
+        secrets: &BTreeMap<String, String>,
+        backing: Option<Backing>,
+    ) -> Self {
+        Self {
+            operation,
+            limited_by: cluster_of(secrets).to_owned(),
+            backing,
+        }
+    }
+
+    /// A call of a node about a volume: those of one filesystem share a limit.
+    pub(crate) fn by_filesystem(operation: Operation, cluster: &str, volume_id: &str) -> Self {
+        let handle = Handle::parse(volume_id).ok();
+        let filesystem = handle.as_ref().map_or("", Handle::filesystem);
+        Self {
+            operation,
+            limited_by: format!("{cluster}/{filesystem}"),
+            backing: handle.as_ref().map(Handle::backing),
+        }
+    }
+}
 
 /// Limits for calls of all kinds.
 pub(crate) struct ConcurrencyLimits {
@@ -33,22 +69,25 @@ impl ConcurrencyLimits {
     /// Waits until the limit allows it, does the work and counts it. `bytes` reads the size of the volume from the answer.
     pub(crate) async fn run<T>(
         &self,
-        operation: Operation,
-        cluster: &str,
+        counted: Counted,
         deadline: Deadline,
         bytes: impl Fn(&T) -> Option<u64>,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let came = Instant::now();
+        let operation = counted.operation;
         let permit = match self.limit(operation) {
             None => None,
             Some(limit) => {
-                let semaphore = self.semaphore(operation, cluster, limit);
+                let semaphore = self.semaphore(operation, &counted.limited_by, limit);
                 let permit = timeout(deadline.remaining(), semaphore.acquire_owned()).await;
                 Some(permit.map_err(|_| Error::Crowded)?)
             }
         };
-        let under_way = self.metrics.start_operation(operation, came.elapsed());
+        let waited = came.elapsed();
+        let under_way = self
+            .metrics
+            .start_operation(operation, counted.backing, waited);
         let done = work.await;
         drop(permit);
         under_way.end(done.is_ok(), done.as_ref().ok().and_then(bytes));
@@ -61,16 +100,18 @@ impl ConcurrencyLimits {
             Operation::DeleteVolume => Some(self.limits.deletes),
             Operation::ExpandVolume => Some(self.limits.expansions),
             Operation::PublishVolume => Some(self.limits.publications),
-            // A pod that goes away waits for nobody; each volume has its lock.
-            Operation::UnpublishVolume | Operation::GetVolumeStats => None,
+            Operation::CreateSnapshot => Some(self.limits.snapshots),
+            Operation::DeleteSnapshot => Some(self.limits.snapshot_deletions),
+            Operation::UnpublishVolume => self.limits.unpublications,
+            Operation::GetVolumeStats => None,
         }
     }
 
-    fn semaphore(&self, operation: Operation, cluster: &str, limit: usize) -> Arc<Semaphore> {
+    fn semaphore(&self, operation: Operation, limited_by: &str, limit: usize) -> Arc<Semaphore> {
         let mut semaphores = self.semaphores.lock();
         // Those that nobody holds can be replaced by new ones.
         semaphores.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
-        let key = (operation, cluster.to_owned());
+        let key = (operation, limited_by.to_owned());
         semaphores
             .entry(key)
             .or_insert_with(|| Arc::new(Semaphore::new(limit)))
@@ -96,11 +137,17 @@ mod tests {
             deletes: 1,
             expansions: 1,
             publications: 1,
+            snapshots: 1,
+            snapshot_deletions: 1,
+            unpublications: None,
         };
         let limits = ConcurrencyLimits::new(limits, Metrics::default());
         let soon = || Deadline::after(Duration::from_millis(50));
-        let create =
-            |cluster, work| limits.run(Operation::CreateVolume, cluster, soon(), |()| None, work);
+        let create = |cluster: &str, work| {
+            let secrets = [("endpoints".to_owned(), cluster.to_owned())].into();
+            let counted = Counted::by_cluster(Operation::CreateVolume, &secrets, None);
+            limits.run(counted, soon(), |()| None, work)
+        };
         let slow = create(
             "slow",
             Box::pin(async { std::future::pending().await })

@@ -2,24 +2,21 @@
 //! planted link can lead elsewhere. All functions block, and hang with the filesystem: call them on a thread that can be
 //! left.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    FileType, Gid, Mode, Uid, XattrFlags, fchmod, fchown, fgetxattr, fsetxattr, fstat,
-};
+use rustix::fs::{Dir, FileType, Gid, Mode, Uid, fchmod, fchown, fstat};
 use rustix::io::Errno;
 use stowage_host::beneath::{BeneathError, Links, Root};
 use stowage_host::{Outcome, PathError};
 
+use crate::dynamic_paths::DynamicPaths;
 use crate::error::Error;
-use crate::handle::{Handle, Origin};
+use crate::handle::{Handle, SNAPSHOTS};
 use crate::parameters::Owner;
+pub(crate) use attributes::{CAPACITY, Capacity};
 
-/// The size of a volume, in decimal, where there are no quotas.
-const CAPACITY: &str = "user.weka_capacity";
-/// The inner path of a volume.
-const VOLUME_NAME: &str = "user.weka_k8s_volname";
+mod attributes;
 
 /// Directories above volumes.
 const PARENT_MODE: u32 = 0o750;
@@ -47,10 +44,11 @@ pub(crate) struct Place {
 impl Place {
     /// We made the way to a dynamic volume ourselves, so a link on it was planted. A person who chose a path may have put
     /// links on it, which stay within the filesystem.
-    pub(crate) fn of(handle: &Handle, dynamic_path: &str) -> Self {
-        let links = match handle.origin(dynamic_path) {
-            Origin::Dynamic => Links::Refused,
-            Origin::Static => Links::Confined,
+    pub(crate) fn of(handle: &Handle, dynamic: &DynamicPaths) -> Self {
+        let links = if handle.has_own_path(dynamic) {
+            Links::Refused
+        } else {
+            Links::Confined
         };
         Self {
             path: handle.path(),
@@ -91,18 +89,46 @@ pub(crate) fn to_bind(root: &Root, place: &Place) -> Result<Option<OwnedFd>, Err
 /// Called twice: the second call finds what the first one made and sets the owner again.
 pub(crate) fn make(root: &Root, path: &Path, owner: Owner) -> Result<(Directory, bool), Error> {
     let (directory, outcome) = root.create_directories(path, PARENT_MODE)?;
+    give(&directory, path, owner)?;
+    Ok((Directory::new(directory, path)?, outcome == Outcome::Done))
+}
+
+/// Gives an existing directory, such as the root of a filesystem, to the owner of a volume.
+///
+/// Called twice: the owner is set again.
+pub(crate) fn adopt(root: &Root, path: &Path, owner: Owner) -> Result<Directory, Error> {
+    let directory = root.open_directory(path, Links::Refused)?;
+    give(&directory, path, owner)?;
+    Directory::new(directory, path)
+}
+
+/// Something that is in a directory, but for the snapshots in the root of a filesystem.
+pub(crate) fn any_entry(root: &Root, path: &Path) -> Result<Option<String>, Error> {
+    let directory = root.open_directory(path, Links::Refused)?;
+    let fails = |errno: Errno| PathError::at("list", path)(errno);
+    for entry in Dir::read_from(&directory).map_err(fails)? {
+        let entry = entry.map_err(fails)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !matches!(&*name, "." | ".." | SNAPSHOTS) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+fn give(directory: &Root, path: &Path, owner: Owner) -> Result<(), Error> {
     let set = |errno: Errno| PathError::at("set owner and permissions of", path)(errno);
     if owner.uid.is_some() || owner.gid.is_some() {
         fchown(
-            &directory,
+            directory,
             owner.uid.map(Uid::from_raw),
             owner.gid.map(Gid::from_raw),
         )
         .map_err(set)?;
     }
     // Afterwards: a change of owner takes the set-id bits away.
-    fchmod(&directory, Mode::from_raw_mode(owner.permissions)).map_err(set)?;
-    Ok((Directory::new(directory, path)?, outcome == Outcome::Done))
+    fchmod(directory, Mode::from_raw_mode(owner.permissions)).map_err(set)?;
+    Ok(())
 }
 
 /// Takes away a directory that nobody has used; one with something in it stays.
@@ -158,35 +184,6 @@ impl Directory {
             path: path.to_owned(),
             inode: stat.st_ino,
         })
-    }
-
-    /// The size that is written at the directory, if any.
-    pub(crate) fn recorded_bytes(&self) -> Result<Option<u64>, Error> {
-        let mut buffer = [0_u8; 64];
-        match fgetxattr(self.root.as_fd(), CAPACITY, &mut buffer[..]) {
-            Ok(length) => {
-                let text = str::from_utf8(&buffer[..length]).unwrap_or_default();
-                Ok(text.trim().parse().ok())
-            }
-            Err(Errno::NODATA | Errno::NOTSUP | Errno::RANGE) => Ok(None),
-            Err(errno) => Err(PathError::at("read the capacity of", &self.path)(errno).into()),
-        }
-    }
-
-    /// Writes the size at the directory. It comes last: what has a size is complete.
-    pub(crate) fn record(&self, handle: &Handle, bytes: u64) -> Result<(), Error> {
-        let write = |name: &str, value: &str| {
-            let written = fsetxattr(
-                self.root.as_fd(),
-                name,
-                value.as_bytes(),
-                XattrFlags::empty(),
-            );
-            written.map_err(PathError::at("write the capacity of", &self.path))
-        };
-        write(VOLUME_NAME, handle.inner())?;
-        write(CAPACITY, &bytes.to_string())?;
-        Ok(())
     }
 }
 

@@ -5,13 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Driver;
-use crate::capacity::check_fits;
+use crate::capacity::{check_fits, grow_thin};
+use crate::config::VolumeRules;
 use crate::error::Error;
+use crate::handle::Handle;
 use crate::quota::Limits;
 use crate::rest::facts::Facts;
-use crate::rest::wire::Filesystem;
+use crate::rest::wire::{Filesystem, Snapshot};
 use crate::rest::{Api, ApiError, Deadline};
 use crate::secret::Fingerprint;
+use crate::snapshot_id::SnapshotId;
 use crate::version::Capability;
 
 /// What stands for the cluster of a filesystem that is used without an API.
@@ -46,6 +49,51 @@ impl Managed {
             self.api.set_quota(&self.filesystem, inode, wanted).await?;
         }
         Ok(())
+    }
+
+    /// The snapshot of a volume that an identifier names.
+    pub(crate) async fn snapshot_of(&self, id: &SnapshotId) -> Result<Option<Snapshot>, Error> {
+        let found = self.api.snapshot(&self.filesystem, id.access_point());
+        Ok(found.await?.filter(|found| id.is_called(&found.name)))
+    }
+
+    /// The snapshot that a volume is, or is in; none for a volume of the filesystem as it is.
+    pub(crate) async fn snapshot_holding(
+        &self,
+        volume: &Handle,
+    ) -> Result<Option<Snapshot>, Error> {
+        let Some(access_point) = volume.access_point() else {
+            return Ok(None);
+        };
+        let found = self.api.snapshot(&self.filesystem, access_point).await?;
+        let missing = || Error::VolumeMissing(volume.to_string());
+        found.ok_or_else(missing).map(Some)
+    }
+
+    /// Gives the filesystem this size, if the cluster has it.
+    async fn enlarge(&self, bytes: u64, rules: &VolumeRules) -> Result<Filesystem, Error> {
+        self.facts
+            .check_may_write("change the size of a filesystem")?;
+        let total = self.filesystem.total_budget;
+        let more = bytes.saturating_sub(total);
+        let available = self.api.unprovisioned().await?;
+        if more > available {
+            return Err(Error::ClusterFull {
+                filesystem: self.filesystem.name.clone(),
+                bytes,
+                available,
+            });
+        }
+        let thin = self.filesystem.thin();
+        let thin = thin.map(|thin| grow_thin(thin, total, bytes, rules.keep_thin_ratio));
+        let resized = self.api.resize_filesystem(&self.filesystem, bytes, thin);
+        let resized = resized.await?;
+        tracing::info!(
+            filesystem = resized.name,
+            bytes,
+            "The filesystem was enlarged."
+        );
+        Ok(resized)
     }
 
     /// What this node mounts under the filesystem's name is another cluster's.
@@ -92,6 +140,27 @@ impl WekaFilesystem {
             .filter(|managed| managed.facts.has(Capability::DirectoryQuota))
     }
 
+    /// Gives a directory its first quota. False if the array keeps none, or gives none to a directory with files in it.
+    pub(crate) async fn enforce(
+        &self,
+        handle: &Handle,
+        inode: u64,
+        limits: Limits,
+    ) -> Result<bool, Error> {
+        let Some(managed) = self.quotas() else {
+            return Ok(false);
+        };
+        let set = managed.api.set_quota(&managed.filesystem, inode, limits);
+        match set.await {
+            Ok(()) => Ok(true),
+            Err(error @ ApiError::Refused { .. }) => {
+                tracing::warn!(%error, volume_id = %handle, "Cannot set a quota for the volume; its size stays advisory.");
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Refuses a user who could not finish what is about to begin.
     pub(crate) fn check_may_write(&self, doing: &'static str) -> Result<(), ApiError> {
         self.quotas()
@@ -109,8 +178,32 @@ impl WekaFilesystem {
         Ok(())
     }
 
-    /// Refuses a volume that is larger than all of the filesystem, where that is known.
-    pub(crate) fn check_fits(&self, bytes: u64) -> Result<(), Error> {
+    /// The cluster, for what cannot be done without it.
+    pub(crate) fn api_for(&self, what: &'static str) -> Result<&Managed, Error> {
+        self.managed.as_ref().ok_or(Error::NeedsApi(what))
+    }
+
+    /// Makes sure that a volume is not larger than all of the filesystem, where that is known: a filesystem that may grow
+    /// is enlarged, all others refuse the volume.
+    ///
+    /// Called twice: it is large enough.
+    pub(crate) async fn make_room(
+        &mut self,
+        bytes: u64,
+        may_grow: bool,
+        rules: &VolumeRules,
+    ) -> Result<(), Error> {
+        let fits = |filesystem: &Self| filesystem.check_fits(bytes);
+        match (self.require(fits).await, &mut self.managed) {
+            (Err(Error::Size(_)), Some(managed)) if may_grow => {
+                managed.filesystem = managed.enlarge(bytes, rules).await?;
+                Ok(())
+            }
+            (checked, _) => checked,
+        }
+    }
+
+    fn check_fits(&self, bytes: u64) -> Result<(), Error> {
         if let Some(managed) = &self.managed {
             check_fits(&self.name, bytes, managed.filesystem.total_budget)?;
         }
@@ -154,6 +247,31 @@ impl WekaFilesystem {
 }
 
 impl Driver {
+    /// Removes a filesystem that is a volume, and who may mount it by NFS: the array keeps what somebody may mount, and nodes may
+    /// do so where this process does not.
+    ///
+    /// Called twice: it is gone, or on its way out.
+    pub(crate) async fn remove_filesystem(&self, filesystem: &WekaFilesystem) -> Result<(), Error> {
+        let Managed {
+            api,
+            filesystem: found,
+            ..
+        } = filesystem.api_for("volumes that are filesystems")?;
+        self.mounts.let_go(filesystem).await;
+        if self.config.nfs.is_possible() {
+            api.revoke_nfs(&found.name).await?;
+        }
+        match api.delete_filesystem(found).await {
+            Err(error @ (ApiError::Refused { .. } | ApiError::Conflict { .. })) => {
+                if !api.revoke_nfs(&found.name).await? {
+                    return Err(error.into());
+                }
+                Ok(api.delete_filesystem(found).await?)
+            }
+            deleted => Ok(deleted?),
+        }
+    }
+
     /// The filesystem of this name on the cluster of a request, as it is or was a moment ago.
     pub(crate) async fn filesystem(
         &self,
@@ -163,6 +281,17 @@ impl Driver {
     ) -> Result<WekaFilesystem, Error> {
         let api = self.clusters.of_request(secrets, deadline)?;
         self.filesystem_of(api, name).await
+    }
+
+    /// The API of the cluster of a request that needs it for this.
+    pub(crate) fn api(
+        &self,
+        secrets: &BTreeMap<String, String>,
+        what: &'static str,
+        deadline: Deadline,
+    ) -> Result<Api, Error> {
+        let api = self.clusters.of_request(secrets, deadline)?;
+        api.ok_or(Error::NeedsApi(what))
     }
 
     /// The filesystem of this name on a cluster, as it is or was a moment ago.

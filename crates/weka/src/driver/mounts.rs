@@ -1,4 +1,4 @@
-//! Filesystems mounted for the driver's own use, one mount per cluster, filesystem and options.
+//! Filesystems mounted for the driver's own use, one mount per cluster, filesystem and options: by the Weka client, or by NFS.
 //!
 //! What is mounted is known from the kernel's table: mounts that an earlier process left are used on. This process only
 //! counts its users, so that what nobody uses any more is unmounted after a while. A volume that was published from such
@@ -7,33 +7,37 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::fs::fstat;
 use secrecy::ExposeSecret;
+use stowage_api::backoff::Backoff;
 use stowage_csi::waiting::on_machine;
 use stowage_host::beneath::Root;
-use stowage_host::mount::{FsMount, Mounter, Unmount, ensure_unmounted};
+use stowage_host::mount::{FsMount, MountError, Mounter, Unmount, ensure_unmounted};
 use stowage_host::mountinfo::{Device, Mount};
 use stowage_host::stat::Health;
 use stowage_host::{PathError, blocking, create_directories};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::client::{LocalClient, LocalContainer};
+use super::client::LocalClient;
 use super::filesystem::WekaFilesystem;
-use crate::error::Error;
+use super::nfs::NfsAccess;
+use crate::error::{Error, chain};
 use crate::name;
 use crate::options::{Options, Vocabulary};
 use crate::rest::Deadline;
+use crate::selinux::Kernel;
+use plan::Plan;
+pub(crate) use plan::{is_weka, shows};
 use slots::{Mounting, Slot, User};
 
 mod hide;
 mod idle;
+mod plan;
 mod slots;
-
-/// What `mount(8)` calls the filesystem.
-const KIND: &str = "wekafs";
+mod within;
 
 /// Directories to mount on.
 const POINT_MODE: u32 = 0o750;
@@ -41,21 +45,24 @@ const POINT_MODE: u32 = 0o750;
 /// How many times as long as a call a mount may take before it is killed; it goes on when its first caller has given up.
 const MOUNT_TIME_IN_CALLS: u32 = 2;
 
-/// Whether a mount may be one of this driver's: of the client, of its simulation, or by NFS.
-pub(crate) fn is_weka(mount: &Mount<'_>) -> bool {
-    is_wekafs(mount) || mount.kind() == "nfs" || mount.kind() == "nfs4"
-}
-
-fn is_wekafs(mount: &Mount<'_>) -> bool {
-    mount.kind() == KIND || mount.kind() == "fuse.wekafs"
-}
+/// How long apart a mount by NFS is tried again whose permission is new, and how often one that is not.
+const NFS_PAUSES: Backoff = Backoff {
+    first: Duration::from_millis(100),
+    longest: Duration::from_secs(2),
+};
+const NFS_ATTEMPTS: u32 = 3;
 
 /// All mounts of the process.
 pub(crate) struct Mounts {
     base: PathBuf,
     mounter: Arc<dyn Mounter>,
     client: LocalClient,
+    pub(crate) nfs: NfsAccess,
     vocabulary: Vocabulary,
+    /// What the kernel says about SELinux, where mounts are labelled for it.
+    selinux: Option<Kernel>,
+    /// The address of the cluster, for a machine whose client starts with the mount.
+    backend: Option<String>,
     mount_time: Duration,
     slots: Mutex<HashMap<PathBuf, Slot>>,
 }
@@ -93,6 +100,7 @@ impl Mounts {
         base: PathBuf,
         mounter: Arc<dyn Mounter>,
         client: LocalClient,
+        nfs: NfsAccess,
         vocabulary: Vocabulary,
         call_time: Duration,
     ) -> Self {
@@ -100,13 +108,16 @@ impl Mounts {
             base,
             mounter,
             client,
+            nfs,
             vocabulary,
+            selinux: None,
+            backend: None,
             mount_time: call_time.saturating_mul(MOUNT_TIME_IN_CALLS),
             slots: Mutex::default(),
         }
     }
 
-    /// Makes sure that the filesystem is mounted with these options.
+    /// Makes sure that the filesystem is mounted with these options, in the best way that works.
     ///
     /// Called twice: both get the same mount.
     pub(crate) async fn ensure(
@@ -115,24 +126,43 @@ impl Mounts {
         options: &Options,
         deadline: Deadline,
     ) -> Result<Mounted, Error> {
-        let container = self.client.container(filesystem, deadline).await?;
-        let mut options = options.clone();
-        let mut directory = name::mount_point(&filesystem.name, &options.to_string());
-        if let Some(LocalContainer { name, .. }) = &container {
-            options.add(&format!("container_name={name}"), &self.vocabulary);
-            directory = format!("{directory}-{}", name::plain(name));
+        let mut plans = self.plans(filesystem, options, deadline).await?.into_iter();
+        let mut failure = Error::MountLost(filesystem.name.clone());
+        while let Some(plan) = plans.next() {
+            failure = match self.ensure_plan(filesystem, &plan, deadline).await {
+                Err(error) if error.is_of_mount() => error,
+                outcome => return outcome,
+            };
+            if plan.is_by_nfs() {
+                self.nfs.forget(filesystem);
+            }
+            if plans.len() > 0 {
+                let error = chain(&failure);
+                tracing::warn!(
+                    error,
+                    source = plan.source,
+                    "Cannot mount; trying another way."
+                );
+            }
         }
-        // By its uid: organizations of one cluster may have filesystems of the same name.
-        let of_filesystem = [filesystem.cluster(), filesystem.uid()].map(name::plain);
-        let point = self.base.join(of_filesystem.join("-")).join(directory);
-        if let Some(stuck) = self.stuck_at(&point) {
+        Err(failure)
+    }
+
+    async fn ensure_plan(
+        self: &Arc<Self>,
+        filesystem: &WekaFilesystem,
+        plan: &Plan,
+        deadline: Deadline,
+    ) -> Result<Mounted, Error> {
+        let point = &plan.point;
+        if let Some(stuck) = self.stuck_at(point) {
             return Err(stuck);
         }
-        let user = self.enter(&point);
-        let shared = self.within(deadline, &point, user.gate.read()).await?;
+        let user = self.enter(point);
+        let shared = self.await_gate(deadline, point, user.gate.read()).await?;
         let seen = match self.unchanged(&user).await {
             Some(device) => Some(device),
-            None => self.look(&point, &filesystem.name).await?,
+            None => self.look(plan).await?,
         };
         drop(shared);
         let device = match seen {
@@ -141,17 +171,29 @@ impl Mounts {
                 device
             }
             None => self
-                .mount_unless_there(filesystem, &options, &point, &user, deadline)
+                .mount_unless_there(filesystem, plan, &user, deadline)
                 .await
-                .map_err(|error| explain(error, filesystem, container.as_ref()))?,
+                .map_err(|error| self.explain(error, filesystem, plan))?,
         };
         user.remember(Some(device));
         Ok(Mounted {
-            point,
+            point: point.clone(),
             device,
             filesystem: filesystem.name.clone(),
             user,
         })
+    }
+
+    /// Whether a mount is one of the driver's own, through which it reaches a whole filesystem. Nobody is published there.
+    pub(crate) fn is_own(&self, mount: &Mount<'_>) -> bool {
+        mount.point().starts_with(&self.base)
+    }
+
+    /// Where the mounts of a filesystem are. By its uid: organizations of one cluster may have filesystems of the same
+    /// name.
+    fn place(&self, filesystem: &WekaFilesystem) -> PathBuf {
+        let of_filesystem = [filesystem.cluster(), filesystem.uid()].map(name::plain);
+        self.base.join(of_filesystem.join("-"))
     }
 
     /// What was mounted there last, if a mount is there that answers. Whether it is the same shows when it is opened. The
@@ -167,37 +209,37 @@ impl Mounts {
     async fn mount_unless_there(
         self: &Arc<Self>,
         filesystem: &WekaFilesystem,
-        options: &Options,
-        point: &Path,
+        plan: &Plan,
         user: &User,
         deadline: Deadline,
     ) -> Result<Device, Error> {
         let gate = user.gate.clone().write_owned();
-        let gate = self.within(deadline, point, gate).await?;
-        if let Some(device) = self.look(point, &filesystem.name).await? {
+        let gate = self.await_gate(deadline, &plan.point, gate).await?;
+        if let Some(device) = self.look(plan).await? {
             return Ok(device);
         }
-        self.mount_in_task(filesystem, options, point, user, gate, deadline)
+        self.mount_in_task(filesystem, plan, user, gate, deadline)
             .await?;
-        let found = self.look(point, &filesystem.name).await?;
+        let found = self.look(plan).await?;
         found.ok_or_else(|| Error::MountLost(filesystem.name.clone()))
     }
 
     /// What is mounted there already. A mount whose client is gone for good is taken away.
-    async fn look(&self, point: &Path, filesystem: &str) -> Result<Option<Device>, Error> {
+    async fn look(&self, plan: &Plan) -> Result<Option<Device>, Error> {
+        let point = &plan.point;
         let view = self.mounter.look(point).await?;
         let Some(mount) = view.mount() else {
             return Ok(None);
         };
-        if !is_wekafs(&mount) || mount.source() != filesystem {
+        if !is_weka(&mount) || !plan.is_shown_by(&mount) {
             return Err(Error::ForeignMount {
-                path: point.to_owned(),
+                path: point.clone(),
                 kind: mount.kind().to_string_lossy().into_owned(),
             });
         }
         match self.mounter.health(&view.point).await {
             Health::Alive => Ok(Some(mount.device())),
-            Health::Hung => Err(Error::MountHung(point.to_owned())),
+            Health::Hung => Err(Error::MountHung(point.clone())),
             Health::Corrupted(_) | Health::Missing => {
                 ensure_unmounted(&*self.mounter, point, Unmount::Lazy).await?;
                 Ok(None)
@@ -209,47 +251,46 @@ impl Mounts {
     async fn mount_in_task(
         self: &Arc<Self>,
         filesystem: &WekaFilesystem,
-        options: &Options,
-        point: &Path,
+        plan: &Plan,
         user: &User,
         gate: tokio::sync::OwnedRwLockWriteGuard<()>,
         deadline: Deadline,
     ) -> Result<(), Error> {
         let token = match &filesystem.managed {
-            None => None,
-            Some(managed) => managed.api.mount_token(&managed.filesystem).await?,
+            Some(managed) if !plan.is_by_nfs() || managed.filesystem.auth_required => {
+                managed.api.mount_token(&managed.filesystem).await?
+            }
+            _ => None,
         };
+        let token = token.filter(|_| !plan.is_by_nfs());
         let mount = FsMount {
-            kind: KIND.to_owned(),
-            source: filesystem.name.clone().into(),
-            target: point.to_owned(),
-            options: options.to_words(),
+            kind: plan.kind.to_owned(),
+            source: plan.source.clone().into(),
+            target: plan.point.clone(),
+            options: plan.options.to_words(),
             timeout: self.mount_time,
         };
-        let mounter = self.mounter.clone();
+        let (mounter, retries) = (self.mounter.clone(), plan.retries());
         let mounting = Mounting::begin(user.clone(), &filesystem.name);
         let task = tokio::spawn(async move {
             let place = mount.target.clone();
             blocking(move || create_directories(&place, POINT_MODE)).await?;
-            match token {
-                Some(token) => {
-                    let secret = format!("token={}", token.expose_secret());
-                    mounter.mount_with_secret(&mount, &secret).await?;
-                }
-                None => mounter.mount(&mount).await?,
-            }
+            let secret = token.map(|token| format!("token={}", token.expose_secret()));
+            mount_patiently(&*mounter, &mount, secret.as_deref(), retries).await?;
             drop((gate, mounting));
             Ok::<_, Error>(())
         });
         match on_machine(timeout(deadline.remaining(), task)).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::MountLost(filesystem.name.clone())),
-            Err(_) => Err(self.under_way(point).unwrap_or(Error::DeadlineExceeded)),
+            Err(_) => Err(self
+                .under_way(&plan.point)
+                .unwrap_or(Error::DeadlineExceeded)),
         }
     }
 
     /// Waits for the gate of a mount point, which is closed for long only where a mount or unmount hangs.
-    async fn within<T>(
+    async fn await_gate<T>(
         &self,
         deadline: Deadline,
         point: &Path,
@@ -261,16 +302,35 @@ impl Mounts {
     }
 }
 
-/// A mount that is refused where it is not certain that this node is a client of the cluster.
-fn explain(error: Error, filesystem: &WekaFilesystem, container: Option<&LocalContainer>) -> Error {
-    match (error, container, &filesystem.managed) {
-        (error @ Error::Mount(_), Some(container), Some(managed)) if container.is_unconfirmed => {
-            Error::UnconfirmedContainer {
-                cluster: managed.facts.name.clone(),
-                container: container.name.clone(),
-                source: Box::new(error),
+/// How often a mount is tried.
+#[derive(Debug, Clone, Copy)]
+struct Retries {
+    attempts: u32,
+    /// As often as it takes, until then.
+    until: Option<Instant>,
+}
+
+/// Mounts, and tries again where the other side may need a moment.
+async fn mount_patiently(
+    mounter: &dyn Mounter,
+    mount: &FsMount,
+    secret: Option<&str>,
+    retries: Retries,
+) -> Result<(), Error> {
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let tried = match secret {
+            Some(secret) => mounter.mount_with_secret(mount, secret).await,
+            None => mounter.mount(mount).await,
+        };
+        let is_hopeful =
+            attempt < retries.attempts || retries.until.is_some_and(|until| Instant::now() < until);
+        match tried {
+            Err(MountError::Helper { .. }) if is_hopeful => {
+                sleep(NFS_PAUSES.after(attempt)).await;
             }
+            tried => return Ok(tried?),
         }
-        (error, ..) => error,
     }
 }

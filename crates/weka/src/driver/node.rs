@@ -15,9 +15,10 @@ use stowage_csi::proto::csi::{
 };
 use tonic::{Request, Response, Status};
 
-use super::concurrency::cluster_of;
+use super::concurrency::{Counted, cluster_of};
 use super::{Driver, answer};
 use crate::metrics::Operation;
+use crate::topology::Transport;
 use crate::{handle, topology};
 
 pub(crate) mod annotations;
@@ -56,15 +57,19 @@ impl Node for NodeService {
         &self,
         _: Request<NodeGetInfoRequest>,
     ) -> Result<Response<NodeGetInfoResponse>, Status> {
-        let config = &self.0.config;
+        let (driver, config) = (&self.0, &self.0.config);
+        // What cannot be mounted now is mounted by the client, when it is back.
+        let transport = driver.mounts.transport(labels::connection(driver).await);
+        let topology = topology::of_node(
+            &config.serving.driver_name,
+            &config.node,
+            transport.unwrap_or(Transport::Wekafs),
+            &driver.zones,
+        );
         Ok(Response::new(NodeGetInfoResponse {
             node_id: config.node.clone(),
             max_volumes_per_node: config.serving.max_volumes.into(),
-            accessible_topology: Some(topology::of_node(
-                &config.serving.driver_name,
-                &config.node,
-                &self.0.zones,
-            )),
+            accessible_topology: Some(topology),
         }))
     }
 
@@ -75,17 +80,14 @@ impl Node for NodeService {
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         let (driver, deadline) = (&self.0, self.0.deadline(&request));
         let request = RULES.checked(request)?;
-        let filesystem = handle::Handle::parse(&request.volume_id);
-        let filesystem = filesystem
-            .map(|handle| handle.filesystem().to_owned())
-            .unwrap_or_default();
-        let limited = format!("{}/{filesystem}", cluster_of(&request.secrets));
+        let counted = Counted::by_filesystem(
+            Operation::PublishVolume,
+            cluster_of(&request.secrets),
+            &request.volume_id,
+        );
         // Boxed: it is large, and most calls are small.
         let work = Box::pin(publish::publish(driver, request, deadline));
-        let work =
-            driver
-                .concurrency
-                .run(Operation::PublishVolume, &limited, deadline, |_| None, work);
+        let work = driver.concurrency.run(counted, deadline, |_| None, work);
         answer(deadline, work).await
     }
 
@@ -96,10 +98,10 @@ impl Node for NodeService {
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
         let (driver, deadline) = (&self.0, self.0.deadline(&request));
         let request = RULES.checked(request)?;
+        let operation = Operation::UnpublishVolume;
+        let counted = Counted::by_filesystem(operation, "", &request.volume_id);
         let work = unpublish::unpublish(driver, request);
-        let work = driver
-            .concurrency
-            .run(Operation::UnpublishVolume, "", deadline, |_| None, work);
+        let work = driver.concurrency.run(counted, deadline, |_| None, work);
         answer(deadline, work).await
     }
 
@@ -110,10 +112,10 @@ impl Node for NodeService {
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
         let (driver, deadline) = (&self.0, self.0.deadline(&request));
         let request = RULES.checked(request)?;
+        let operation = Operation::GetVolumeStats;
+        let counted = Counted::by_filesystem(operation, "", &request.volume_id);
         let work = stats::stats(driver, request);
-        let work = driver
-            .concurrency
-            .run(Operation::GetVolumeStats, "", deadline, |_| None, work);
+        let work = driver.concurrency.run(counted, deadline, |_| None, work);
         answer(deadline, work).await
     }
 }

@@ -3,14 +3,14 @@
 use stowage_host::beneath::Root;
 
 use super::directory::{self, Place};
-use super::filesystem::WekaFilesystem;
+use super::filesystem::{Managed, WekaFilesystem};
 use super::{Driver, Guard};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::options::Options;
 use crate::quota::{Enforcement, Size};
 use crate::rest::Deadline;
-use crate::rest::wire::{Quota, QuotaStatus};
+use crate::rest::wire::{Quota, QuotaStatus, Snapshot};
 
 /// How the controller mounts: attributes of directories need `acl`.
 const CONTROLLER_OPTIONS: &str = "acl,writecache";
@@ -93,17 +93,14 @@ impl Driver {
         T: Send + 'static,
         W: FnOnce(&Root) -> Result<T, Error> + Send + 'static,
     {
-        let mounted = self.mounts.ensure(filesystem, options, deadline).await?;
-        let key = format!("{}/{}", filesystem.cluster(), filesystem.uid());
         let guard = guard.cloned();
-        let work = move || {
+        let work = move |root: &Root| {
             // Until the work has ended: the caller may give up before.
             let _guard = guard;
-            let root = mounted.root()?;
-            work(&root)
+            work(root)
         };
-        let done = self.workers.run(&key, deadline.remaining(), work).await;
-        done.map_err(Error::hung(&filesystem.name))?
+        let done = self.mounts.within(filesystem, options, deadline, work);
+        done.await
     }
 
     /// The volume with this handle, if it exists. The filesystem is mounted only where the cluster cannot answer that.
@@ -114,7 +111,7 @@ impl Driver {
         guard: Option<&Guard>,
         deadline: Deadline,
     ) -> Result<Option<Existing>, Error> {
-        let place = Place::of(handle, &self.config.dynamic_path);
+        let place = Place::of(handle, &self.config.dynamic_paths);
         let path = place.path.clone();
         if let Some(managed) = filesystem.quotas()
             && managed.facts.resolves_paths()
@@ -147,6 +144,19 @@ impl Driver {
         Ok(Some(Existing { inode, recorded }))
     }
 
+    /// Deletes a snapshot on the array.
+    pub(crate) async fn delete_snapshot(
+        &self,
+        managed: &Managed,
+        snapshot: &Snapshot,
+    ) -> Result<(), Error> {
+        managed.api.delete_snapshot(&snapshot.uid).await?;
+        if self.config.volumes.await_deletion {
+            managed.api.await_no_snapshot(&snapshot.uid).await?;
+        }
+        Ok(())
+    }
+
     /// The volume with this handle.
     pub(crate) async fn required(
         &self,
@@ -168,7 +178,7 @@ impl Driver {
         guard: Option<&Guard>,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let place = Place::of(handle, &self.config.dynamic_path);
+        let place = Place::of(handle, &self.config.dynamic_paths);
         let handle = handle.clone();
         let write = move |root: &Root| {
             let found = directory::find(root, &place)?;

@@ -10,6 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::{Histograms, histogram};
+use crate::handle::Backing;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct OperationLabels {
@@ -26,16 +27,20 @@ pub(crate) enum Operation {
     PublishVolume,
     UnpublishVolume,
     GetVolumeStats,
+    CreateSnapshot,
+    DeleteSnapshot,
 }
 
 impl Operation {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::CreateVolume,
         Self::DeleteVolume,
         Self::ExpandVolume,
         Self::PublishVolume,
         Self::UnpublishVolume,
         Self::GetVolumeStats,
+        Self::CreateSnapshot,
+        Self::DeleteSnapshot,
     ];
 
     fn name(self) -> &'static str {
@@ -46,6 +51,8 @@ impl Operation {
             Self::PublishVolume => "node_publish_volume",
             Self::UnpublishVolume => "node_unpublish_volume",
             Self::GetVolumeStats => "node_get_volume_stats",
+            Self::CreateSnapshot => "controller_create_snapshot",
+            Self::DeleteSnapshot => "controller_delete_snapshot",
         }
     }
 
@@ -57,6 +64,8 @@ impl Operation {
             Self::PublishVolume => "node_concurrency_node_publish_volume",
             Self::UnpublishVolume => "node_concurrency_node_unpublish_volume",
             Self::GetVolumeStats => "node_concurrency_node_get_volume_stats",
+            Self::CreateSnapshot => "controller_concurrency_create_snapshot",
+            Self::DeleteSnapshot => "controller_concurrency_delete_snapshot",
         }
     }
 
@@ -112,11 +121,12 @@ impl OfOperation {
     }
 
     /// A call has waited for its turn and starts.
-    pub(super) fn start(&self, waited: Duration) -> UnderWay {
+    pub(super) fn start(&self, backing: Option<Backing>, waited: Duration) -> UnderWay {
         self.under_way.inc();
         self.waited.observe(waited.as_secs_f64());
         UnderWay {
             of: self.clone(),
+            backing,
             started: Instant::now(),
         }
     }
@@ -125,6 +135,8 @@ impl OfOperation {
 /// A call that is being worked on.
 pub(crate) struct UnderWay {
     of: OfOperation,
+    /// What the volume is, where that is known.
+    backing: Option<Backing>,
     started: Instant,
 }
 
@@ -133,7 +145,13 @@ impl UnderWay {
     pub(crate) fn end(self, ok: bool, bytes: Option<u64>) {
         let labels = OperationLabels {
             status: if ok { "success" } else { "failure" },
-            backing_type: "DIRECTORY",
+            backing_type: match self.backing {
+                Some(Backing::Directory) => "DIRECTORY",
+                Some(Backing::Filesystem) => "FILESYSTEM",
+                Some(Backing::Snapshot) => "SNAPSHOT",
+                Some(Backing::Hybrid) => "HYBRID",
+                None => "UNKNOWN",
+            },
         };
         self.of.count.get_or_create(&labels).inc();
         self.of

@@ -97,12 +97,35 @@ impl Volumes {
             let earlier = shown.by_target.insert(target.to_owned(), labels.clone());
             self.drop_unused(&shown, earlier.as_ref());
         }
+        self.set(labels, figures);
+    }
+
+    /// Sets the figures of a volume.
+    pub(super) fn set(&self, labels: &VolumeLabels, figures: Figures) {
         self.capacity.get_or_create(labels).set(figures.capacity);
         self.used.get_or_create(labels).set(figures.used);
         self.free.get_or_create(labels).set(figures.free);
-        if let Some(reported) = figures.reported {
+        self.set_reported(labels, figures.reported);
+    }
+
+    /// Sets what the PersistentVolume of a volume says, if it says anything.
+    pub(super) fn set_reported(&self, labels: &VolumeLabels, reported: Option<i64>) {
+        if let Some(reported) = reported {
             self.reported.get_or_create(labels).set(reported);
         }
+    }
+
+    /// Takes away what was measured of a volume.
+    pub(super) fn remove_measured(&self, labels: &VolumeLabels) {
+        for family in [&self.capacity, &self.used, &self.free] {
+            family.remove(labels);
+        }
+    }
+
+    /// Takes the figures of a volume away.
+    pub(super) fn remove(&self, labels: &VolumeLabels) {
+        self.remove_measured(labels);
+        self.reported.remove(labels);
     }
 
     /// A volume is not at this target any more.
@@ -118,9 +141,7 @@ impl Volumes {
             return;
         };
         if shown.by_target.values().all(|other| other != labels) {
-            for family in [&self.capacity, &self.used, &self.free, &self.reported] {
-                family.remove(labels);
-            }
+            self.remove(labels);
         }
     }
 }

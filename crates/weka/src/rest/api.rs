@@ -1,13 +1,14 @@
 //! The calls that the driver makes, one function each.
+//!
+//! - `filesystems`, `quotas`, `snapshots`: what volumes are made of.
+//! - `nfs`: who may mount what.
+//! - `cluster`: what else a cluster can be asked about itself.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use reqwest::Method;
-use secrecy::SecretString;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use stowage_api::backoff::Backoff;
 use stowage_csi::waiting::on_machine;
 use tokio::time::sleep;
@@ -15,12 +16,20 @@ use tokio::time::sleep;
 use super::call::Call;
 use super::client::Client;
 use super::facts::Facts;
-use super::wire::{Container, Filesystem, MountToken, Quota, QuotaStatus, Resolved};
+use super::wire::Filesystem;
 use super::{ApiError, Deadline};
-use crate::quota::Limits;
 use crate::version::Capability;
 
-/// How long apart a quota is asked about that is not active yet.
+pub(crate) use filesystems::{KeyOfFilesystem, NewFilesystem};
+pub(crate) use snapshots::NewSnapshot;
+
+mod cluster;
+mod filesystems;
+mod nfs;
+mod quotas;
+mod snapshots;
+
+/// How long apart the array is asked about what it has not finished yet.
 const LOOKS: Backoff = Backoff {
     first: Duration::from_millis(50),
     longest: Duration::from_secs(1),
@@ -47,151 +56,13 @@ impl Api {
         &self.client
     }
 
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
     /// What the cluster is.
     pub(crate) async fn facts(&self) -> Result<Arc<Facts>, ApiError> {
         self.client.facts(self.deadline).await
-    }
-
-    /// The filesystem of this name, if the organization has one. One that is being removed is gone.
-    pub(crate) async fn filesystem(&self, name: &str) -> Result<Option<Filesystem>, ApiError> {
-        let mut call = Call::get("fileSystems", "fileSystems", "look for a filesystem");
-        // Older clusters answer queries with an error.
-        if self.facts().await?.has(Capability::QueryParameters) {
-            call = call.query("name", name);
-        }
-        let all: Vec<Filesystem> = self.list(&call).await?;
-        let mut found = all
-            .into_iter()
-            .filter(|one| one.name == name && !one.is_removing);
-        let found = match (found.next(), found.next()) {
-            (_, Some(_)) => return Err(ApiError::Ambiguous(name.to_owned())),
-            (found, None) => found,
-        };
-        let known = &self.client.filesystems;
-        known.learn(name, found.as_ref(), Instant::now());
-        Ok(found)
-    }
-
-    /// The same as it is or was a moment ago. Nobody should be refused because of it: ask [`Self::filesystem`] before.
-    pub(crate) async fn recent_filesystem(
-        &self,
-        name: &str,
-    ) -> Result<Option<Filesystem>, ApiError> {
-        match self.client.filesystems.get(name, Instant::now()) {
-            Some(known) => Ok(Some(known)),
-            None => self.filesystem(name).await,
-        }
-    }
-
-    /// All filesystems of the organization.
-    pub(crate) async fn filesystems(&self) -> Result<Vec<Filesystem>, ApiError> {
-        let call = Call::get("fileSystems", "fileSystems", "list filesystems");
-        let all: Vec<Filesystem> = self.list(&call).await?;
-        Ok(all.into_iter().filter(|one| !one.is_removing).collect())
-    }
-
-    /// The token that a mount of the filesystem needs; none where the cluster is too old for tokens.
-    pub(crate) async fn mount_token(
-        &self,
-        filesystem: &Filesystem,
-    ) -> Result<Option<SecretString>, ApiError> {
-        let facts = self.facts().await?;
-        if !facts.has(Capability::AuthenticatedMounts) {
-            if filesystem.auth_required {
-                return Err(facts.too_old("a filesystem that requires authentication", "3.14"));
-            }
-            return Ok(None);
-        }
-        let doing = "get the mount token of the filesystem";
-        let path = format!("fileSystems/{}/mountToken", filesystem.uid);
-        let call = Call::get("fileSystems/{uid}/mountToken", path, doing);
-        let answer = self.client.call(&call, None, self.deadline).await;
-        let data = self.unless_gone(filesystem, answer)?.data;
-        let malformed = |reason: &str| ApiError::Malformed {
-            doing,
-            reason: reason.to_owned(),
-        };
-        let token: MountToken =
-            serde_json::from_value(data).map_err(|_| malformed("it contains no token"))?;
-        match token.filesystem_name {
-            Some(name) if name != filesystem.name => {
-                Err(malformed("the token belongs to another filesystem"))
-            }
-            _ => Ok(Some(token.mount_token.into())),
-        }
-    }
-
-    /// The inode at a path of the filesystem, if there is one.
-    pub(crate) async fn inode(
-        &self,
-        filesystem: &Filesystem,
-        path: &Path,
-    ) -> Result<Option<u64>, ApiError> {
-        let doing = "find a path of the filesystem";
-        let route = "fileSystems/{uid}/resolvePath";
-        let call = Call::get(
-            route,
-            format!("fileSystems/{}/resolvePath", filesystem.uid),
-            doing,
-        )
-        .query("path", format!("/{}", path.display()));
-        match self.client.call(&call, None, self.deadline).await {
-            Ok(envelope) => Ok(Some(read::<Resolved>(envelope.data, doing)?.inode_id)),
-            Err(error) if error.is_path_missing() => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The quota of a directory, if it has one.
-    pub(crate) async fn quota(
-        &self,
-        filesystem: &Filesystem,
-        inode: u64,
-    ) -> Result<Option<Quota>, ApiError> {
-        let doing = "read the quota of a directory";
-        let route = "fileSystems/{uid}/quota/{inode}";
-        let call = Call::get(
-            route,
-            format!("fileSystems/{}/quota/{inode}", filesystem.uid),
-            doing,
-        );
-        match self.client.call(&call, None, self.deadline).await {
-            Ok(envelope) => {
-                let quota: Quota = read(envelope.data, doing)?;
-                Ok((quota.status != QuotaStatus::Deleting).then_some(quota))
-            }
-            Err(error) if error.is_quota_missing() => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Gives a directory these limits, and waits until the array enforces them.
-    ///
-    /// Called twice: the same limits once more.
-    pub(crate) async fn set_quota(
-        &self,
-        filesystem: &Filesystem,
-        inode: u64,
-        limits: Limits,
-    ) -> Result<(), ApiError> {
-        let body = json!({
-            "hard_limit_bytes": limits.hard_bytes,
-            "soft_limit_bytes": limits.soft_bytes,
-            "grace_seconds": limits.grace_seconds,
-        });
-        let path = format!("fileSystems/{}/quota/{inode}", filesystem.uid);
-        let route = "fileSystems/{uid}/quota/{inode}";
-        let call = Call::with(Method::PUT, route, path, "set the quota of a directory");
-        let answer = self.client.call(&call, Some(&body), self.deadline).await;
-        let data = self.unless_gone(filesystem, answer)?.data;
-        // Some releases answer with the number of another directory: then nothing of it is believed.
-        let told = serde_json::from_value::<Quota>(data).ok();
-        if told.is_some_and(|told| {
-            told.inode_id == inode && told.status == QuotaStatus::Active && told.limits() == limits
-        }) {
-            return Ok(());
-        }
-        self.await_quota(filesystem, inode).await
     }
 
     /// An answer that says that something is missing may mean the filesystem itself.
@@ -206,57 +77,36 @@ impl Api {
         answer
     }
 
-    /// Waits until a quota is enforced, as long as the caller does.
-    pub(crate) async fn await_quota(
+    /// A list in which the array looks for something, where it can: older ones answer queries with an error. What it
+    /// finds is to be looked at again.
+    async fn find<T: DeserializeOwned>(
         &self,
-        filesystem: &Filesystem,
-        inode: u64,
-    ) -> Result<(), ApiError> {
-        let doing = "wait for the quota of a directory";
-        let mut looks = 0;
-        loop {
-            let status = self
-                .quota(filesystem, inode)
-                .await?
-                .map(|quota| quota.status);
-            let reason = match status {
-                Some(QuotaStatus::Active) => return Ok(()),
-                Some(QuotaStatus::Adding | QuotaStatus::Unknown) => "it is still being added",
-                // Answers may come from a backend that has not heard of it yet.
-                None => "it is not there yet",
-                Some(QuotaStatus::Error | QuotaStatus::Deleting) => {
-                    return Err(ApiError::Refused {
-                        doing: "set the quota of a directory",
-                        status: 200,
-                        message: "the quota is in status ERROR".to_owned(),
-                    });
-                }
-            };
-            looks += 1;
-            let pause = LOOKS.after(looks);
-            if self.deadline.remaining() <= pause {
-                let reason = reason.to_owned();
-                return Err(ApiError::Deadline { doing, reason });
-            }
-            on_machine(sleep(pause)).await;
-        }
-    }
-
-    /// All quotas of a filesystem, with their paths.
-    pub(crate) async fn quotas(&self, filesystem: &Filesystem) -> Result<Vec<Quota>, ApiError> {
-        let route = "fileSystems/{uid}/quota";
-        let path = format!("fileSystems/{}/quota", filesystem.uid);
-        let mut call = Call::get(route, path, "list the quotas of a filesystem");
+        mut call: Call,
+        queries: &[(&'static str, &str)],
+    ) -> Result<Vec<T>, ApiError> {
         if self.facts().await?.has(Capability::QueryParameters) {
-            call = call.query("get_path", "true");
+            for (name, value) in queries {
+                call = call.query(name, *value);
+            }
         }
         self.list(&call).await
     }
 
-    /// All containers of the cluster, clients and backends.
-    pub(crate) async fn containers(&self) -> Result<Vec<Container>, ApiError> {
-        let call = Call::get("containers", "containers", "list the cluster's containers");
-        self.list(&call).await
+    /// Waits before the array is asked again about something that is not done; fails where the caller's time is over.
+    async fn pause(
+        &self,
+        looks: &mut u32,
+        doing: &'static str,
+        reason: &str,
+    ) -> Result<(), ApiError> {
+        *looks += 1;
+        let pause = LOOKS.after(*looks);
+        if self.deadline.remaining() <= pause {
+            let reason = reason.to_owned();
+            return Err(ApiError::Deadline { doing, reason });
+        }
+        on_machine(sleep(pause)).await;
+        Ok(())
     }
 
     async fn list<T: DeserializeOwned>(&self, call: &Call) -> Result<Vec<T>, ApiError> {

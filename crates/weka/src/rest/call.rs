@@ -89,6 +89,7 @@ pub(super) fn judge(
             message,
         },
         StatusCode::NOT_FOUND => ApiError::Missing { doing, message },
+        StatusCode::CONFLICT => ApiError::Conflict { doing, message },
         status => ApiError::Refused {
             doing,
             status: status.as_u16(),

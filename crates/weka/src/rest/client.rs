@@ -45,6 +45,8 @@ const MOST_PAGES: usize = 10_000;
 pub(crate) struct ClientOptions {
     /// Certificates are not looked at.
     pub(crate) insecure: bool,
+    /// Every request goes to another endpoint.
+    pub(crate) rotate: bool,
     /// How long one answer may take.
     pub(crate) timeout: Duration,
 }
@@ -223,7 +225,12 @@ impl Client {
                     return Err(hopeless.unwrap_or(Failure::Api(late)));
                 };
                 match on_machine(timeout(time, self.attempt(&endpoint, call, body, token))).await {
-                    Ok(Ok(envelope)) => return Ok(envelope),
+                    Ok(Ok(envelope)) => {
+                        if self.options.rotate {
+                            self.endpoints.leave(&endpoint);
+                        }
+                        return Ok(envelope);
+                    }
                     Ok(Err(Attempt::Final(failure))) => return Err(failure),
                     Ok(Err(Attempt::Elsewhere(failure))) => hopeless = Some(failure),
                     Ok(Err(Attempt::Transient(why))) => (reason, is_hopeful) = (why, true),

@@ -95,6 +95,12 @@ impl Clusters {
             .legacy
             .read()
             .map_err(|error| unusable(format!("{}: {error}", self.legacy.directory.display())))?;
+        if secret.is_empty() {
+            let place = self.legacy.directory.display();
+            return Err(unusable(format!(
+                "`{place}` has no files: create the Secret that is mounted there"
+            )));
+        }
         let credentials =
             Credentials::parse(&secret).map_err(|error| unusable(error.to_string()))?;
         self.api(credentials, deadline).map(Some)

@@ -59,6 +59,13 @@ pub(crate) enum ApiError {
         doing: &'static str,
         message: String,
     },
+    #[error(
+        "the Weka cluster cannot {doing} now: {message}; the call succeeds when it is retried, unless something else has that name"
+    )]
+    Conflict {
+        doing: &'static str,
+        message: String,
+    },
     #[error("the Weka cluster refused to {doing} (status {status}): {message}")]
     Refused {
         doing: &'static str,

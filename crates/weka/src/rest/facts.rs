@@ -234,6 +234,7 @@ mod tests {
             roles: vec![role.to_owned()],
             ips: vec![ip.to_owned()],
             mgmt_port: 14000,
+            status: "UP".to_owned(),
         };
         let found = addresses(&[
             process("backend", "MANAGEMENT", "10.0.0.1"),

@@ -20,6 +20,7 @@ use crate::quota::{Enforcement, Size};
 mod economy;
 
 const SECURE: ClientOptions = ClientOptions {
+    rotate: false,
     insecure: false,
     timeout: Duration::from_secs(60),
 };

@@ -5,7 +5,14 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::quota::Limits;
+pub(crate) use filesystems::{Filesystem, MountToken, Resolved, Thin};
+pub(crate) use quotas::{Quota, QuotaStatus};
+pub(crate) use snapshots::Snapshot;
+
+mod filesystems;
+pub(crate) mod nfs;
+mod quotas;
+mod snapshots;
 
 /// Around every answer.
 #[derive(Deserialize)]
@@ -44,6 +51,30 @@ pub(crate) struct Cluster {
     pub(crate) name: String,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) release: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) capacity: ClusterCapacity,
+}
+
+/// What a cluster has for filesystems.
+#[derive(Deserialize, Debug, Default)]
+pub(crate) struct ClusterCapacity {
+    #[serde(default, deserialize_with = "number")]
+    pub(crate) unprovisioned_bytes: u64,
+}
+
+/// `kms`: the key management server, if the cluster has one.
+#[derive(Deserialize, Debug, Default)]
+pub(crate) struct Kms {
+    #[serde(default, deserialize_with = "or_default", rename = "kms_type")]
+    pub(crate) kind: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) params: KmsParameters,
+}
+
+#[derive(Deserialize, Debug, Default)]
+pub(crate) struct KmsParameters {
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) auth_method: String,
 }
 
 /// `processes` or `nodes`.
@@ -57,6 +88,8 @@ pub(crate) struct Process {
     pub(crate) ips: Vec<String>,
     #[serde(default, deserialize_with = "number")]
     pub(crate) mgmt_port: u64,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) status: String,
 }
 
 /// `containers`.
@@ -72,81 +105,6 @@ pub(crate) struct Container {
     pub(crate) mode: String,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) status: String,
-}
-
-/// `fileSystems`.
-#[derive(Deserialize, Debug, Clone)]
-pub(crate) struct Filesystem {
-    pub(crate) uid: String,
-    pub(crate) name: String,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) is_removing: bool,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) is_encrypted: bool,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) auth_required: bool,
-    #[serde(default, deserialize_with = "number")]
-    pub(crate) total_budget: u64,
-    #[serde(default, deserialize_with = "number")]
-    pub(crate) available_total: u64,
-}
-
-/// `fileSystems/{uid}/mountToken`. No Debug: it is a secret.
-#[derive(Deserialize)]
-pub(crate) struct MountToken {
-    pub(crate) mount_token: String,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) filesystem_name: Option<String>,
-}
-
-/// `fileSystems/{uid}/resolvePath`.
-#[derive(Deserialize, Debug)]
-pub(crate) struct Resolved {
-    #[serde(deserialize_with = "number")]
-    pub(crate) inode_id: u64,
-}
-
-/// How far a quota has come.
-#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[serde(rename_all = "UPPERCASE")]
-pub(crate) enum QuotaStatus {
-    Active,
-    Adding,
-    Error,
-    Deleting,
-    #[default]
-    #[serde(other)]
-    Unknown,
-}
-
-/// `fileSystems/{uid}/quota[/{inode}]`.
-#[derive(Deserialize, Debug, Clone)]
-pub(crate) struct Quota {
-    #[serde(default, deserialize_with = "number")]
-    pub(crate) inode_id: u64,
-    #[serde(default, deserialize_with = "number")]
-    pub(crate) hard_limit_bytes: u64,
-    #[serde(default, deserialize_with = "number")]
-    pub(crate) soft_limit_bytes: u64,
-    #[serde(default, deserialize_with = "number")]
-    pub(crate) grace_seconds: u64,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) status: QuotaStatus,
-    /// In lists only.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) path: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) full_path: Option<String>,
-}
-
-impl Quota {
-    pub(crate) fn limits(&self) -> Limits {
-        Limits {
-            hard_bytes: self.hard_limit_bytes,
-            soft_bytes: self.soft_limit_bytes,
-            grace_seconds: self.grace_seconds,
-        }
-    }
 }
 
 /// What is null is as if it were not there.

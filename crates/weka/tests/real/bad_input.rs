@@ -12,19 +12,9 @@ use stowage_sim::weka::state::access::Role;
 use tonic::{Code, Status};
 
 use crate::cluster::{Cluster, secret_of};
-use crate::rig::{GIB, Map, Rig, capability, range};
+use crate::rig::{GIB, Map, Rig, capability, expect, range};
 
 const MODE: Mode = Mode::MultiNodeMultiWriter;
-
-/// Whether a refusal is the right one.
-#[track_caller]
-fn expect<T: std::fmt::Debug>(answer: Result<T, Status>, code: Code, words: &[&str]) {
-    let refused = answer.unwrap_err();
-    assert_eq!(refused.code(), code, "{refused}");
-    for word in words {
-        assert!(refused.message().contains(word), "{word}: {refused}");
-    }
-}
 
 /// A volume that is made with another secret.
 async fn create_with(rig: &Rig, secret: Map) -> Result<String, Status> {
@@ -34,6 +24,16 @@ async fn create_with(rig: &Rig, secret: Map) -> Result<String, Status> {
 }
 
 isolated! {
+    async fn a_legacy_secret_that_does_not_exist_yet_is_asked_for(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        // What a pod has of an optional Secret that nobody made.
+        std::fs::create_dir(directory.join("legacy")).unwrap();
+        let rig = Rig::start(directory, &cluster, &[]).legacy();
+        let words = ["the legacy secret cannot be used", "has no files", "create the Secret"];
+        expect(rig.create("volume", GIB, &[]).await, Code::FailedPrecondition, &words);
+        rig.stop().await;
+    }
+
     async fn a_secret_without_a_key_is_told_which(directory: &Path) {
         let cluster = Cluster::start(directory, |_| {}).await;
         let rig = Rig::start(directory, &cluster, &[]);

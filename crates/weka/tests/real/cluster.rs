@@ -58,14 +58,31 @@ impl Cluster {
             .await
     }
 
+    /// The same for what the array may refuse.
+    pub async fn try_call(&self, method: &str, path: &str) -> Result<Value, Value> {
+        self.send(["admin", "admin", "Root"], method, path, None)
+            .await
+    }
+
     /// The same as another user: name, password, organization.
     pub async fn call_as(
+        &self,
+        user: [&str; 3],
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Value {
+        let answer = self.send(user, method, path, body).await;
+        answer.unwrap_or_else(|refused| panic!("{method} {path}: {refused}"))
+    }
+
+    async fn send(
         &self,
         [username, password, organization]: [&str; 3],
         method: &str,
         path: &str,
         body: Option<Value>,
-    ) -> Value {
+    ) -> Result<Value, Value> {
         let http = reqwest::Client::new();
         let login = json!({ "username": username, "password": password, "org": organization });
         let login = http
@@ -82,18 +99,26 @@ impl Cluster {
             request = request.json(&body);
         }
         let response = request.send().await.unwrap();
-        let status = response.status();
+        let is_success = response.status().is_success();
         let mut answer: Value = response.json().await.unwrap();
-        assert!(status.is_success(), "{method} {path}: {answer}");
-        answer["data"].take()
+        if is_success {
+            Ok(answer["data"].take())
+        } else {
+            Err(answer)
+        }
+    }
+
+    /// The quota of a directory of `default`: hard and soft limit.
+    pub async fn quota(&self, path: &str) -> (u64, u64) {
+        self.quota_on("default", path).await
     }
 
     /// The quota of a directory: hard and soft limit.
-    pub async fn quota(&self, path: &str) -> (u64, u64) {
+    pub async fn quota_on(&self, filesystem: &str, path: &str) -> (u64, u64) {
         let uid = self
             .array
             .control()
-            .filesystem_uid("default")
+            .filesystem_uid(filesystem)
             .await
             .unwrap()
             .unwrap();
@@ -123,6 +148,34 @@ impl Cluster {
             .extend(more.as_object().unwrap().clone());
         self.call("POST", "fileSystems", Some(body)).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+
+    /// The names of all filesystems that are not on their way out.
+    pub async fn filesystems(&self) -> Vec<String> {
+        self.present("fileSystems", "is_removing").await
+    }
+
+    /// The names of all snapshots that are not on their way out.
+    pub async fn snapshots(&self) -> Vec<String> {
+        self.present("snapshots", "isRemoving").await
+    }
+
+    async fn present(&self, path: &str, removing: &str) -> Vec<String> {
+        let all = self.call("GET", path, None).await;
+        let all = all.as_array().unwrap().iter();
+        let mut names: Vec<_> = all
+            .filter(|one| one[removing] != true)
+            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// A filesystem of the array by name.
+    pub async fn filesystem(&self, name: &str) -> Value {
+        let all = self.call("GET", "fileSystems", None).await;
+        let mut all = all.as_array().unwrap().iter();
+        all.find(|one| one["name"] == name).unwrap().clone()
     }
 
     pub fn secret(&self) -> Map {

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use clap::Parser;
 use devcluster::isolated;
+use serde_json::json;
 use stowage_conformance::{ConformanceArgs, Options, conformance};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
-use crate::rig::Rig;
+use crate::nfs;
+use crate::rig::{ALLOWED, GIB, Rig};
 
 #[derive(Parser)]
 struct Command {
@@ -16,8 +18,10 @@ struct Command {
     args: ConformanceArgs,
 }
 
-/// Runs all cases and tells how many passed and were skipped.
-async fn run(directory: &Path, rig: &Rig) -> (usize, usize) {
+const DIRECTORIES: &str = "volumeType: dir/v1\nfilesystemName: default\n";
+
+/// Runs all cases with volumes of a class, and tells how many passed and were skipped.
+async fn run(directory: &Path, rig: &Rig, class: &str) -> (usize, usize) {
     std::fs::create_dir_all(directory.join("target")).unwrap();
     let file = |name: &str, text: String| {
         let path = directory.join(name);
@@ -36,6 +40,8 @@ async fn run(directory: &Path, rig: &Rig) -> (usize, usize) {
         "NodePublishVolumeSecret",
         "ControllerExpandVolumeSecret",
         "ControllerModifyVolumeSecret",
+        "CreateSnapshotSecret",
+        "DeleteSnapshotSecret",
     ];
     let secrets: String = calls
         .iter()
@@ -47,10 +53,7 @@ async fn run(directory: &Path, rig: &Rig) -> (usize, usize) {
         format!("--target-dir={}", directory.join("target").display()),
         format!(
             "--volume-parameters={}",
-            file(
-                "parameters.yaml",
-                "volumeType: dir/v1\nfilesystemName: default\n".to_owned()
-            )
+            file("parameters.yaml", class.to_owned())
         ),
     ];
     if !rig.secret.is_empty() {
@@ -71,18 +74,37 @@ async fn run(directory: &Path, rig: &Rig) -> (usize, usize) {
 }
 
 isolated! {
-    async fn the_suite_passes_over_the_api(directory: &Path) {
+    async fn the_suite_passes_with_volumes_of_every_backing_and_their_snapshots(directory: &Path) {
         let cluster = Cluster::start(directory, |_| {}).await;
-        let rig = Rig::start(directory, &cluster, &[]);
-        let (passed, skipped) = run(directory, &rig).await;
-        assert_eq!((passed, skipped), (44, 51));
+        cluster.add_filesystem("empty", &json!({ "total_capacity": 100 * GIB })).await;
+        let rig = Rig::start(directory, &cluster, &ALLOWED);
+        for class in [DIRECTORIES, "filesystemName: empty\n", "filesystemGroupName: default\n"] {
+            let (passed, skipped) = run(directory, &rig, class).await;
+            assert_eq!((passed, skipped), (56, 39), "{class}");
+        }
+        assert_eq!(cluster.filesystems().await, ["default", "empty"]);
+        assert_eq!(cluster.snapshots().await.len(), 1, "the seed stays");
+        rig.stop().await;
+    }
+
+    async fn the_suite_passes_by_nfs_with_volumes_of_every_backing(directory: &Path) {
+        let (cluster, _host) = nfs::start(directory, None).await;
+        nfs::add_interface_group(&cluster, "first").await;
+        cluster.add_filesystem("empty", &json!({ "total_capacity": 100 * GIB })).await;
+        let flags = [&ALLOWED[..], &["--usenfs"]].concat();
+        let rig = Rig::start(directory, &cluster, &flags);
+        for class in [DIRECTORIES, "filesystemName: empty\n", "filesystemGroupName: default\n"] {
+            let (passed, skipped) = run(directory, &rig, class).await;
+            assert_eq!((passed, skipped), (56, 39), "{class}");
+        }
         rig.stop().await;
     }
 
     async fn the_suite_passes_without_the_api(directory: &Path) {
         let cluster = Cluster::start(directory, |_| {}).await;
-        let rig = Rig::start(directory, &cluster, &[]).legacy();
-        let (passed, skipped) = run(directory, &rig).await;
+        let flags = ["--suppresssnapshotcapability", "--suppressrvolumeclonecapability"];
+        let rig = Rig::start(directory, &cluster, &flags).legacy();
+        let (passed, skipped) = run(directory, &rig, DIRECTORIES).await;
         assert_eq!((passed, skipped), (44, 51));
         rig.stop().await;
     }
@@ -94,9 +116,12 @@ isolated! {
         for (key, value) in cluster.secret() {
             std::fs::write(legacy.join(key), value).unwrap();
         }
-        let rig = Rig::start(directory, &cluster, &[]).legacy();
-        let (passed, skipped) = run(directory, &rig).await;
-        assert_eq!((passed, skipped), (48, 47));
+        cluster.add_filesystem("empty", &json!({ "total_capacity": 100 * GIB })).await;
+        let rig = Rig::start(directory, &cluster, &ALLOWED).legacy();
+        for class in [DIRECTORIES, "filesystemName: empty\n", "filesystemGroupName: default\n"] {
+            let (passed, skipped) = run(directory, &rig, class).await;
+            assert_eq!((passed, skipped), (60, 35), "{class}");
+        }
         rig.stop().await;
     }
 }

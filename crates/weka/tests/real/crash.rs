@@ -24,7 +24,8 @@ const FLAGS: &str = "STOWAGE_TEST_DRIVER_FLAGS";
 /// Where it writes everything it could ever log.
 const LOG: &str = "STOWAGE_TEST_DRIVER_LOG";
 
-const HELD: u64 = 20_000;
+/// Longer than any test takes: what is done only afterwards would come back when everything is thought to be gone.
+pub const HELD: u64 = 600_000;
 
 /// Not a test: the driver itself, when a test starts this program again to have it as a process.
 #[test]
@@ -61,7 +62,7 @@ fn start(directory: &Path, cluster: &Cluster) -> (Child, Rig) {
 }
 
 /// What an earlier process had mounted for itself would save a step.
-fn forget_mounts(rig: &Rig) {
+pub fn forget_mounts(rig: &Rig) {
     for mount in rig.mounts("mounts").into_iter().rev() {
         assert!(
             Command::new("umount")
@@ -73,7 +74,7 @@ fn forget_mounts(rig: &Rig) {
     }
 }
 
-fn start_with(directory: &Path, cluster: &Cluster, more: &[&str]) -> (Child, Rig) {
+pub fn start_with(directory: &Path, cluster: &Cluster, more: &[&str]) -> (Child, Rig) {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::driver_process", "--nocapture"])
         .env(FLAGS, flags(directory, more).join("\n"))
@@ -84,15 +85,15 @@ fn start_with(directory: &Path, cluster: &Cluster, more: &[&str]) -> (Child, Rig
     (child, Rig::of_process(directory, cluster))
 }
 
-fn kill(mut child: Child) {
+pub fn kill(mut child: Child) {
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
 /// Waits until the array holds a call: then the driver has come to that step.
-async fn held(cluster: &Cluster, path: &str) {
+pub async fn held(cluster: &Cluster, path: &str) {
     let faults = format!("{}/faults", cluster.array.control().url());
-    for _ in 0..400 {
+    for _ in 0..4800 {
         let left: Vec<serde_json::Value> =
             reqwest::get(&faults).await.unwrap().json().await.unwrap();
         if left.is_empty() {

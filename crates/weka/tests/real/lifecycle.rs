@@ -42,7 +42,6 @@ isolated! {
         let target = rig.publish(id, "pod", Mode::MultiNodeMultiWriter).await.unwrap();
         rig.publish(id, "pod", Mode::MultiNodeMultiWriter).await.unwrap();
         std::fs::write(target.join("file"), "data").unwrap();
-        assert_eq!(rig.publish(id, "pod", Mode::MultiNodeReaderOnly).await.unwrap_err().code(), Code::AlreadyExists);
         let read_only = rig.publish(id, "reader", Mode::MultiNodeReaderOnly).await.unwrap();
         assert_eq!(std::fs::read_to_string(read_only.join("file")).unwrap(), "data");
         assert!(std::fs::write(read_only.join("other"), "").is_err(), "it is read-only");
@@ -197,11 +196,16 @@ isolated! {
         let missing = rig.publish("weka/v2/default/no/such", "pod", Mode::MultiNodeMultiWriter).await.unwrap_err();
         assert_eq!(missing.code(), Code::NotFound);
         assert!(missing.message().contains("`/no/such`"), "{missing}");
-        for id in ["weka/v2/default", "weka/v2/default:snap", "weka/v2/default:snap//csi-volumes/x"] {
-            let refused = rig.publish(id, "pod", Mode::MultiNodeMultiWriter).await.unwrap_err();
-            assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        let snapshot = json!({ "fs_uid": cluster.filesystem("default").await["uid"], "name": "nightly", "access_point": "snap" });
+        cluster.call("POST", "snapshots", Some(snapshot)).await;
+        for (id, file) in [("weka/v2/default", "data/set/file"), ("weka/v2/default:snap", "data/set/file"), ("weka/v2/default:snap//data", "set/file")] {
+            let target = rig.publish(id, "whole", Mode::MultiNodeReaderOnly).await.unwrap_or_else(|error| panic!("{id}: {error}"));
+            assert!(target.join(file).exists(), "{id}");
+            rig.unpublish(id, "whole").await.unwrap();
             assert_eq!(rig.delete(id).await.unwrap_err().code(), Code::FailedPrecondition);
         }
+        let missing = rig.publish("weka/v2/default:none", "pod", Mode::MultiNodeMultiWriter).await.unwrap_err();
+        assert_eq!(missing.code(), Code::NotFound);
         rig.stop().await;
     }
 

@@ -16,18 +16,19 @@ use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::volume_capability::{
     AccessMode, AccessType, BlockVolume, MountVolume,
 };
+use stowage_csi::proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use stowage_csi::proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerModifyVolumeRequest,
-    CreateVolumeRequest, DeleteVolumeRequest, NodeGetVolumeStatsRequest,
-    NodeGetVolumeStatsResponse, NodePublishVolumeRequest, NodeUnpublishVolumeRequest, Volume,
-    VolumeCapability,
+    CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, DeleteVolumeRequest,
+    NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodePublishVolumeRequest,
+    NodeUnpublishVolumeRequest, Snapshot, Volume, VolumeCapability, VolumeContentSource,
 };
 use stowage_csi::server::Shutdown;
 use stowage_service::Health;
 use stowage_weka::{Args, Metrics, Reports, StartError, run};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::cluster::Cluster;
 
@@ -80,6 +81,7 @@ pub async fn drive(
 pub struct Rig {
     pub directory: PathBuf,
     pub secret: Map,
+    pub connection: Connection,
     pub controller: ControllerClient<Connection>,
     pub node: NodeClient<Connection>,
     /// What it says of itself, if it runs here.
@@ -114,7 +116,8 @@ impl Rig {
             directory: directory.to_owned(),
             secret: cluster.secret(),
             controller: ControllerClient::new(connection.clone()),
-            node: NodeClient::new(connection),
+            node: NodeClient::new(connection.clone()),
+            connection,
             health: Health::default(),
             registry: Registry::default(),
             stop: CancellationToken::new(),
@@ -198,6 +201,41 @@ impl Rig {
         self.send(self.request(name, bytes, more)).await
     }
 
+    pub async fn snapshot(&self, name: &str, volume: &str) -> Result<Snapshot, Status> {
+        let request = CreateSnapshotRequest {
+            name: name.to_owned(),
+            source_volume_id: volume.to_owned(),
+            secrets: self.secret.clone(),
+            ..CreateSnapshotRequest::default()
+        };
+        let answer = self.controller.clone().create_snapshot(request).await?;
+        Ok(answer.into_inner().snapshot.unwrap())
+    }
+
+    pub async fn delete_snapshot(&self, id: &str) -> Result<(), Status> {
+        let request = DeleteSnapshotRequest {
+            snapshot_id: id.to_owned(),
+            secrets: self.secret.clone(),
+        };
+        self.controller.clone().delete_snapshot(request).await?;
+        Ok(())
+    }
+
+    /// A volume that begins as a copy of a snapshot or a volume.
+    pub async fn copy(
+        &self,
+        name: &str,
+        bytes: u64,
+        source: Type,
+        more: &[(&str, &str)],
+    ) -> Result<Volume, Status> {
+        let mut request = self.request(name, bytes, more);
+        request.volume_content_source = Some(VolumeContentSource {
+            r#type: Some(source),
+        });
+        self.send(request).await
+    }
+
     pub async fn delete(&self, id: &str) -> Result<(), Status> {
         let request = DeleteVolumeRequest {
             volume_id: id.to_owned(),
@@ -273,6 +311,35 @@ impl Rig {
     }
 }
 
+pub fn of_snapshot(id: &str) -> Type {
+    Type::Snapshot(SnapshotSource {
+        snapshot_id: id.to_owned(),
+    })
+}
+
+pub fn of_volume(id: &str) -> Type {
+    Type::Volume(VolumeSource {
+        volume_id: id.to_owned(),
+    })
+}
+
+/// A class whose volumes are snapshots of a filesystem.
+pub const SNAPSHOTS: [(&str, &str); 2] = [("volumeType", "-"), ("filesystemName", "empty")];
+
+/// A class whose volumes are filesystems.
+pub const FILESYSTEMS: [(&str, &str); 3] = [
+    ("volumeType", "-"),
+    ("filesystemName", "-"),
+    ("filesystemGroupName", "default"),
+];
+
+/// Everything that a driver may be allowed to do.
+pub const ALLOWED: [&str; 3] = [
+    "--allowautofscreation",
+    "--allowautofsexpansion",
+    "--allowsnapshotsofdirectoryvolumes",
+];
+
 pub fn map(entries: &[(&str, &str)]) -> Map {
     let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
     entries.iter().map(owned).collect()
@@ -296,6 +363,16 @@ pub fn block() -> VolumeCapability {
     VolumeCapability {
         access_type: Some(AccessType::Block(BlockVolume {})),
         ..capability(Mode::SingleNodeWriter)
+    }
+}
+
+/// Whether a refusal is the right one.
+#[track_caller]
+pub fn expect<T: std::fmt::Debug>(answer: Result<T, Status>, code: Code, words: &[&str]) {
+    let refused = answer.unwrap_err();
+    assert_eq!(refused.code(), code, "{refused}");
+    for word in words {
+        assert!(refused.message().contains(word), "{word}: {refused}");
     }
 }
 

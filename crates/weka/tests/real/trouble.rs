@@ -85,8 +85,7 @@ isolated! {
         for (parameters, code, words) in [
             (vec![("filesystemName", "no-such")], Code::InvalidArgument, "`no-such`"),
             (vec![("filesystemName", "-")], Code::InvalidArgument, "`filesystemName`"),
-            (vec![("volumeType", "-")], Code::InvalidArgument, "`volumeType`"),
-            (vec![("volumeType", "weka/v2")], Code::InvalidArgument, "`volumeType`"),
+            (vec![("volumeType", "directory")], Code::InvalidArgument, "`volumeType`"),
             (vec![("permissions", "abc")], Code::InvalidArgument, "`permissions`"),
             (vec![("ownerUid", "4294967296")], Code::InvalidArgument, "`ownerUid`"),
             (vec![("ownerGid", "-1")], Code::InvalidArgument, "`ownerGid`"),

@@ -48,14 +48,9 @@ pub struct WekaContainerStatus {
     /// For the table that `kubectl get` prints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printer: Option<ContainerPrinter>,
-    /// The CSI driver whose labels the node has, or is about to have.
-    #[serde(
-        default,
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "read_text"
-    )]
-    #[schemars(schema_with = "text")]
-    pub csi_driver_name: String,
+    /// CSI drivers of which the node may have labels or volumes: the present one, and earlier ones until nothing of them is left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub csi_driver_names: Vec<String>,
     /// What this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
@@ -65,9 +60,12 @@ pub struct WekaContainerStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerStats {
-    /// Volumes of the driver that are attached to the node.
+    /// Volumes that are attached to the node or mounted there.
     #[serde(default)]
     pub active_mounts: i64,
+    /// Why nobody could tell what is mounted without an attachment, when the client was about to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
     /// What this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,
@@ -87,7 +85,7 @@ pub struct ContainerPrinter {
     /// The node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_affinity: String,
-    /// Volumes that are attached.
+    /// Volumes that are attached to the node or mounted there.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub active_mounts: String,
     /// What this version does not know.

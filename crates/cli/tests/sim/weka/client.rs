@@ -44,7 +44,7 @@ impl Scene {
     }
 }
 
-fn terminate(client: &Running) {
+pub(super) fn terminate(client: &Running) {
     let id = client.0.id().to_string();
     assert!(Command::new("kill").arg(id).status().unwrap().success());
 }

@@ -114,7 +114,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const INSTANCES: &str = "csidriver.storage.openshift.io";
 
 /// What the operator itself does.
-const OPERATOR: [Rule; 17] = [
+const OPERATOR: [Rule; 21] = [
     (
         INSTANCES,
         "csidriverdeployments",
@@ -122,6 +122,7 @@ const OPERATOR: [Rule; 17] = [
     ),
     (INSTANCES, "csidriverdeployments/status", "get update patch"),
     (CORE, "serviceaccounts", WRITE),
+    (CORE, "services", WRITE),
     (CORE, "events", "list watch create patch"),
     (CORE, "namespaces", READ),
     (CORE, "persistentvolumes", READ),
@@ -132,20 +133,23 @@ const OPERATOR: [Rule; 17] = [
     (RBAC, "rolebindings", WRITE),
     (STORAGE, "csidrivers", WRITE),
     (STORAGE, "storageclasses", WRITE),
+    (STORAGE, "volumeattributesclasses", WRITE),
     (SNAPSHOT, "volumesnapshotclasses", WRITE),
+    (GROUP_SNAPSHOT, "volumegroupsnapshotclasses", WRITE),
+    ("monitoring.coreos.com", "servicemonitors", WRITE),
     ("apps", "daemonsets", WRITE),
     ("apps", "deployments", WRITE),
     ("policy", "poddisruptionbudgets", WRITE),
 ];
 
 /// What the operator must be allowed: what it does itself, and every rule that a driver may be given, because an
-/// account cannot grant what it does not have. It never has `escalate` or `bind`.
+/// account cannot grant what it does not have. It never has `escalate` or `bind`. Secrets are not among them: the operator
+/// gets rights to them where somebody grants them.
 pub fn operator_rules() -> Vec<Value> {
     let tables = ControllerRole::ALL
         .into_iter()
         .flat_map(|role| [cluster_rules(role), namespace_rules(role)]);
-    let given = tables.flatten().chain([&ANY_SECRET]);
-    let mut rules = merged(given.chain(&OPERATOR));
+    let mut rules = merged(tables.flatten().chain(&OPERATOR));
     rules.push(privileged_pods());
     rules
 }

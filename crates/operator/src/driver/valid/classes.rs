@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::driver::object::Kind;
+
 /// What happens when an immutable field changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdatePolicy {
@@ -28,6 +30,40 @@ pub struct ClassBase {
     pub parameters: Option<BTreeMap<String, String>>,
     /// What happens when an immutable field changes.
     pub update: UpdatePolicy,
+}
+
+/// All classes of a driver.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Classes {
+    /// Of volumes.
+    pub storage: Vec<StorageClass>,
+    /// Of snapshots.
+    pub snapshot: Vec<SnapshotClass>,
+    /// Of snapshots of several volumes at once.
+    pub group_snapshot: Vec<SnapshotClass>,
+    /// Of what can be changed of volumes.
+    pub attributes: Vec<ClassBase>,
+}
+
+impl Classes {
+    /// What all classes have, of each with its kind.
+    pub fn bases(&self) -> impl Iterator<Item = (Kind, &ClassBase)> {
+        let storage = self.storage.iter().map(|it| (Kind::StorageClass, &it.base));
+        let snapshot = self.snapshot.iter();
+        let snapshot = snapshot.map(|it| (Kind::VolumeSnapshotClass, &it.base));
+        let group = self.group_snapshot.iter();
+        let group = group.map(|it| (Kind::VolumeGroupSnapshotClass, &it.base));
+        let attributes = self.attributes.iter();
+        let attributes = attributes.map(|it| (Kind::VolumeAttributesClass, it));
+        storage.chain(snapshot).chain(group).chain(attributes)
+    }
+
+    /// The class of this kind and name.
+    pub fn named(&self, kind: Kind, name: &str) -> Option<&ClassBase> {
+        let mut bases = self.bases();
+        let found = bases.find(|(of, base)| *of == kind && base.name == name);
+        found.map(|(_, base)| base)
+    }
 }
 
 /// A class of volumes.

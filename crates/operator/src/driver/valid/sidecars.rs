@@ -103,12 +103,14 @@ pub struct Ports {
     pub controller_health: u16,
     /// Metrics of the built-in sidecar in controller pods.
     pub controller_metrics: u16,
+    /// What is mounted, of the built-in sidecar in node pods.
+    pub node_mounts: u16,
 }
 
 impl Ports {
     /// Ports of drivers whose pods have a network of their own.
     pub const FIRST: u16 = 9808;
-    /// How many ports a driver takes; one more than it uses, for what is still to come.
+    /// How many ports a driver takes.
     pub const COUNT: u16 = 4;
 
     /// The ports of a driver, of which the first is given.
@@ -117,6 +119,7 @@ impl Ports {
             node_health: first,
             controller_health: first + 1,
             controller_metrics: first + 2,
+            node_mounts: first + 3,
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use http::header::CONTENT_TYPE;
 use k8s_openapi::api::core::v1::{self, Node};
-use kube::{Api, Client, Error, ResourceExt};
+use kube::core::Status;
+use kube::{Client, Error};
 use serde_json::{Value, json};
-use stowage_api::driver_deployment::{DRAINING_EFFECT, draining_taint};
-use stowage_kubernetes::answer::{is_gone, is_gone_or_replaced};
-use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
+use stowage_api::driver_deployment::{DRAINING_EFFECT, DRAINING_TAINTS, draining_taint};
+use stowage_kubernetes::answer::is_gone_or_replaced;
 
 use super::users::User;
+use crate::driver_deployment::taint;
 
 /// The taint of one instance.
 pub(super) struct TaintOf {
@@ -29,13 +30,14 @@ impl TaintOf {
         taint.key == self.key && taint.effect == DRAINING_EFFECT
     }
 
+    /// Also one of a name that the driver had before.
     pub(super) fn is_ours(&self, taint: &v1::Taint) -> bool {
-        self.is_of_key(taint) && taint.value.as_ref() == Some(&self.value)
+        is_of(&self.value, taint)
     }
 
     /// Keeps pods away that do not run there yet. Called twice: it is there once.
     pub(super) async fn add(&self, client: &Client, node: &Node) -> Result<(), Error> {
-        let mut taints = taints(node);
+        let mut taints = taint::of(node);
         if taints.iter().any(|it| self.is_of_key(it)) {
             return Ok(());
         }
@@ -45,42 +47,27 @@ impl TaintOf {
             effect: DRAINING_EFFECT.to_owned(),
             time_added: None,
         });
-        replace(client, node, &taints).await
+        taint::replace(client, node, &taints).await
     }
 
     /// Lets pods back. Called twice: it is gone. What somebody else set stays.
     pub(super) async fn remove(&self, client: &Client, node: &Node) -> Result<(), Error> {
-        let before = taints(node);
-        let after: Vec<_> = before
-            .iter()
-            .filter(|it| !self.is_ours(it))
-            .cloned()
-            .collect();
-        if after.len() == before.len() {
-            return Ok(());
-        }
-        match replace(client, node, &after).await {
-            Err(error) if is_gone(&error) => Ok(()),
-            replaced => replaced,
-        }
+        taint::remove(client, node, |it| self.is_ours(it)).await
     }
 }
 
-fn taints(node: &Node) -> Vec<v1::Taint> {
-    let spec = node.spec.as_ref();
-    let taints = spec.and_then(|spec| spec.taints.clone());
-    taints.unwrap_or_default()
+/// Whether a taint was set for an instance, whatever its driver was called then.
+fn is_of(uid: &str, taint: &v1::Taint) -> bool {
+    let is_draining = taint.key.starts_with(DRAINING_TAINTS) && taint.effect == DRAINING_EFFECT;
+    is_draining && taint.value.as_deref() == Some(uid)
 }
 
-/// Only if nobody changed the node meanwhile: their taint would be lost.
-async fn replace(client: &Client, node: &Node, taints: &[v1::Taint]) -> Result<(), Error> {
-    let version = json!(node.metadata.resource_version);
-    let patch = ObjectPatch::of(&node.uid().unwrap_or_default())
-        .test(["metadata", "resourceVersion"], version)
-        .set(["spec", "taints"], json!(taints));
-    let nodes = Api::<Node>::all(client.clone());
-    let (name, patch) = (node.name_any(), patch.into_patch());
-    nodes.patch(&name, &PARAMS, &patch).await.map(|_| ())
+/// Lets pods back to these nodes, as far as an instance has kept them away. Called twice: the second time finds no taint.
+pub(super) async fn release(client: &Client, uid: &str, nodes: &[String]) -> Result<(), Error> {
+    for node in nodes {
+        taint::remove_from(client, node, |it| is_of(uid, it)).await?;
+    }
+    Ok(())
 }
 
 /// Asks a pod to go as far as its budgets admit; why it stays, if it does. Called twice: it goes once.
@@ -103,15 +90,27 @@ pub(super) async fn evict(client: &Client, user: &User) -> Result<Option<String>
     let request = request.map_err(Error::HttpError)?;
     match client.request::<Value>(request).await {
         Ok(_) => Ok(None),
-        Err(Error::Api(status)) if status.code == 429 => {
+        Err(error) if is_gone_or_replaced(&error) => Ok(None),
+        Err(Error::Api(status)) => Ok(Some(refusal(&status))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Why a pod may not be evicted.
+fn refusal(status: &Status) -> String {
+    let told = &status.message;
+    match status.code {
+        429 => {
             let causes = status.details.iter().flat_map(|it| &it.causes);
             let told = causes.map(|it| it.message.as_str()).next();
             let told = told.map_or_else(String::new, |it| format!(" ({it})"));
-            Ok(Some(format!("its budget allows no disruption{told}")))
+            format!("its budget allows no disruption{told}")
         }
         // Several budgets for one pod: the server refuses to choose.
-        Err(Error::Api(status)) if status.code == 500 => Ok(Some(status.message.clone())),
-        Err(error) if is_gone_or_replaced(&error) => Ok(None),
-        Err(error) => Err(error),
+        500 => told.clone(),
+        401 | 403 if told.contains(" cannot ") => {
+            format!("the operator may not evict it: {told}; `deploy/draining.yaml` grants that")
+        }
+        _ => format!("its eviction is refused: {told}"),
     }
 }

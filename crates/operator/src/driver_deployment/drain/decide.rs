@@ -3,6 +3,8 @@
 #[cfg(test)]
 pub(super) mod tests;
 
+use std::net::SocketAddr;
+
 use jiff::Timestamp;
 
 use super::users::{Fate, User};
@@ -21,8 +23,12 @@ pub(super) struct Sight {
     pub(super) users: Vec<User>,
     /// Volumes of the driver that are attached there.
     pub(super) attachments: Vec<String>,
-    /// When it was begun with.
+    /// What is mounted there of the driver's volumes.
+    pub(super) mounts: Mounts,
+    /// Since when it is emptied, or waits for its new driver pod.
     pub(super) since: Timestamp,
+    /// What it was last told to wait for.
+    pub(super) told: Option<String>,
     /// Since when nothing is seen to use the driver there.
     pub(super) unused_since: Option<Timestamp>,
 }
@@ -32,6 +38,15 @@ pub(super) struct Sight {
 pub(super) struct NodeSight {
     pub(super) is_ready: bool,
     pub(super) taint: Taint,
+}
+
+/// What a node's sidecar tells about mounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mounts {
+    /// Nothing. Why.
+    Unknown(String),
+    /// Where volumes are mounted, below the kubelet's directory.
+    Known(Vec<String>),
 }
 
 /// The taint that keeps pods away which would use the driver.
@@ -49,9 +64,25 @@ pub(super) enum DriverPod {
     /// There is none, or only one that goes.
     Missing,
     /// It is of an older template.
-    Outdated { name: String, uid: String },
+    Outdated {
+        name: String,
+        uid: String,
+        is_ready: bool,
+        /// Where its sidecar tells what is mounted, if it does.
+        tells_at: Option<SocketAddr>,
+    },
     /// It is of the current template.
     Current { is_ready: bool },
+}
+
+impl DriverPod {
+    /// Whether volumes can be mounted by it.
+    pub(super) fn serves(&self) -> bool {
+        match self {
+            Self::Missing => false,
+            Self::Outdated { is_ready, .. } | Self::Current { is_ready } => *is_ready,
+        }
+    }
 }
 
 /// One thing to do.
@@ -91,7 +122,7 @@ pub(super) fn next_step(sight: &Sight, rules: &DrainRules, goes_on: bool, now: T
         (DriverPod::Outdated { .. }, Taint::Foreign) => {
             Step::Wait("a taint of the same key is somebody else's: remove it".to_owned())
         }
-        (DriverPod::Outdated { name, uid }, Taint::Ours) => emptied(sight, rules, now)
+        (DriverPod::Outdated { name, uid, .. }, Taint::Ours) => emptied(sight, rules, now)
             .unwrap_or_else(|| Step::Replace {
                 name: name.clone(),
                 uid: uid.clone(),
@@ -104,18 +135,29 @@ pub(super) fn next_step(sight: &Sight, rules: &DrainRules, goes_on: bool, now: T
             Step::Wait("its kubelet to register the driver".to_owned())
         }
     };
-    let is_late = has_passed(sight.since, rules.timeout, now);
+    if !is_late(sight, rules, now) {
+        return step;
+    }
     match step {
-        Step::Wait(what) | Step::Evict(_, what) | Step::Settle(what) if is_late => {
-            let dead = if node.is_ready {
-                ""
-            } else {
-                "the node is not ready; "
-            };
-            Step::Fail(format!("{dead}waited in vain for {what}"))
-        }
+        // Why a pod may not be evicted is known only to who has tried.
+        Step::Evict(_, what) => Step::Fail(in_vain(node, sight.told.as_ref().unwrap_or(&what))),
+        Step::Wait(what) | Step::Settle(what) => Step::Fail(in_vain(node, &what)),
         step => step,
     }
+}
+
+/// Whether a node has taken too long to be emptied, or for its new driver pod.
+pub(super) fn is_late(sight: &Sight, rules: &DrainRules, now: Timestamp) -> bool {
+    has_passed(sight.since, rules.timeout, now)
+}
+
+fn in_vain(node: NodeSight, what: &str) -> String {
+    let dead = if node.is_ready {
+        ""
+    } else {
+        "the node is not ready; "
+    };
+    format!("{dead}waited in vain for {what}")
 }
 
 /// What has to happen before nothing there needs the old driver pod any more.
@@ -135,12 +177,18 @@ fn emptied(sight: &Sight, rules: &DrainRules, now: Timestamp) -> Option<Step> {
         let text = format!("{count} volumes to be detached, the first is {first}");
         return Some(Step::Wait(text));
     }
-    let is_settled = |since| has_passed(since, rules.settle, now);
-    if sight.unused_since.is_some_and(is_settled) {
-        return None;
+    match &sight.mounts {
+        Mounts::Known(mounts) => mounts.first().map(|first| {
+            let count = mounts.len();
+            Step::Wait(format!("{count} mounts to go, the first is {first}"))
+        }),
+        Mounts::Unknown(_) => {
+            let is_settled = |since| has_passed(since, rules.settle, now);
+            let is_over = sight.unused_since.is_some_and(is_settled);
+            let text = "the last mounts to go, of which nobody there can tell";
+            (!is_over).then(|| Step::Settle(text.to_owned()))
+        }
     }
-    let text = "the last mounts to go, of which nobody there can tell".to_owned();
-    Some(Step::Settle(text))
 }
 
 /// The pods that a node waits for: those that are held first, since somebody has to do something about them.
@@ -162,32 +210,4 @@ fn what_for(users: &[User]) -> String {
 
 fn has_passed(since: Timestamp, limit: std::time::Duration, now: Timestamp) -> bool {
     now.duration_since(since).unsigned_abs() >= limit && now >= since
-}
-
-/// A driver pod, and where it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Placed {
-    pub(super) node: String,
-    pub(super) pod: DriverPod,
-}
-
-/// How many nodes may be begun with, and the nodes in order: `busy` are under way already.
-pub(super) fn next_nodes<'a>(
-    pods: &'a [Placed],
-    busy: &[String],
-    total: usize,
-    rules: &DrainRules,
-) -> (usize, Vec<&'a str>) {
-    let is_free = |placed: &&Placed| !busy.contains(&placed.node);
-    let others = || pods.iter().filter(is_free);
-    // The driver is missing there, whatever the reason.
-    let missing = others().filter(|it| it.pod == DriverPod::Current { is_ready: false });
-    let room = rules
-        .limit
-        .of(total)
-        .saturating_sub(busy.len() + missing.count());
-    let outdated = others().filter(|it| matches!(it.pod, DriverPod::Outdated { .. }));
-    let mut nodes: Vec<_> = outdated.map(|it| it.node.as_str()).collect();
-    nodes.sort_unstable();
-    (room, nodes)
 }

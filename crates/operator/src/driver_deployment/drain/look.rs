@@ -1,20 +1,25 @@
 //! What is so on the nodes of a driver: read anew each time, since pods are moved because of it.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use futures::future;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, Error, ResourceExt};
 use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DrainingNode};
+use stowage_api::mounts::VolumeMount;
+use stowage_kubernetes::pages;
 
-use super::decide::{DriverPod, NodeSight, Placed, Sight, Taint};
+use super::choice::{Placed, by_node};
+use super::decide::{DriverPod, Mounts, NodeSight, Sight, Taint};
 use super::users::{User, user};
-use crate::cluster::Cluster;
 use crate::cluster::usage::{self, Claim};
+use crate::cluster::{self, Attachment, Cluster, REVISION, SetPod};
 use crate::driver::valid::DrainRules;
-
-/// Label of pods and of what they were made from.
-const REVISION: &str = "controller-revision-hash";
+use crate::mounts::Key;
 
 /// The driver whose pods are replaced.
 #[derive(Clone, Copy)]
@@ -22,63 +27,45 @@ pub(super) struct Subject<'a> {
     pub(super) client: &'a Client,
     pub(super) evictions: &'a Client,
     pub(super) cluster: &'a Cluster,
+    /// What is followed of it.
+    pub(super) followed: &'a cluster::Update,
     pub(super) driver: &'a str,
     /// The taint of nodes whose pod is about to be replaced.
     pub(super) taint: &'a super::act::TaintOf,
     pub(super) rules: &'a DrainRules,
+    /// With which nodes are asked what is mounted.
+    pub(super) mounts_key: Option<&'a Key>,
 }
 
-/// The driver pods of a DaemonSet, and where they are.
-pub(super) async fn driver_pods(
-    client: &Client,
-    set: &DynamicObject,
-) -> Result<Vec<Placed>, Error> {
-    let namespace = set.namespace().unwrap_or_default();
-    let selector = format!("{DAEMON_SET_LABEL}={}", set.name_any());
-    let selector = ListParams::default().labels(&selector);
-    let revisions = Api::<ControllerRevision>::namespaced(client.clone(), &namespace);
-    let revisions = revisions.list(&selector).await?;
-    let of_set = revisions.iter().filter(|it| {
-        let mut owners = it.owner_references().iter();
-        owners.any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
-    });
-    let current = of_set.max_by_key(|it| it.revision);
-    let current = current.and_then(|it| it.labels().get(REVISION));
-    let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
-    let pods = pods.list(&selector).await?;
-    let placed = pods.iter().filter_map(|pod| {
-        let node = pod.spec.as_ref()?.node_name.clone()?;
-        Some(Placed {
-            node,
-            pod: driver_pod(pod, current?),
-        })
-    });
-    Ok(placed.collect())
-}
-
-fn driver_pod(pod: &Pod, current: &str) -> DriverPod {
-    if pod.metadata.deletion_timestamp.is_some() {
-        return DriverPod::Missing;
+fn placed(pod: SetPod, current: &str) -> Placed {
+    let is_ready = pod.is_ready;
+    let is_current = pod.revision.as_deref() == Some(current);
+    Placed {
+        node: pod.node,
+        pod: match (pod.is_going, is_current) {
+            (true, _) => DriverPod::Missing,
+            (false, true) => DriverPod::Current { is_ready },
+            (false, false) => DriverPod::Outdated {
+                name: pod.name,
+                uid: pod.uid,
+                is_ready,
+                tells_at: pod.tells_at,
+            },
+        },
     }
-    if pod.labels().get(REVISION).map(String::as_str) == Some(current) {
-        let is_ready = is_ready(pod);
-        return DriverPod::Current { is_ready };
-    }
-    DriverPod::Outdated {
-        name: pod.name_any(),
-        uid: pod.uid().unwrap_or_default(),
-    }
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|it| &it.conditions).flatten();
-    let mut ready = conditions.filter(|it| it.type_ == "Ready");
-    ready.any(|it| it.status == "True")
 }
 
 /// A node that is there, if it is.
 pub(super) async fn node(client: &Client, name: &str) -> Result<Option<Node>, Error> {
     Api::<Node>::all(client.clone()).get_opt(name).await
+}
+
+/// Names of the nodes whose kubelet is there.
+pub(super) async fn ready_nodes(client: &Client) -> Result<BTreeSet<String>, Error> {
+    let nodes = Api::<Node>::all(client.clone());
+    let name = |node: Node| is_ready_node(&node).then(|| node.name_any());
+    let ready = pages::list(&nodes, &ListParams::default(), name).await?;
+    Ok(ready.into_iter().collect())
 }
 
 /// Whether the kubelet of a node is there.
@@ -89,6 +76,39 @@ pub(super) fn is_ready_node(node: &Node) -> bool {
 }
 
 impl Subject<'_> {
+    /// The driver pods of a DaemonSet, and where they are.
+    pub(super) async fn driver_pods(&self, set: &DynamicObject) -> Result<Vec<Placed>, Error> {
+        let Some(current) = self.current_revision(set).await? else {
+            return Ok(Vec::new());
+        };
+        let pods = self.followed.pods_of(&set.name_any()).await?.into_iter();
+        Ok(pods.map(|pod| placed(pod, &current)).collect())
+    }
+
+    /// Which template is the current one. It is asked for once for each change of the DaemonSet, whose controller writes it
+    /// down before it counts by it.
+    async fn current_revision(&self, set: &DynamicObject) -> Result<Option<String>, Error> {
+        let (name, generation) = (set.name_any(), set.metadata.generation.unwrap_or_default());
+        if let Some(known) = self.followed.current_revision(&name, generation) {
+            return Ok(Some(known));
+        }
+        let namespace = set.namespace().unwrap_or_default();
+        let selector = format!("{DAEMON_SET_LABEL}={name}");
+        let selector = ListParams::default().labels(&selector);
+        let revisions = Api::<ControllerRevision>::namespaced(self.client.clone(), &namespace);
+        let revisions = revisions.list(&selector).await?;
+        let of_set = revisions.iter().filter(|it| {
+            let mut owners = it.owner_references().iter();
+            owners.any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
+        });
+        let current = of_set.max_by_key(|it| it.revision);
+        let current = current.and_then(|it| it.labels().get(REVISION)).cloned();
+        if let Some(current) = &current {
+            self.followed.note_revision(&name, generation, current);
+        }
+        Ok(current)
+    }
+
     /// What is so on a node under way.
     pub(super) async fn sight(
         &self,
@@ -96,53 +116,126 @@ impl Subject<'_> {
         pods: &[Placed],
     ) -> Result<(Sight, Option<Node>), Error> {
         let node = node(self.client, &entry.name).await?;
-        let placed = pods.iter().filter(|it| it.node == entry.name);
-        // Where an old pod goes while the new one is there already, the new one counts.
-        let driver = placed
-            .map(|it| it.pod.clone())
-            .max_by_key(|it| *it != DriverPod::Missing);
+        let driver = by_node(pods).get(entry.name.as_str()).copied().cloned();
+        let driver = driver.unwrap_or(DriverPod::Missing);
+        let is_replaced = !matches!(driver, DriverPod::Outdated { .. });
+        let replaced_since = entry.replaced_since.as_ref().map_or_else(now, |it| it.0);
         let mut sight = Sight {
             node: node.as_ref().map(|node| self.node_sight(node)),
-            driver: driver.unwrap_or(DriverPod::Missing),
+            driver,
             is_registered: self.cluster.is_registered(self.driver, &entry.name),
             users: Vec::new(),
             attachments: Vec::new(),
-            since: entry.since.0,
+            mounts: Mounts::Unknown("not asked".to_owned()),
+            since: if is_replaced {
+                replaced_since
+            } else {
+                entry.since.0
+            },
+            told: entry.waiting_for.clone(),
             unused_since: entry.unused_since.as_ref().map(|it| it.0),
         };
-        if matches!(sight.driver, DriverPod::Outdated { .. }) && node.is_some() {
+        if let DriverPod::Outdated { tells_at, .. } = &sight.driver
+            && node.is_some()
+        {
             let is_claim = |claim: &Claim| self.cluster.is_claim_of(self.driver, claim);
-            sight.users = self.users(&entry.name, is_claim).await?;
+            let there = self.pods(&entry.name, is_claim).await?;
+            sight.users = self.users(&there);
             if sight.users.is_empty() {
-                sight.attachments = self.attachments(&entry.name).await?;
+                let attached = self.followed.attached_to(&entry.name).await?;
+                sight.attachments = self.still_attached(attached, &there);
+                let left: Vec<_> = there.iter().filter_map(ResourceExt::uid).collect();
+                sight.mounts = self.mounts(*tells_at, &left).await;
             }
         }
         Ok((sight, node))
     }
 
-    /// The same users, by what the API server has at this moment: what is watched may be behind.
-    pub(super) async fn users_now(&self, node: &str) -> Result<Vec<User>, Error> {
-        let claims = usage::claims(self.client, self.driver).await?;
-        self.users(node, |claim| claims.contains(claim)).await
+    /// Whether nothing uses the driver on a node, by what the API server has at this moment: what is watched may be behind.
+    pub(super) async fn is_unused_now(&self, node: &str) -> Result<bool, Error> {
+        let there = self.all_pods(node).await?;
+        let claims: BTreeSet<_> = there.iter().flat_map(usage::claims_of).collect();
+        let ours = claims.into_iter().map(|claim| async move {
+            let is_ours = self.is_claim_now(&claim).await?;
+            Ok::<_, Error>(is_ours.then_some(claim))
+        });
+        let ours = future::try_join_all(ours).await?.into_iter().flatten();
+        let ours: BTreeSet<Claim> = ours.collect();
+        let uses = |pod: &&Pod| usage::uses(pod, self.driver, |claim| ours.contains(claim));
+        let pods: Vec<_> = there.iter().filter(uses).cloned().collect();
+        if !self.users(&pods).is_empty() {
+            return Ok(false);
+        }
+        let attached = usage::attachments(self.client, self.driver).await?;
+        let attached = attached.into_iter().filter(|it| it.spec.node_name == node);
+        let attached = attached.map(|it| Attachment {
+            name: it.name_any(),
+            volume: it.spec.source.persistent_volume_name.clone(),
+            node: it.spec.node_name,
+        });
+        Ok(self.still_attached(attached.collect(), &pods).is_empty())
     }
 
-    async fn users(
-        &self,
-        node: &str,
-        is_claim: impl Fn(&Claim) -> bool,
-    ) -> Result<Vec<User>, Error> {
+    /// Whether a claim has a volume of the driver. There are few on a node, and many in a cluster: they are asked for one by
+    /// one.
+    async fn is_claim_now(&self, claim: &Claim) -> Result<bool, Error> {
+        if self.cluster.is_claim_of(self.driver, claim) {
+            return Ok(true);
+        }
+        let claims = Api::<PersistentVolumeClaim>::namespaced(self.client.clone(), &claim.0);
+        let found = claims.get_opt(&claim.1).await?;
+        let Some(volume) = found.and_then(|it| it.spec?.volume_name) else {
+            return Ok(false);
+        };
+        // A volume keeps its driver for its life.
+        let driver = match self.cluster.driver_of_volume(&volume) {
+            Some(driver) => Some(driver),
+            None => usage::driver_of(self.client, &volume).await?,
+        };
+        Ok(driver.as_deref() == Some(self.driver))
+    }
+
+    /// Pods of a node that use the driver.
+    async fn pods(&self, node: &str, is_claim: impl Fn(&Claim) -> bool) -> Result<Vec<Pod>, Error> {
+        let mut pods = self.all_pods(node).await?;
+        pods.retain(|pod| usage::uses(pod, self.driver, &is_claim));
+        Ok(pods)
+    }
+
+    async fn all_pods(&self, node: &str) -> Result<Vec<Pod>, Error> {
         let there = ListParams::default().fields(&format!("spec.nodeName={node}"));
         let pods = Api::<Pod>::all(self.client.clone()).list(&there).await?;
-        let users = pods
-            .iter()
-            .filter(|pod| usage::uses(pod, self.driver, &is_claim));
-        Ok(users.filter_map(|pod| user(pod, self.rules)).collect())
+        Ok(pods.items)
     }
 
-    async fn attachments(&self, node: &str) -> Result<Vec<String>, Error> {
-        let all = usage::attachments(self.client, self.driver).await?;
-        let there = all.into_iter().filter(|it| it.spec.node_name == node);
-        Ok(there.map(|it| it.name_any()).collect())
+    /// Those that the node waits for.
+    fn users(&self, pods: &[Pod]) -> Vec<User> {
+        pods.iter()
+            .filter_map(|pod| user(pod, self.rules))
+            .collect()
+    }
+
+    /// What is mounted, but for pods that are left where they are.
+    async fn mounts(&self, tells_at: Option<SocketAddr>, left: &[String]) -> Mounts {
+        let (Some(sidecar), Some(key)) = (tells_at, self.mounts_key) else {
+            return Mounts::Unknown("its driver pod does not tell".to_owned());
+        };
+        match key.ask(sidecar, self.driver).await {
+            Ok(mounts) => Mounts::Known(without(mounts, left)),
+            Err(why) => Mounts::Unknown(why),
+        }
+    }
+
+    /// Names of attachments, but for volumes of pods that are left where they are.
+    fn still_attached(&self, attached: Vec<Attachment>, left: &[Pod]) -> Vec<String> {
+        let claims: BTreeSet<_> = left.iter().flat_map(usage::claims_of).collect();
+        let is_left = |it: &Attachment| {
+            let claim = it.volume.as_ref();
+            let claim = claim.and_then(|volume| self.cluster.claim_of_volume(volume));
+            claim.is_some_and(|claim| claims.contains(&claim))
+        };
+        let waits = attached.into_iter().filter(|it| !is_left(it));
+        waits.map(|it| it.name).collect()
     }
 
     fn node_sight(&self, node: &Node) -> NodeSight {
@@ -157,6 +250,20 @@ impl Subject<'_> {
             },
         }
     }
+}
+
+/// The paths of mounts, but for these pods and of what they share with others.
+fn without(mounts: Vec<VolumeMount>, pods: &[String]) -> Vec<String> {
+    let is_left = |mount: &VolumeMount| mount.pod.as_ref().is_some_and(|it| pods.contains(it));
+    let left = mounts.iter().filter(|it| is_left(it));
+    let volumes: BTreeSet<_> = left.filter_map(|it| it.volume.clone()).collect();
+    let is_shared = |mount: &VolumeMount| {
+        let volume = mount.volume.as_ref();
+        mount.pod.is_none() && volume.is_some_and(|it| volumes.contains(it))
+    };
+    let counts = |mount: &VolumeMount| !is_left(mount) && !is_shared(mount);
+    let counted = mounts.into_iter().filter(counts);
+    counted.map(|it| it.path).collect()
 }
 
 /// The present, as precise as it is stored.

@@ -8,20 +8,26 @@
 //! - [`look`]: what is so.
 //! - [`users`]: which pods use the driver, and what becomes of each (pure).
 //! - [`decide`]: what is to be done next (pure).
+//! - [`choice`]: which nodes are begun with (pure).
 //! - [`act`]: does it.
-//! - [`update`]: one look: sees, decides and acts for each node under way, and begins with others.
+//! - [`update`]: one look: sees, decides and acts for each node under way.
+//! - [`begin`]: begins with further nodes.
 //! - [`told`]: what people read of it (pure).
 
 mod act;
+mod begin;
+mod choice;
 mod decide;
 mod look;
 mod told;
 mod update;
 mod users;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use kube::{Error, ResourceExt};
+use kube::api::DynamicObject;
+use kube::{Client, Error, ResourceExt};
 use stowage_api::driver_deployment::{CSIDriverDeployment, DrainStatus};
 use stowage_kubernetes::answer::Answer;
 
@@ -32,10 +38,8 @@ use super::apply::Applied;
 use super::context::Context;
 use super::observe::Workload;
 use super::problem::Problem;
+use crate::cluster::{self, Updating};
 use crate::driver::{Kind, ValidDriver};
-
-/// How soon it is tried again where somebody changed a node at the same time.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// How far an update is after a look.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +50,10 @@ pub(super) struct Drained {
     is_paused: bool,
     /// Nodes that cannot be begun with, because they are not ready.
     unready: Vec<String>,
+    /// How many nodes are without the driver, so that no further one is begun with.
+    without: usize,
+    /// What the server refuses.
+    problems: Vec<Problem>,
     /// What is new.
     pub(super) news: Vec<told::News>,
     /// When to look again.
@@ -79,12 +87,11 @@ pub(super) async fn advance(
             applied.problems.push(Problem::may_not_drain(&error));
             Ok(Drained::unchanged(context.drain_of(instance)))
         }
-        // Somebody changed a node at the same time.
-        Err(error) if Answer::of(&error).is_stale() => Ok(Drained {
-            look_again: Some(TRY_AGAIN),
-            ..Drained::unchanged(context.drain_of(instance))
-        }),
-        advanced => advanced,
+        Ok(mut drained) => {
+            applied.problems.append(&mut drained.problems);
+            Ok(drained)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -94,40 +101,77 @@ async fn try_advance(
     applied: &Applied,
     context: &Context,
 ) -> Result<Drained, Error> {
-    let before = context.drain_of(instance);
     let Some(rules) = driver.drain else {
         release(instance, context).await?;
         return Ok(Drained::default());
     };
-    let Some(set) = applied.of_kind(Kind::DaemonSet).next() else {
+    if has_another_name(instance, driver) {
+        // Pods of the new name do not tolerate the taint of the old one.
+        release(instance, context).await?;
+    }
+    let before = context.drain_of(instance);
+    let sets: Vec<_> = applied.of_kind(Kind::DaemonSet).collect();
+    let workloads = sets.iter().map(|set| Workload::of_daemon_set(set));
+    let workloads: Vec<_> = workloads.collect();
+    if sets.is_empty() {
         return Ok(Drained::unchanged(before));
-    };
-    let workload = Workload::of_daemon_set(set);
+    }
     let under_way = before.as_ref().is_some_and(|it| !it.nodes.is_empty());
-    if !workload.is_current || (workload.is_rolled_out() && !under_way) {
-        let kept = before.filter(|_| !workload.is_current);
+    let uid = instance.uid().unwrap_or_default();
+    let is_current = workloads.iter().all(|it| it.is_current);
+    let is_rolled_out = workloads.iter().all(Workload::is_rolled_out);
+    if !is_current || (is_rolled_out && !under_way) {
+        let kept = before.filter(|_| !is_current);
+        if kept.is_none() {
+            context.cluster.end_update(&uid);
+        }
         return Ok(Drained::unchanged(kept));
     }
-    let uid = instance.uid().unwrap_or_default();
+    let taint = TaintOf::new(&driver.driver_name, &uid);
+    // Without it nodes are emptied all the same.
+    let key = context.mounts.key_of(&uid).await.ok().flatten();
+    let names: Vec<_> = sets.iter().map(|set| set.name_any()).collect();
+    let followed = followed(driver, &names, context);
     let update = Update {
         subject: Subject {
             client: &context.client,
             evictions: &context.evictions,
             cluster: &context.cluster,
+            followed: &followed,
             driver: &driver.driver_name,
-            taint: &TaintOf::new(&driver.driver_name, &uid),
+            taint: &taint,
             rules: &rules,
+            mounts_key: key.as_ref(),
         },
         namespace: &driver.owner.namespace,
         generation: instance.metadata.generation.unwrap_or_default(),
-        total: usize::try_from(workload.desired).unwrap_or_default(),
+        total: usize::try_from(workloads.iter().map(|it| it.desired).sum::<i64>())
+            .unwrap_or_default(),
     };
-    let drained = update.look(before.unwrap_or_default(), set).await?;
+    let drained = update.look(before.unwrap_or_default(), &sets).await?;
     let nodes = drained.status.iter().flat_map(|it| &it.nodes);
     let nodes: Vec<_> = nodes.map(|it| it.name.as_str()).collect();
-    let (cluster, client) = (&context.cluster, &context.client);
-    cluster.follow_pods(client, &driver.driver_name, &nodes);
+    followed.follow_nodes(&nodes);
     Ok(drained)
+}
+
+/// Whether the driver that runs is called otherwise than the one that is wanted.
+fn has_another_name(instance: &CSIDriverDeployment, driver: &ValidDriver) -> bool {
+    let status = instance.status.as_ref();
+    let runs = status.and_then(|it| it.driver_name.as_ref());
+    runs.is_some_and(|runs| *runs != driver.driver_name)
+}
+
+/// What is followed of a driver whose nodes are emptied.
+fn followed(driver: &ValidDriver, sets: &[String], context: &Context) -> Arc<cluster::Update> {
+    let updating = Updating {
+        uid: &driver.owner.uid,
+        namespace: &driver.owner.namespace,
+        name: &driver.owner.name,
+        driver: &driver.driver_name,
+        sets,
+    };
+    context.cluster.follow_update(&context.client, updating)
 }
 
 /// Lets pods back to every node that is under way. Called twice: the second time finds no taint.
@@ -135,17 +179,21 @@ pub(super) async fn release(
     instance: &CSIDriverDeployment,
     context: &Context,
 ) -> Result<(), Error> {
+    let uid = instance.uid().unwrap_or_default();
+    context.cluster.end_update(&uid);
     let nodes = context.drain_of(instance).unwrap_or_default().nodes;
-    let status = instance.status.as_ref();
-    let Some(driver) = status.and_then(|it| it.driver_name.as_ref()) else {
-        return Ok(());
-    };
-    context.cluster.follow_pods(&context.client, driver, &[]);
-    let taint = TaintOf::new(driver, &instance.uid().unwrap_or_default());
-    for entry in nodes {
-        if let Some(node) = look::node(&context.client, &entry.name).await? {
-            taint.remove(&context.client, &node).await?;
-        }
-    }
+    let nodes: Vec<_> = nodes.into_iter().map(|it| it.name).collect();
+    act::release(&context.client, &uid, &nodes).await?;
+    context.forget_drain(&uid);
     Ok(())
+}
+
+/// The same for an operator that is gone for good.
+pub(crate) async fn release_nodes(client: &Client, instance: &DynamicObject) -> Result<(), Error> {
+    let nodes = instance.data["status"]["drain"]["nodes"].as_array();
+    let names = nodes.into_iter().flatten().map(|it| &it["name"]);
+    let names: Vec<_> = names
+        .filter_map(|it| it.as_str().map(str::to_owned))
+        .collect();
+    act::release(client, &instance.uid().unwrap_or_default(), &names).await
 }

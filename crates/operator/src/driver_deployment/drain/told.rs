@@ -3,6 +3,7 @@
 use stowage_api::driver_deployment::{ConditionStatus, DrainStatus, DrainingNode};
 
 use super::Drained;
+use super::decide::{DriverPod, Mounts, Sight};
 use crate::driver_deployment::condition::{Finding, PROGRESSING, Reason};
 
 /// Something that happened, for an Event.
@@ -37,6 +38,15 @@ pub(super) fn waits(node: &DrainingNode) -> Option<News> {
     let what = node.waiting_for.as_ref()?;
     let message = format!("Node {}: waiting for {what}.", node.name);
     Some(news("NodeWaiting", message))
+}
+
+/// What is known about mounts, once nothing else uses the driver.
+pub(super) fn mounts(sight: &Sight) -> Option<String> {
+    let is_asked = matches!(sight.driver, DriverPod::Outdated { .. }) && sight.users.is_empty();
+    is_asked.then(|| match &sight.mounts {
+        Mounts::Unknown(why) => format!("unverified: {why}"),
+        Mounts::Known(mounts) => mounts.len().to_string(),
+    })
 }
 
 pub(super) fn stopped(node: &str, reason: &str) -> News {
@@ -80,9 +90,11 @@ impl Drained {
         let unready = self.unready.iter();
         let unready =
             unready.map(|node| format!("Node {node} is not ready: it is begun with when it is."));
-        (
-            Reason::Draining,
-            nodes.chain(unready).collect::<Vec<_>>().join("\n"),
-        )
+        let without = (self.without > 0).then(|| {
+            let count = self.without;
+            format!("No further node is begun with: the driver is missing or not ready on {count} nodes that are not under way, and `maxUnavailableNodes` admits no more.")
+        });
+        let all = nodes.chain(unready).chain(without);
+        (Reason::Draining, all.collect::<Vec<_>>().join("\n"))
     }
 }

@@ -1,26 +1,33 @@
-//! One look: sees, decides and acts for each node under way, and begins with others.
+//! One look: sees, decides and acts for each node under way.
 
 use std::time::Duration;
 
 use futures::future;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::DynamicObject;
 use kube::{Api, Error};
 use stowage_api::driver_deployment::{DrainStatus, DrainStop, DrainingNode};
+use stowage_kubernetes::answer::{self, Answer};
 use stowage_kubernetes::deletion;
 
-use super::decide::{DriverPod, Placed, Sight, Step, next_nodes, next_step};
+use super::choice::Placed;
+use super::decide::{DriverPod, Mounts, Sight, Step, is_late, next_step};
 use super::look::{self, Subject};
 use super::users::{Fate, User};
 use super::{Drained, act, told};
+use crate::driver_deployment::problem::Problem;
 
-/// How soon it is looked again at what nobody watches: budgets, attachments, nodes that are not ready.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// How soon it is tried again where somebody changed a node at the same time.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// How soon it is looked again at what nobody watches: budgets, nodes that are not ready.
+pub(super) const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// How soon a node is asked again what is mounted: the kubelet is about to unmount it.
+const ASK_FOR_MOUNTS: Duration = Duration::from_secs(1);
 /// How soon a node under way is looked at again, whatever happens: it may have taken too long.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 /// How soon a node is touched that the status names.
-const AT_ONCE: Duration = Duration::from_millis(50);
+pub(super) const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// One update, while it is looked at.
 pub(super) struct Update<'a> {
@@ -54,15 +61,16 @@ impl Update<'_> {
     pub(super) async fn look(
         &self,
         before: DrainStatus,
-        set: &DynamicObject,
+        sets: &[&DynamicObject],
     ) -> Result<Drained, Error> {
         let rules = self.subject.rules;
-        let pods = look::driver_pods(self.subject.client, set).await?;
+        let of_sets = sets.iter().map(|set| self.subject.driver_pods(set));
+        let pods = future::try_join_all(of_sets).await?.concat();
         let stopped = before.stopped.filter(|it| it.generation == self.generation);
         let goes_on = stopped.is_none() && !rules.is_paused;
         let steps = before.nodes.iter();
         let steps = steps.map(|entry| self.step(entry, &pods, goes_on));
-        let became = future::try_join_all(steps).await?;
+        let became = future::join_all(steps).await;
 
         let mut status = DrainStatus {
             stopped,
@@ -73,6 +81,11 @@ impl Update<'_> {
             ..Drained::default()
         };
         for (entry, became) in before.nodes.iter().zip(became) {
+            let became = match became {
+                // What the server says about one node holds up no other.
+                Err(error @ Error::Api(_)) => refused(&mut drained, entry.clone(), &error),
+                became => became?,
+            };
             self.take_in(&mut drained, &mut status, entry, became, &pods);
         }
         if !rules.is_paused && status.stopped.is_none() {
@@ -89,31 +102,53 @@ impl Update<'_> {
         pods: &[Placed],
         goes_on: bool,
     ) -> Result<Became, Error> {
-        let (client, taint) = (self.subject.client, self.subject.taint);
         let (sight, node) = self.subject.sight(entry, pods).await?;
-        let step = next_step(&sight, self.subject.rules, goes_on, look::now());
         let Some(node) = node else {
             return Ok(Became::Done);
         };
+        let (rules, now) = (self.subject.rules, look::now());
+        let step = next_step(&sight, rules, goes_on, now);
+        let may_fail = is_late(&sight, rules, now) && !matches!(step, Step::Release);
+        match self.act(entry, step, &sight, &node).await {
+            // Whatever the server refuses takes no longer than anything else.
+            Err(error @ Error::Api(_)) if may_fail => {
+                self.subject
+                    .taint
+                    .remove(self.subject.client, &node)
+                    .await?;
+                Ok(Became::Failed(answer::chain(&error)))
+            }
+            became => became,
+        }
+    }
+
+    async fn act(
+        &self,
+        entry: &DrainingNode,
+        step: Step,
+        sight: &Sight,
+        node: &Node,
+    ) -> Result<Became, Error> {
+        let (client, taint) = (self.subject.client, self.subject.taint);
         match step {
             Step::Forget => Ok(Became::Done),
             Step::Release => {
-                taint.remove(client, &node).await?;
+                taint.remove(client, node).await?;
                 Ok(Became::Done)
             }
             Step::Fail(why) => {
-                taint.remove(client, &node).await?;
+                taint.remove(client, node).await?;
                 Ok(Became::Failed(why))
             }
             Step::Taint => {
-                taint.add(client, &node).await?;
+                taint.add(client, node).await?;
                 Ok(Became::Waits {
                     entry: entry.clone(),
                     is_stuck: false,
                     pause: AT_ONCE,
                 })
             }
-            empties => self.empty(entry.clone(), empties, &sight).await,
+            empties => self.empty(entry.clone(), empties, sight).await,
         }
     }
 
@@ -126,6 +161,10 @@ impl Update<'_> {
     ) -> Result<Became, Error> {
         let mut pause = LOOK_AGAIN;
         let mut is_stuck = false;
+        entry.mounts = told::mounts(sight);
+        if !matches!(sight.driver, DriverPod::Outdated { .. }) {
+            entry.replaced_since = Some(Time(sight.since));
+        }
         match step {
             Step::Evict(users, what) => {
                 let blocked = self.evict(&users).await?;
@@ -135,25 +174,25 @@ impl Update<'_> {
                 entry.waiting_for = Some(blocked.unwrap_or(what));
             }
             Step::Settle(what) => {
-                pause = self.subject.rules.settle.max(AT_ONCE);
+                pause = self.subject.rules.settle.clamp(AT_ONCE, ASK_AGAIN);
                 entry.unused_since.get_or_insert_with(|| Time(look::now()));
-                entry.mounts = Some("unverified".to_owned());
                 entry.waiting_for = Some(what);
             }
             Step::Replace { name, uid } => {
-                if self.subject.users_now(&entry.name).await?.is_empty() {
+                if self.subject.is_unused_now(&entry.name).await? {
                     let client = self.subject.client.clone();
                     let pods = Api::<Pod>::namespaced(client, self.namespace);
                     // Its DaemonSet makes a new one.
                     deletion::delete(&pods, &name, &uid).await?;
                     entry.waiting_for = Some("its new driver pod".to_owned());
+                    entry.replaced_since = Some(Time(look::now()));
                 }
             }
             Step::Wait(what) => {
                 let is_held = |user: &User| matches!(user.fate, Fate::Held(_));
                 is_stuck = sight.users.iter().any(is_held);
-                if !sight.attachments.is_empty() {
-                    pause = ASK_AGAIN;
+                if sight.attachments.is_empty() && matches!(sight.mounts, Mounts::Known(_)) {
+                    pause = ASK_FOR_MOUNTS;
                 }
                 entry.unused_since = None;
                 entry.waiting_for = Some(what);
@@ -214,33 +253,6 @@ impl Update<'_> {
         }
     }
 
-    /// Adds nodes to the status, as far as the limit admits. They are touched when that is written.
-    async fn begin(
-        &self,
-        drained: &mut Drained,
-        status: &mut DrainStatus,
-        pods: &[Placed],
-    ) -> Result<(), Error> {
-        let busy: Vec<_> = status.nodes.iter().map(|it| it.name.clone()).collect();
-        let (mut room, nodes) = next_nodes(pods, &busy, self.total, self.subject.rules);
-        for name in nodes {
-            if room == 0 {
-                break;
-            }
-            let node = look::node(self.subject.client, name).await?;
-            if !node.as_ref().is_some_and(look::is_ready_node) {
-                drained.unready.push(name.to_owned());
-                drained.look_again_in(ASK_AGAIN);
-                continue;
-            }
-            room -= 1;
-            status.nodes.push(begun(name));
-            drained.news.push(told::begun(name));
-            drained.look_again_in(AT_ONCE);
-        }
-        Ok(())
-    }
-
     /// The status with its counts; none where nothing is left to do.
     fn concluded(&self, status: DrainStatus, pods: &[Placed]) -> Option<DrainStatus> {
         let is_outdated = |it: &Placed| matches!(it.pod, DriverPod::Outdated { .. });
@@ -256,13 +268,26 @@ impl Update<'_> {
     }
 }
 
-/// A node that is begun with.
-fn begun(name: &str) -> DrainingNode {
-    DrainingNode {
-        name: name.to_owned(),
-        since: Time(look::now()),
-        waiting_for: None,
-        unused_since: None,
-        mounts: None,
+/// A node that stays as it is, because of what the server says.
+fn refused(drained: &mut Drained, entry: DrainingNode, error: &Error) -> Became {
+    let (answer, told) = (Answer::of(error), answer::chain(error));
+    // Somebody changed the node at the same time; a policy says so in other words.
+    if answer.is_stale() && !told.contains("denied the request") {
+        return Became::Waits {
+            entry,
+            is_stuck: false,
+            pause: TRY_AGAIN,
+        };
+    }
+    if matches!(answer, Answer::Forbidden(_)) {
+        drained.problems.push(Problem::may_not_drain(error));
+    }
+    Became::Waits {
+        entry: DrainingNode {
+            waiting_for: Some(told),
+            ..entry
+        },
+        is_stuck: true,
+        pause: ASK_AGAIN,
     }
 }

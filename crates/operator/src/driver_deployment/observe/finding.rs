@@ -37,6 +37,14 @@ impl Observation {
             );
             return failed(Reason::DriverNameMismatch, message);
         }
+        if !self.other_names.is_empty() {
+            let names = self.other_names.join("` or `");
+            let message = format!(
+                "The driver reports the name `{names}`, as kubelets of its nodes tell, but `driverName` is `{driver}`: change one of \
+                 them. {counts}."
+            );
+            return failed(Reason::DriverNameMismatch, message);
+        }
         let mut idle = self.daemon_sets.iter().filter(|it| it.is_without_pods());
         if let Some(refused) = idle.find_map(|it| it.failure.as_ref()) {
             return failed(Reason::NodesNotReady, format!("{counts}.\n{refused}"));

@@ -51,6 +51,23 @@ fn missing_pods_are_counted_and_the_controller_comes_first() {
 }
 
 #[test]
+fn the_name_that_kubelets_know_is_told_beside_the_one_that_is_wanted() {
+    let known = Observation {
+        other_names: vec!["real".to_owned()],
+        ..observed((3, 3), 0, None)
+    };
+    let (status, reason, message) = judged(&known);
+    assert_eq!(
+        (status, reason),
+        (ConditionStatus::False, "DriverNameMismatch")
+    );
+    assert!(
+        message.contains("`real`") && message.contains("`d`"),
+        "{message}"
+    );
+}
+
+#[test]
 fn pods_alone_are_not_enough_kubelets_must_know_the_driver() {
     let observation = observed((3, 3), 1, None);
     assert_eq!(observation.nodes(), (1, 3));

@@ -5,21 +5,26 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use stowage_api::driver_deployment::{
     CSIDriverDeploymentSpec, ClassMetadata, OWNER_NAME_LABEL, OWNER_NAMESPACE_LABEL,
-    OWNER_UID_LABEL, StorageClassTemplate, Unknown,
+    OWNER_UID_LABEL, StorageClassTemplate, Unknown, VolumeSnapshotClassTemplate,
 };
 
 use super::field::Errors;
 use super::name::is_subdomain;
-use crate::driver::class::{DEFAULT_CLASS, DEFAULT_SNAPSHOT_CLASS};
-use crate::driver::valid::{ClassBase, SnapshotClass, StorageClass, UpdatePolicy};
+use crate::driver::class::{DEFAULT_CLASS, DEFAULT_GROUP_SNAPSHOT_CLASS, DEFAULT_SNAPSHOT_CLASS};
+use crate::driver::valid::{ClassBase, Classes, SnapshotClass, StorageClass, UpdatePolicy};
 
 const STORAGE: &str = "spec.storageClassTemplates";
-const SNAPSHOT: &str = "spec.volumeSnapshotClassTemplates";
 
-pub(super) fn storage_classes(
-    errors: &mut Errors,
-    spec: &CSIDriverDeploymentSpec,
-) -> Vec<StorageClass> {
+pub(super) fn classes(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) -> Classes {
+    Classes {
+        storage: storage_classes(errors, spec),
+        snapshot: snapshot_classes(errors, spec),
+        group_snapshot: group_snapshot_classes(errors, spec),
+        attributes: attributes_classes(errors, spec),
+    }
+}
+
+fn storage_classes(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) -> Vec<StorageClass> {
     let templates = spec.storage_class_templates.as_deref().unwrap_or_default();
     let mut classes = Vec::new();
     for (index, template) in templates.iter().enumerate() {
@@ -29,7 +34,7 @@ pub(super) fn storage_classes(
             &path,
             &Common {
                 metadata: template.metadata.as_ref(),
-                mark: DEFAULT_CLASS,
+                mark: Some(DEFAULT_CLASS),
                 default: template.default,
                 parameters: template.parameters.as_ref(),
                 update_policy: template.update_policy.as_deref(),
@@ -79,20 +84,51 @@ fn storage_fields(template: &StorageClassTemplate) -> Map<String, Value> {
         .collect()
 }
 
-pub(super) fn snapshot_classes(
+fn snapshot_classes(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) -> Vec<SnapshotClass> {
+    let kind = SnapshotKind {
+        path: "spec.volumeSnapshotClassTemplates",
+        name: "volume snapshot",
+        mark: DEFAULT_SNAPSHOT_CLASS,
+    };
+    let templates = spec.volume_snapshot_class_templates.as_deref();
+    classes_of_snapshots(errors, &kind, templates.unwrap_or_default())
+}
+
+fn group_snapshot_classes(
     errors: &mut Errors,
     spec: &CSIDriverDeploymentSpec,
 ) -> Vec<SnapshotClass> {
-    let templates = spec.volume_snapshot_class_templates.as_deref();
+    let kind = SnapshotKind {
+        path: "spec.volumeGroupSnapshotClassTemplates",
+        name: "volume group snapshot",
+        mark: DEFAULT_GROUP_SNAPSHOT_CLASS,
+    };
+    let templates = spec.volume_group_snapshot_class_templates.as_deref();
+    classes_of_snapshots(errors, &kind, templates.unwrap_or_default())
+}
+
+/// Snapshots of one volume, or of several at once.
+struct SnapshotKind {
+    path: &'static str,
+    name: &'static str,
+    /// The annotation that marks the default class.
+    mark: &'static str,
+}
+
+fn classes_of_snapshots(
+    errors: &mut Errors,
+    kind: &SnapshotKind,
+    templates: &[VolumeSnapshotClassTemplate],
+) -> Vec<SnapshotClass> {
     let mut classes = Vec::new();
-    for (index, template) in templates.unwrap_or_default().iter().enumerate() {
-        let path = format!("{SNAPSHOT}[{index}]");
+    for (index, template) in templates.iter().enumerate() {
+        let path = format!("{}[{index}]", kind.path);
         let base = base(
             errors,
             &path,
             &Common {
                 metadata: template.metadata.as_ref(),
-                mark: DEFAULT_SNAPSHOT_CLASS,
+                mark: Some(kind.mark),
                 default: template.default,
                 parameters: template.parameters.as_ref(),
                 update_policy: template.update_policy.as_deref(),
@@ -107,12 +143,27 @@ pub(super) fn snapshot_classes(
             deletion_policy: deletion.to_owned(),
         });
     }
-    together(
-        errors,
-        SNAPSHOT,
-        "volume snapshot",
-        classes.iter().map(|class| &class.base),
-    );
+    let bases = classes.iter().map(|class| &class.base);
+    together(errors, kind.path, kind.name, bases);
+    classes
+}
+
+fn attributes_classes(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) -> Vec<ClassBase> {
+    const PATH: &str = "spec.volumeAttributesClassTemplates";
+    let templates = spec.volume_attributes_class_templates.as_deref();
+    let mut classes = Vec::new();
+    for (index, template) in templates.unwrap_or_default().iter().enumerate() {
+        let written = Common {
+            metadata: template.metadata.as_ref(),
+            mark: None,
+            default: None,
+            parameters: template.parameters.as_ref(),
+            update_policy: template.update_policy.as_deref(),
+            unknown: &template.unknown,
+        };
+        classes.push(base(errors, &format!("{PATH}[{index}]"), &written));
+    }
+    together(errors, PATH, "volume attributes", classes.iter());
     classes
 }
 
@@ -130,11 +181,11 @@ pub(super) fn update_policy(errors: &mut Errors, path: &str, word: Option<&str>)
     )
 }
 
-/// What templates of both kinds say.
+/// What templates of all kinds say.
 struct Common<'a> {
     metadata: Option<&'a ClassMetadata>,
-    /// The annotation that marks the default class.
-    mark: &'static str,
+    /// The annotation that marks the default class, where there may be one.
+    mark: Option<&'static str>,
     default: Option<bool>,
     parameters: Option<&'a BTreeMap<String, String>>,
     update_policy: Option<&'a str>,
@@ -145,7 +196,6 @@ fn base(errors: &mut Errors, path: &str, written: &Common<'_>) -> ClassBase {
     errors.unknown(path, written.unknown);
     let update = update_policy(errors, path, written.update_policy);
     let metadata = written.metadata.cloned().unwrap_or_default();
-    let mark = written.mark;
     let path = format!("{path}.metadata");
     errors.unknown(&path, &metadata.unknown);
     let name = metadata.name.unwrap_or_default();
@@ -163,7 +213,7 @@ fn base(errors: &mut Errors, path: &str, written: &Common<'_>) -> ClassBase {
         }
     }
     let annotations = metadata.annotations.unwrap_or_default();
-    if annotations.contains_key(mark) {
+    if let Some(mark) = written.mark.filter(|it| annotations.contains_key(*it)) {
         errors.forbidden(
             format!("{path}.annotations[{mark}]"),
             "use the field `default`",

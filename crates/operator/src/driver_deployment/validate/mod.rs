@@ -3,33 +3,29 @@
 //! Whatever could make a later step fail without the cluster's help is found here. What only a server can know (is
 //! this a valid pod?) is left to it: its answer ends in the same condition.
 
+mod addition;
 mod class;
 mod field;
 mod name;
 mod path;
+mod secret;
 mod sidecar;
 mod template;
 #[cfg(test)]
 mod tests;
 mod update;
-
-use std::collections::BTreeMap;
+mod variant;
+mod workload;
 
 use kube::ResourceExt;
-use serde_json::{Value, json};
-use stowage_api::driver_deployment::{
-    CSIDriverDeployment, CSIDriverDeploymentSpec, DRAINING_EFFECT, draining_taint,
-};
+use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpec};
 
 use crate::config::OperatorConfig;
-use crate::driver::PodTemplate;
-use crate::driver::valid::{
-    Controller, CsiDriver, Names, NodeShape, NodeWorkload, Owner, Placement, Ports, Probe,
-    Sidecars, UpdateStrategy, ValidDriver,
-};
+use crate::driver::valid::{CsiDriver, Names, Owner, Ports, Probe, Sidecars, ValidDriver};
 use field::Errors;
 pub use field::{FieldError, Mistake};
 pub use name::is_subdomain;
+use workload::OfNodes;
 
 /// Seconds until an answer of the driver is too late, unless the instance says otherwise.
 const PROBE_TIMEOUT: i32 = 30;
@@ -80,10 +76,10 @@ pub fn uninstall_policy(spec: &CSIDriverDeploymentSpec) -> UninstallPolicy {
 /// Whether pods of this driver use the network of their node, so that it needs ports that no other driver has.
 pub fn needs_own_ports(spec: &CSIDriverDeploymentSpec) -> bool {
     let node = Some(&spec.driver_per_node_template);
-    let templates = node.into_iter().chain(&spec.driver_controller_template);
-    templates
-        .into_iter()
-        .any(|template| template.pointer("/spec/hostNetwork") == Some(&true.into()))
+    let variants = spec.node_variants.iter().flatten().map(|it| &it.template);
+    let templates = node.into_iter().chain(variants);
+    let mut templates = templates.chain(&spec.driver_controller_template);
+    templates.any(|template| template.pointer("/spec/hostNetwork") == Some(&true.into()))
 }
 
 /// Checks an instance.
@@ -122,115 +118,60 @@ fn described(
         probed: probe.is_some(),
         builtin: matches!(sidecars.sidecars, Sidecars::Builtin(_)),
     };
-    let node_template = template::node(errors, &pods, &spec.driver_per_node_template);
+    let node_templates = variant::node_templates(errors, spec, &pods);
     let controller_template = spec.driver_controller_template.as_ref();
     let controller_template = controller_template
         .and_then(|template| template::controller(errors, &pods, template, config));
-    let storage_classes = class::storage_classes(errors, spec);
-    let snapshot_classes = class::snapshot_classes(errors, spec);
+    let classes = class::classes(errors, spec);
+    let extra_rules = addition::extra_rules(errors, spec);
+    let restart_on = addition::restart_on(errors, spec);
+    let metrics = addition::metrics(errors, spec, &sidecars.sidecars);
     let (update, drain) = update::updates(errors, spec);
+    let startup_taint = update::startup_taint(errors, spec);
     let csi_driver = csi_driver(errors, spec);
+    let driver_secrets = secret::driver_secrets(errors, spec);
     let replicas = replicas(errors, spec, config);
-    management_word(errors, spec);
-    uninstall_word(errors, spec);
-    errors.unknown("spec", &spec.unknown);
+    other_words(errors, spec);
 
     let name = instance.name_any();
-    let own_taint = drain.map(|_| draining_toleration(&spec.driver_name));
+    let draining = drain.map(|_| workload::draining_toleration(&spec.driver_name));
+    let of_nodes = OfNodes::new(&name, update, draining.as_ref(), startup_taint.as_deref());
     Some(ValidDriver {
         owner: owner(instance),
         driver_name: spec.driver_name.clone(),
         names,
         paths: paths?,
-        node_workloads: vec![node_workload(
-            &name,
-            node_template?,
-            update,
-            own_taint.as_ref(),
-        )],
+        node_workloads: of_nodes.workloads(node_templates?),
         drain,
+        startup_taint,
         controller: controller_template
-            .map(|template| controller(&name, template, replicas, config, own_taint)),
+            .map(|template| workload::controller(&name, template, replicas, config, draining)),
         sidecars: sidecars.sidecars,
+        log_level: sidecars.log_level,
         secret_access: sidecars.secret_access,
         probe,
         ports,
         pull_secrets: config.image_pull_secrets.clone(),
+        driver_secrets,
         csi_driver,
-        storage_classes,
-        snapshot_classes,
+        classes,
+        extra_rules,
+        restart_on,
+        metrics,
     })
-}
-
-fn controller(
-    instance: &str,
-    template: PodTemplate,
-    replicas: u16,
-    config: &OperatorConfig,
-    own_taint: Option<Value>,
-) -> Controller {
-    let mut tolerations = config.infrastructure_tolerations.clone();
-    tolerations.extend(own_taint);
-    let mut node_selector = linux();
-    node_selector.extend(
-        config
-            .infrastructure_node_selector
-            .clone()
-            .unwrap_or_default(),
-    );
-    Controller {
-        name: format!("{instance}-controller"),
-        template,
-        replicas,
-        placement: Placement {
-            node_selector,
-            tolerations,
-        },
-    }
-}
-
-/// Volumes must be unmounted wherever there are any: no taint keeps the driver away, unless its template says which may.
-fn node_workload(
-    instance: &str,
-    template: PodTemplate,
-    update: UpdateStrategy,
-    own_taint: Option<&Value>,
-) -> NodeWorkload {
-    let is_open = template.spec()["tolerations"].is_null();
-    let tolerations = match (is_open, own_taint) {
-        (true, _) => vec![json!({"operator": "Exists"})],
-        (false, Some(own)) => vec![own.clone()],
-        (false, None) => Vec::new(),
-    };
-    NodeWorkload {
-        name: format!("{instance}-node"),
-        template,
-        shape: NodeShape::DaemonSet(update),
-        placement: Placement {
-            node_selector: linux(),
-            tolerations,
-        },
-    }
-}
-
-/// A node that is being emptied is no reason for the driver's own pods to leave it.
-fn draining_toleration(driver: &str) -> Value {
-    json!({"key": draining_taint(driver), "operator": "Exists", "effect": DRAINING_EFFECT})
-}
-
-/// Nodes of another system have no use for our sidecars.
-fn linux() -> BTreeMap<String, String> {
-    [("kubernetes.io/os".to_owned(), "linux".to_owned())].into()
 }
 
 /// Names that are made of the instance's. One that would be too long is reported, never cut: cut names collide.
 fn names(errors: &mut Errors, instance: &CSIDriverDeployment) -> Names {
     let name = instance.name_any();
-    let suffix = match instance.spec.driver_controller_template {
-        Some(_) => "-controller",
-        None => "-node",
-    };
-    let limit = name::LABEL_VALUE - suffix.len();
+    let variants = instance.spec.node_variants.iter().flatten();
+    let of_variants = variants.map(|it| format!("-node-{}", it.name));
+    let of_controller = instance.spec.driver_controller_template.as_ref();
+    let suffix = of_variants
+        .chain(of_controller.map(|_| "-controller".to_owned()))
+        .max_by_key(String::len)
+        .unwrap_or_else(|| "-node".to_owned());
+    let limit = name::LABEL_VALUE.saturating_sub(suffix.len());
     if name.len() > limit {
         let detail = format!(": pods are labelled with the name and `{suffix}`");
         errors.too_long("metadata.name", limit, &detail);
@@ -285,6 +226,13 @@ fn replicas(errors: &mut Errors, spec: &CSIDriverDeploymentSpec, config: &Operat
             1
         }
     }
+}
+
+/// Words that say what the operator does and not what the driver is, and words that it does not know.
+fn other_words(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) {
+    management_word(errors, spec);
+    uninstall_word(errors, spec);
+    errors.unknown("spec", &spec.unknown);
 }
 
 fn management_word(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) {

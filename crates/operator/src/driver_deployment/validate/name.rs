@@ -26,6 +26,20 @@ pub(super) fn driver(errors: &mut Errors, name: &str) {
     }
 }
 
+/// A key of labels and taints.
+pub(super) fn is_qualified(key: &str) -> bool {
+    // What comes after the slash has the form of a driver's name.
+    match key.split_once('/') {
+        Some((domain, name)) => is_subdomain(domain) && fits_driver_expression(name),
+        None => fits_driver_expression(key),
+    }
+}
+
+/// A value of a label that says something.
+pub(super) fn is_label_value(value: &str) -> bool {
+    fits_driver_expression(value)
+}
+
 fn fits_driver_expression(name: &str) -> bool {
     let bytes = name.as_bytes();
     let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);

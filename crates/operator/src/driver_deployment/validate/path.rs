@@ -83,7 +83,7 @@ fn socket<'a>(errors: &mut Errors, socket: &'a str) -> Option<(&'a str, &'a str)
 }
 
 /// Absolute, with no part that means another path, and usable as the path of a mount.
-fn is_clean(path: &str) -> bool {
+pub(super) fn is_clean(path: &str) -> bool {
     let is_name = |part: &str| !matches!(part, "" | "." | "..");
     !path.contains(':')
         && path

@@ -24,6 +24,7 @@ const ROLES: [(&str, ControllerRole); 4] = [
 /// The sidecars and what they may read.
 pub(super) struct Chosen {
     pub(super) sidecars: Sidecars,
+    pub(super) log_level: Option<u8>,
     pub(super) secret_access: SecretAccess,
 }
 
@@ -74,8 +75,22 @@ pub(super) fn sidecars(
     };
     Chosen {
         sidecars,
+        log_level: log_level(errors, written.log_level),
         secret_access,
     }
+}
+
+fn log_level(errors: &mut Errors, written: Option<i32>) -> Option<u8> {
+    let number = written?;
+    let level = u8::try_from(number).ok().filter(|it| *it <= 10);
+    if level.is_none() {
+        errors.invalid(
+            format!("{PATH}.logLevel"),
+            number,
+            "must be between 0 and 10",
+        );
+    }
+    level
 }
 
 fn builtin(

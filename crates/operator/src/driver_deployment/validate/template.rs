@@ -22,11 +22,11 @@ impl Pods<'_> {
     /// Ports in one kind of pod.
     fn ports(&self, of: &str) -> Vec<u16> {
         let (health, metrics) = match of {
-            NODE => (self.ports.node_health, None),
-            _ => (
+            CONTROLLER => (
                 self.ports.controller_health,
                 Some(self.ports.controller_metrics),
             ),
+            _ => (self.ports.node_health, None),
         };
         let health = self.probed.then_some(health);
         health
@@ -40,7 +40,7 @@ impl Pods<'_> {
         let Some(paths) = self.paths else {
             return Vec::new();
         };
-        let root = (of == NODE).then_some(paths.kubelet_root.as_str());
+        let root = (of != CONTROLLER).then_some(paths.kubelet_root.as_str());
         [paths.socket_directory.as_str()]
             .into_iter()
             .chain(root)
@@ -50,11 +50,21 @@ impl Pods<'_> {
 
 /// The template of node pods.
 pub(super) fn node(errors: &mut Errors, pods: &Pods, template: &Value) -> Option<PodTemplate> {
-    let template = parse(errors, NODE, template)?;
-    clashes(errors, NODE, pods, &template);
+    node_at(errors, NODE, pods, template)
+}
+
+/// The same for pods of some nodes, at another path.
+pub(super) fn node_at(
+    errors: &mut Errors,
+    path: &str,
+    pods: &Pods,
+    template: &Value,
+) -> Option<PodTemplate> {
+    let template = parse(errors, path, template)?;
+    clashes(errors, path, pods, &template);
     let privileged = &template.driver()["securityContext"]["privileged"];
     if *privileged != true {
-        let path = format!("{NODE}.spec.containers[0].securityContext.privileged");
+        let path = format!("{path}.spec.containers[0].securityContext.privileged");
         let detail = "must be true: mounts of the driver are propagated to the node, which only privileged containers are \
                       allowed to do";
         errors.invalid(path, privileged.clone(), detail);

@@ -1,6 +1,7 @@
 mod classes;
 mod sidecars;
 mod templates;
+mod variants;
 
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::CSIDriverDeployment;
@@ -299,6 +300,28 @@ fn seconds_are_positive() {
             timeout: 30
         })
     );
+}
+
+#[test]
+fn a_startup_taint_is_a_key_that_the_drivers_pods_tolerate() {
+    for wrong in ["", "no key", "/x", "UPPER.example/x", "a/b/c"] {
+        let errors = check(&with("/spec/startupTaint", json!(wrong))).unwrap_err();
+        let expected = "spec.startupTaint: Invalid value: ";
+        assert!(errors[0].starts_with(expected), "{wrong}: {errors:?}");
+    }
+    let mut instance = with("/spec/startupTaint", json!("startup.example/d"));
+    let tolerated = |instance: &Value| {
+        let driver = check(instance).unwrap();
+        driver.node_workloads[0].placement.tolerations.clone()
+    };
+    assert_eq!(tolerated(&instance), [json!({"operator": "Exists"})]);
+    set(
+        &mut instance,
+        "/spec/driverPerNodeTemplate/spec/tolerations",
+        json!([]),
+    );
+    let own = json!({"key": "startup.example/d", "operator": "Exists"});
+    assert_eq!(tolerated(&instance), [own]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 use stowage_api::driver_deployment::CSIDriverDeploymentSpec;
 
 use super::field::Errors;
+use super::name::is_qualified;
 use crate::driver::valid::{DrainRules, Limit, UpdateStrategy};
 
 const LIMIT: &str = "spec.maxUnavailableNodes";
@@ -39,6 +40,17 @@ pub(super) fn updates(
         Word::OnDelete => (UpdateStrategy::OnDelete, None),
         Word::Draining => (UpdateStrategy::OnDelete, Some(rules)),
     }
+}
+
+/// The taint with which nodes register.
+pub(super) fn startup_taint(errors: &mut Errors, spec: &CSIDriverDeploymentSpec) -> Option<String> {
+    let key = spec.startup_taint.clone()?;
+    if !is_qualified(&key) {
+        let detail = "must be the key of a taint, such as `startup.example.com/driver`: an optional domain and `/`, then up to 63 \
+                      alphanumeric characters, '-', '_' or '.', starting and ending with an alphanumeric character";
+        errors.invalid("spec.startupTaint", key.as_str(), detail);
+    }
+    Some(key)
 }
 
 fn limit(errors: &mut Errors, written: Option<&Value>) -> Option<Limit> {

@@ -129,7 +129,7 @@ async fn act(step: Step, client: &WekaClient, context: &Context) -> Result<(), P
                     let object = client.object_ref(&());
                     context.events.normal(object, "DriftReverted", message);
                 }
-                Change::Created | Change::Updated | Change::Recreated => {}
+                Change::Created | Change::Updated | Change::Recreated | Change::Adopted => {}
             }
             tracing::info!(object = %key, uid = stored.uid(), ?change, "A WekaContainer was written.");
         }

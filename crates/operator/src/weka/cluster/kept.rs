@@ -85,7 +85,7 @@ pub struct Attachment {
     /// The node.
     pub node: String,
     /// The driver and the node, by which it is found.
-    place: String,
+    pub place: String,
 }
 
 impl Cached for Attachment {
@@ -187,6 +187,7 @@ pub fn read_pod(mut pod: Pod) -> Option<KeptPod> {
     Some(KeptPod { uid, pod })
 }
 
+/// Only where it is attached.
 pub fn read_attachment(attachment: ReducedAttachment) -> Option<Attachment> {
     let spec = attachment.spec;
     Some(Attachment {
@@ -196,6 +197,7 @@ pub fn read_attachment(attachment: ReducedAttachment) -> Option<Attachment> {
     })
 }
 
+/// By which attachments are found.
 pub fn place(driver: &str, node: &str) -> String {
     format!("{driver} {node}")
 }

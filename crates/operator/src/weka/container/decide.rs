@@ -12,8 +12,9 @@ use stowage_api::weka::{ContainerState, DesiredState, UpgradeType, WekaContainer
 
 use super::fetch::{SeenContainer, WantedPod};
 use super::is_ready;
+use super::mounts::Mounts;
 use crate::driver::Object;
-use crate::weka::render::{self, NODE_HASH};
+use crate::weka::render::{self, NODE_HASH, SETTINGS_HASH};
 
 /// What to do with a pod.
 pub(super) enum PodStep {
@@ -21,6 +22,15 @@ pub(super) enum PodStep {
     Create(Box<Object>),
     /// Let it go.
     Delete(Box<Pod>),
+}
+
+/// The settings that a client's pod was started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settings {
+    /// Those that its container has, as far as that is known.
+    AsWanted,
+    /// Others.
+    Outdated,
 }
 
 /// What to do, and what to tell.
@@ -36,12 +46,16 @@ pub(super) struct Decision {
     pub(super) image: String,
     /// Addresses of its pod.
     pub(super) addresses: Vec<String>,
-    /// Volumes that are attached.
-    pub(super) mounts: usize,
-    /// The driver whose labels the node has, or is about to have.
-    pub(super) driver: String,
+    /// What is mounted.
+    pub(super) mounts: Mounts,
+    /// Whether a pod goes because nothing is mounted.
+    pub(super) relies_on_mounts: bool,
+    /// Drivers of which the node may have labels or volumes.
+    pub(super) drivers: Vec<String>,
     /// Why a new image has to wait.
     pub(super) waits_for_mounts: bool,
+    /// What its pod was started with.
+    pub(super) settings: Settings,
     /// Whether nothing is left that belongs to a container that goes.
     pub(super) is_done: bool,
     /// When to look again though nothing changes.
@@ -51,8 +65,6 @@ pub(super) struct Decision {
 /// What to do.
 pub(super) fn decide(seen: &SeenContainer) -> Decision {
     let container = seen.container.as_ref();
-    let labelled = container.status.as_ref();
-    let labelled = labelled.map_or("", |it| it.csi_driver_name.as_str());
     let pod = seen.client_pod.as_ref();
     let mut decision = Decision {
         pods: Vec::new(),
@@ -61,9 +73,11 @@ pub(super) fn decide(seen: &SeenContainer) -> Decision {
         state: state(container, pod),
         image: pod.map(image_of).unwrap_or_default(),
         addresses: pod.map(addresses).unwrap_or_default(),
-        mounts: seen.mounts,
-        driver: labelled.to_owned(),
+        mounts: seen.mounts.clone(),
+        relies_on_mounts: false,
+        drivers: drivers_of(container),
         waits_for_mounts: false,
+        settings: Settings::AsWanted,
         is_done: false,
         look_again: None,
     };
@@ -85,9 +99,10 @@ fn leave(seen: &SeenContainer, decision: &mut Decision) {
         .iter()
         .any(|it| container.spec.is_overridden(it));
     // Also where the client itself is gone, such as with its namespace: what is mounted must be unmounted all the same.
-    let is_draining = seen.mounts > 0 && seen.node.is_some() && !skips_drain;
-    if is_draining {
+    let waits_for_mounts = seen.node.is_some() && !skips_drain;
+    if waits_for_mounts && seen.mounts.are_there() {
         decision.state = ContainerState::Draining;
+        decision.look_again = seen.mounts.look_again();
         // Without it nothing could be unmounted.
         keep_node_pod(seen, decision);
         return;
@@ -105,6 +120,7 @@ fn leave(seen: &SeenContainer, decision: &mut Decision) {
         }
         None => decision.is_done = true,
     }
+    decision.relies_on_mounts = waits_for_mounts && !decision.pods.is_empty();
 }
 
 /// The pod of the client: there, with the right image as soon as that may change.
@@ -124,16 +140,26 @@ fn keep_client_pod(seen: &SeenContainer, decision: &mut Decision) {
         }
         return;
     };
+    let started_with = pod.annotations().get(SETTINGS_HASH);
+    let has_now = || render::settings_hash(container, node, &seen.config.weka_clients);
+    if started_with.is_some_and(|it| *it != has_now()) {
+        decision.settings = Settings::Outdated;
+    }
     let is_new = image_of(pod) == container.spec.image;
     let policy = container.spec.upgrade_policy_type.clone();
     let policy = policy.unwrap_or_default();
-    let may_change = seen.mounts == 0
-        || container.spec.allow_hot_upgrade == Some(true)
-        || policy == UpgradeType::AllAtOnceForce;
-    decision.waits_for_mounts = !is_new && !may_change && policy != UpgradeType::Manual;
-    let is_outdated = !is_new && may_change && policy != UpgradeType::Manual;
-    if is_paused || is_outdated || is_over(pod) {
+    let is_wanted = !is_new && policy != UpgradeType::Manual;
+    let ignores_mounts =
+        container.spec.allow_hot_upgrade == Some(true) || policy == UpgradeType::AllAtOnceForce;
+    decision.waits_for_mounts = is_wanted && !ignores_mounts && seen.mounts.are_there();
+    if decision.waits_for_mounts {
+        decision.look_again = seen.mounts.look_again();
+    }
+    let is_outdated = is_wanted && !decision.waits_for_mounts;
+    let goes_anyway = is_paused || is_over(pod);
+    if goes_anyway || is_outdated {
         decision.pods.extend(deletion(pod));
+        decision.relies_on_mounts = !goes_anyway && !ignores_mounts && !decision.pods.is_empty();
     }
 }
 
@@ -180,7 +206,10 @@ fn keep_labels(seen: &SeenContainer, decision: &mut Decision) {
     let driver = &container.spec.csi_driver_name;
     let others = drivers_of(container).into_iter();
     decision.lost_labels = others.filter(|it| it != driver).collect();
-    decision.driver.clone_from(driver);
+    // What was mounted under another name, or before it was switched off, is mounted through this client all the same.
+    decision
+        .drivers
+        .retain(|it| it == driver || seen.mounts.attached.contains_key(it));
     if driver.is_empty() {
         return;
     }
@@ -199,20 +228,21 @@ fn keep_labels(seen: &SeenContainer, decision: &mut Decision) {
     let waited = Duration::try_from(seen.now.duration_since(since)).unwrap_or_default();
     match patience.saturating_sub(waited) {
         Duration::ZERO => decision.lost_labels.push(driver.clone()),
-        left => decision.look_again = Some(left),
+        left => {
+            let soonest = decision.look_again.map_or(left, |it| it.min(left));
+            decision.look_again = Some(soonest);
+        }
     }
 }
 
-/// Drivers whose labels the node may have because of this container.
+/// Drivers of which the node may have labels or volumes because of this container.
 pub(super) fn drivers_of(container: &WekaContainer) -> Vec<String> {
     let status = container.status.as_ref();
-    let labelled = status.map(|it| it.csi_driver_name.clone());
-    let mut drivers: Vec<_> = labelled
-        .into_iter()
-        .chain([container.spec.csi_driver_name.clone()])
-        .filter(|driver| !driver.is_empty())
-        .collect();
-    drivers.dedup();
+    let mut drivers = status.map_or(Vec::new(), |it| it.csi_driver_names.clone());
+    let current = &container.spec.csi_driver_name;
+    if !current.is_empty() && !drivers.contains(current) {
+        drivers.push(current.clone());
+    }
     drivers
 }
 

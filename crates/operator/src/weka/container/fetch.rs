@@ -8,10 +8,12 @@ use kube::{Resource as _, ResourceExt as _};
 use stowage_api::weka::{WekaClient, WekaContainer};
 
 use super::decide::drivers_of;
+use super::mounts::Mounts;
 use crate::config::OperatorConfig;
 use crate::driver::Object;
 use crate::weka::cluster::client_of;
 use crate::weka::context::Context;
+use crate::weka::driver::Asking;
 use crate::weka::nodes::Node;
 use crate::weka::plan::title;
 use crate::weka::render;
@@ -27,8 +29,8 @@ pub(super) struct SeenContainer {
     pub(super) node_pods: Vec<Pod>,
     /// The CSI node pod that it should have.
     pub(super) wanted_node_pod: WantedPod,
-    /// Volumes of its driver that are attached to its node.
-    pub(super) mounts: usize,
+    /// What is mounted through it.
+    pub(super) mounts: Mounts,
     pub(super) config: OperatorConfig,
     pub(super) now: Timestamp,
 }
@@ -50,9 +52,8 @@ pub(super) fn fetch(container: &Arc<WekaContainer>, context: &Context) -> SeenCo
     let client_pod = context.cluster.pod(&title(container.as_ref()));
     let node_pods = context.cluster.pods_beside(&uid);
     let config = context.config.borrow().clone();
-    let drivers = drivers_of(container).into_iter();
-    let mounts = drivers.map(|driver| context.cluster.mounts(&driver, name));
-    let mounts = mounts.sum();
+    let attached = |driver: &str| context.cluster.attached(driver, name);
+    let mounts = Mounts::of(&drivers_of(container), attached);
     SeenContainer {
         node: node.map(|node| node.0.clone()),
         client_pod: client_pod.map(|it| it.pod.clone()),
@@ -77,9 +78,14 @@ fn wanted_node_pod(
     }
     let plan = context.plan();
     let client = client(container, context);
+    let outcome = context.outcomes.lock().get(driver).cloned();
+    let outcome = outcome.unwrap_or_default();
+    let is_blocked = outcome.asking == Asking::Unknown || outcome.is_node_account_foreign;
     match (plan.drivers.get(driver), client) {
+        (Some(_), Some(_)) if is_blocked => WantedPod::AsItIs,
         (Some(wanted), Some(client)) => {
-            let pod = render::node_pod(wanted, &client, container, node, config);
+            let hash = outcome.asking.key_hash();
+            let pod = render::node_pod(wanted, &client, container, node, config, hash);
             WantedPod::Rendered(Box::new(pod))
         }
         _ if plan.held.contains(driver) => WantedPod::AsItIs,

@@ -1,13 +1,14 @@
 //! A WekaContainer of a client: its pod, the CSI node pod beside it, and the labels of its node.
 //!
 //! A reconcile is `fetch -> decide -> apply -> status`; what is decided depends on what is seen and on nothing else. One
-//! that goes drains first: both pods stay until no volume is attached to the node, then the client's pod goes, then the
-//! node pod, then the labels and the finalizer.
+//! that goes drains first: both pods stay until no volume is attached to the node and none is mounted there, then the
+//! client's pod goes, then the node pod, then the labels and the finalizer.
 
 mod controller;
 mod decide;
 mod fetch;
 mod labels;
+mod mounts;
 mod status;
 
 use std::sync::Arc;
@@ -64,9 +65,14 @@ async fn act(
     if is_leaving && !has_finalizer(container.as_ref()) {
         return Ok(None);
     }
-    let seen = fetch::fetch(container, context);
-    let decision = decide(&seen);
+    let mut seen = fetch::fetch(container, context);
+    let mut decision = decide(&seen);
+    // Before anything is asked: from here on nothing new is sent to the node.
     labels::remove(&decision.lost_labels, &seen, context).await?;
+    if decision.relies_on_mounts {
+        seen.mounts = mounts::ask(&seen, context).await?;
+        decision = decide(&seen);
+    }
     let applied = apply(&decision, context).await;
     // Written before the labels: whoever finds them later knows whose they are.
     status::write(container, &decision, applied.as_ref().err(), context).await?;

@@ -5,7 +5,8 @@ use stowage_api::weka::{
     ContainerPrinter, ContainerState, ContainerStats, WekaContainer, WekaContainerStatus,
 };
 
-use super::decide::Decision;
+use super::decide::{Decision, Settings};
+use super::mounts::{Mounts, OnNode};
 use crate::weka::conditions::{Finding, set};
 use crate::weka::context::Context;
 use crate::weka::object::write_status;
@@ -15,8 +16,13 @@ use crate::weka::problem::{Problem, Reason};
 const PODS: &str = "PodsSynced";
 /// Whether the pod runs the image that it should.
 const IMAGE_UPDATED: &str = "ContainerImageUpdated";
+/// Whether the pod runs with the settings that it should.
+const SETTINGS_APPLIED: &str = "ContainerSettingsApplied";
 /// Whether everything is unmounted, while a container goes.
 const DRAINED: &str = "Drained";
+
+const OLD_SETTINGS: &str = "the pod keeps the settings that it was started with, such as cores, network and resources, until it is replaced: \
+     delete the pod of this name when nothing is mounted through it, or wait for the next image";
 
 /// Writes the status, unless it is already there. Called twice: the second time sends nothing.
 pub(super) async fn write(
@@ -38,7 +44,7 @@ fn status(
 ) -> WekaContainerStatus {
     let before = container.status.clone().unwrap_or_default();
     let node = container.node().unwrap_or_default().to_owned();
-    let mounts = i64::try_from(decision.mounts).unwrap_or(i64::MAX);
+    let mounted = stats(&decision.mounts, before.stats.clone().unwrap_or_default());
     let addresses = &decision.addresses;
     let shown = match addresses.as_slice() {
         [] => String::new(),
@@ -54,38 +60,59 @@ fn status(
         status: decision.state.clone(),
         last_applied_image: image,
         management_ips: addresses.clone(),
-        stats: Some(ContainerStats {
-            active_mounts: mounts,
-            ..before.stats.clone().unwrap_or_default()
-        }),
         printer: Some(ContainerPrinter {
             management_ips: shown,
             node_affinity: node.clone(),
-            active_mounts: mounts.to_string(),
+            active_mounts: mounted.active_mounts.to_string(),
             ..before.printer.clone().unwrap_or_default()
         }),
+        stats: Some(mounted),
         node_affinity: node,
-        csi_driver_name: decision.driver.clone(),
+        csi_driver_names: decision.drivers.clone(),
         ..before
     };
     let generation = container.meta().generation;
-    let pods = problem.map(|it| Finding::of_problem(PODS, it));
-    set(&mut status.conditions, pods, PODS, generation);
-    let why = |what: &str| {
-        let message = format!("{mounts} volumes are attached to the node: {what}");
+    for (about, finding) in findings(decision, problem) {
+        set(&mut status.conditions, finding, about, generation);
+    }
+    status
+}
+
+/// What is told only while it is so.
+fn findings(
+    decision: &Decision,
+    problem: Option<&Problem>,
+) -> [(&'static str, Option<Finding>); 4] {
+    let mounted = |what: &str| {
+        let message = format!("{}: {what}", decision.mounts.shown());
         Problem::new(Reason::ActiveMounts, message)
     };
-    let image = decision.waits_for_mounts.then(|| {
-        let problem = why("the new image is used when they are detached");
-        Finding::of_problem(IMAGE_UPDATED, &problem)
-    });
-    set(&mut status.conditions, image, IMAGE_UPDATED, generation);
+    let image = decision
+        .waits_for_mounts
+        .then(|| mounted("the new image is used when the pods that use them are gone"));
+    let settings = (decision.settings == Settings::Outdated)
+        .then(|| Problem::new(Reason::PodOutdated, OLD_SETTINGS));
     let drained = (decision.state == ContainerState::Draining).then(|| {
-        let problem = why(
-            "the client stays until the pods that use them are gone; `overrides.skipActiveMountsCheck` does not wait",
-        );
-        Finding::of_problem(DRAINED, &problem)
+        mounted("the client stays until the pods that use them are gone; `overrides.skipActiveMountsCheck` does not wait")
     });
-    set(&mut status.conditions, drained, DRAINED, generation);
-    status
+    [
+        (PODS, problem.cloned()),
+        (IMAGE_UPDATED, image),
+        (SETTINGS_APPLIED, settings),
+        (DRAINED, drained),
+    ]
+    .map(|(about, problem)| (about, problem.map(|it| Finding::of_problem(about, &it))))
+}
+
+/// What is counted. Whether the node could tell is told until it is asked again.
+fn stats(mounts: &Mounts, before: ContainerStats) -> ContainerStats {
+    ContainerStats {
+        active_mounts: i64::try_from(mounts.count()).unwrap_or(i64::MAX),
+        unverified: match &mounts.on_node {
+            OnNode::NotAsked => before.unverified,
+            OnNode::Unknown(why) => Some(why.clone()),
+            OnNode::Known(_) => None,
+        },
+        unknown: before.unknown,
+    }
 }

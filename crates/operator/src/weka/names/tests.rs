@@ -142,6 +142,41 @@ fn objects_are_called_after_their_driver() {
 }
 
 #[test]
+fn what_two_drivers_cannot_both_have_is_listed() {
+    let class = |suffix: &str| WekaClass {
+        suffix: suffix.to_owned(),
+        ..WekaClass::default()
+    };
+    let classes = [class(""), class("fast")];
+    let objects = |driver: &str, scheme| Names::of(driver, scheme).unwrap().objects(&classes);
+    assert_eq!(
+        objects("csi.weka.io", Scheme::Seed),
+        [
+            "Deployment `weka-csi-controller`",
+            "ServiceAccount `weka-csi-controller`",
+            "ServiceAccount `weka-csi-node`",
+            "StorageClass `storageclass-csi-weka-io-default`",
+            "StorageClass `storageclass-csi-weka-io-default-fast`",
+        ]
+    );
+    let meet = |one: &str, other: &str, scheme| {
+        let (one, other) = (objects(one, scheme), objects(other, scheme));
+        one.iter().any(|it| other.contains(it))
+    };
+    for (one, other, scheme, expected) in [
+        ("a.weka.io", "b.weka.io", Scheme::Seed, true),
+        ("csi.weka.io", "csi.weka.weka.io", Scheme::Seed, true),
+        ("csi.a.b.weka.io", "csi.a-b.weka.io", Scheme::Seed, true),
+        ("mine", "yours", Scheme::Seed, true),
+        ("csi.a.weka.io", "csi.b.weka.io", Scheme::Seed, false),
+        ("a.weka.io", "b.weka.io", Scheme::Released, false),
+        ("x-y.z.weka.io", "x.y-z.weka.io", Scheme::Released, true),
+    ] {
+        assert_eq!(meet(one, other, scheme), expected, "{one} {other}");
+    }
+}
+
+#[test]
 fn names_beyond_a_limit_are_refused_and_not_cut() {
     let of = |driver: &str| Names::of(driver, Scheme::Seed);
     let driver =

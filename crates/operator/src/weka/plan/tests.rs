@@ -47,7 +47,25 @@ fn has_driver(claimant: Claimant, driver: &str) -> Claimant {
 }
 
 fn plan(claimants: &[Claimant]) -> Plan {
-    Plan::of(claimants, true, Scheme::Seed)
+    plan_in(Scheme::Seed, claimants)
+}
+
+fn plan_in(naming_scheme: Scheme, claimants: &[Claimant]) -> Plan {
+    let csi = CsiConfig {
+        installation_enabled: true,
+        naming_scheme,
+        ..CsiConfig::default()
+    };
+    Plan::of(claimants, &csi)
+}
+
+/// A client of a cluster.
+fn joined(name: &str, target: Target) -> Claimant {
+    let spec = json!({"targetCluster": {"name": "c", "namespace": "n"}});
+    Claimant {
+        target,
+        ..client(name, spec)
+    }
 }
 
 fn reason(plan: &Plan, client: &str) -> Option<Reason> {
@@ -74,11 +92,7 @@ fn clients_of_one_group_share_a_driver_and_the_oldest_owns_it() {
     assert_eq!(driver.secret, ("ns".to_owned(), "weka-csi-csi".to_owned()));
     assert_eq!(plan.claims["ns/a"], Claim::Driver("csi.weka.io".to_owned()));
     // One that goes passes it on, and keeps it until its containers are gone.
-    let plan = Plan::of(
-        &[leaving(older), client("a", json!({}))],
-        true,
-        Scheme::Seed,
-    );
+    let plan = self::plan(&[leaving(older), client("a", json!({}))]);
     assert_eq!(plan.drivers["csi.weka.io"].owner().name_any(), "a");
     assert_eq!(plan.drivers["csi.weka.io"].clients.len(), 2);
 }
@@ -106,7 +120,7 @@ fn switched_off_nobody_has_a_driver_and_nothing_is_held() {
         target: Target::Missing,
         ..has_driver(client("b", json!({})), "csi.x.weka.io")
     };
-    let plan = Plan::of(&[client("a", json!({})), missing], false, Scheme::Seed);
+    let plan = Plan::of(&[client("a", json!({})), missing], &CsiConfig::default());
     assert!(plan.drivers.is_empty() && plan.held.is_empty());
     assert_eq!(plan.claims.len(), 2);
     assert!(plan.claims.values().all(|claim| *claim == Claim::Nothing));
@@ -138,13 +152,6 @@ fn two_groups_that_come_to_one_name_are_reported_on_both_and_touch_nothing() {
 
 #[test]
 fn two_clusters_share_a_driver_only_when_both_name_it() {
-    let joined = |name: &str, target: Target| Claimant {
-        target,
-        ..client(
-            name,
-            json!({"targetCluster": {"name": "c", "namespace": "n"}}),
-        )
-    };
     let named = || json!({"csiDriverName": "csi.weka.io"});
     let both = plan(&[
         joined("a", joins("one", "n", named())),
@@ -207,4 +214,60 @@ fn what_cannot_be_determined_holds_what_is_there() {
     );
     let long = client("a", json!({"csiConfig": {"csiGroup": "g".repeat(60)}}));
     assert_eq!(reason(&plan(&[long]), "ns/a"), Some(Reason::NameInvalid));
+}
+
+#[test]
+fn drivers_whose_objects_would_have_one_name_are_held_and_both_are_named() {
+    let named = |driver: &str| joins(driver, "n", json!({"csiDriverName": driver}));
+    let unnamed = |name: &str, namespace: &str| joins(name, namespace, json!({}));
+    let group = |name: &str, group: &str| client(name, json!({"csiConfig": {"csiGroup": group}}));
+    let controller = "Deployment `weka-csi-controller`";
+    for (scheme, first, second, object) in [
+        (
+            Scheme::Seed,
+            joined("a", named("a.weka.io")),
+            joined("b", named("b.weka.io")),
+            controller,
+        ),
+        (
+            Scheme::Seed,
+            client("a", json!({})),
+            group("b", "weka"),
+            controller,
+        ),
+        (
+            Scheme::Seed,
+            joined("a", named("csi.x.y.weka.io")),
+            group("b", "x-y"),
+            "StorageClass `storageclass-csi-x-y-weka-io-default",
+        ),
+        (
+            Scheme::Released,
+            joined("a", unnamed("x-y", "z")),
+            joined("b", unnamed("x", "y-z")),
+            "Deployment `x-y-z-weka-csi-controller`",
+        ),
+    ] {
+        let alone = plan_in(scheme, std::slice::from_ref(&first)).drivers;
+        let driver = alone.into_keys().next().unwrap();
+        let first = has_driver(first, &driver);
+        let plan = plan_in(scheme, &[first, second, group("c", "other")]);
+        for client in ["ns/a", "ns/b"] {
+            let Claim::Held(_, problem) = &plan.claims[client] else {
+                panic!("{object}: {plan:?}")
+            };
+            assert_eq!(problem.reason, Reason::NameConflict);
+            for part in [
+                object,
+                "WekaClient ns/a by ",
+                "WekaClient ns/b by ",
+                &driver,
+            ] {
+                assert!(problem.message.contains(part), "{}", problem.message);
+            }
+        }
+        assert!(plan.held.contains(&driver), "what runs stays as it is");
+        assert_eq!(plan.claims["ns/b"].driver(), None);
+        assert_eq!(plan.drivers.len(), 1, "others go on");
+    }
 }

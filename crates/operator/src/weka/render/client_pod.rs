@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Toleration;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 use stowage_api::weka::{CpuPolicy, MODE_LABEL, WekaContainer};
 
 use crate::config::ClientPods;
 use crate::driver::{Kind, Object, Owner, metadata_labels};
+
+/// Annotation of client pods: a hash over the settings that they were started with.
+pub const SETTINGS_HASH: &str = "stowage.dev/client-settings-hash";
 
 /// A year: a client stops when it may, not when somebody loses patience.
 const GRACE: i64 = 365 * 24 * 60 * 60;
@@ -37,9 +41,25 @@ pub fn client_pod(container: &WekaContainer, node: &str, image: &str, site: &Cli
         namespace: Some(owner.namespace),
         name: owner.name,
         labels,
-        annotations: BTreeMap::new(),
+        annotations: [(
+            SETTINGS_HASH.to_owned(),
+            settings_hash(container, node, site),
+        )]
+        .into(),
         body: [("spec".to_owned(), spec)].into_iter().collect(),
     }
+}
+
+/// A hash over what a pod is started with and keeps: not its image, which has its own way to change, and not where it joins its
+/// cluster, which it has done.
+pub fn settings_hash(container: &WekaContainer, node: &str, site: &ClientPods) -> String {
+    let mut settings = container.clone();
+    settings.spec.image = String::new();
+    settings.spec.join_ip_ports = None;
+    let spec = pod_spec(&settings, node, "", site).to_string();
+    let hash = Sha256::digest(spec.as_bytes());
+    let digits = hash[..8].iter().map(|byte| format!("{byte:02x}"));
+    digits.collect()
 }
 
 fn pod_spec(container: &WekaContainer, node: &str, image: &str, site: &ClientPods) -> Value {

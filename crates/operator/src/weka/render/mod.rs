@@ -13,7 +13,7 @@ use stowage_api::weka::{
     WekaContainer,
 };
 
-pub use client_pod::client_pod;
+pub use client_pod::{SETTINGS_HASH, client_pod, settings_hash};
 pub use container::{Placement, container};
 
 use super::names::{self, Names};
@@ -24,7 +24,9 @@ use crate::driver::valid::{
     Ports, Probe, SecretAccess, Sidecars, StorageClass, Tuning, UpdatePolicy, Upstream,
     UpstreamContainer,
 };
-use crate::driver::{Facts, Kind, Object, Owner, ValidDriver, build, pod_on_node, sidecar, valid};
+use crate::driver::{
+    Facts, Kind, Object, Owner, PodFacts, ValidDriver, build, pod_on_node, sidecar, valid,
+};
 
 /// Annotation of node pods: a hash over everything that was rendered for them.
 pub const NODE_HASH: &str = "weka.io/csi-node-hash";
@@ -67,13 +69,14 @@ pub fn objects(plan: &DriverPlan, config: &OperatorConfig, facts: &Facts) -> Vec
     objects
 }
 
-/// The node pod beside a container.
+/// The node pod beside a container. `mounts_key_hash`: it tells what is mounted to who has this key.
 pub fn node_pod(
     plan: &DriverPlan,
     client: &WekaClient,
     container: &WekaContainer,
     node: &str,
     config: &OperatorConfig,
+    mounts_key_hash: Option<&str>,
 ) -> Object {
     let driver = driver(plan, config, &config.csi.resources.node);
     let workload = NodeWorkload {
@@ -85,7 +88,11 @@ pub fn node_pod(
     let metadata = &container.metadata;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let name = names::node_pod(&text(&metadata.name));
-    let mut pod = pod_on_node(&driver, &workload, &name, node);
+    let facts = PodFacts {
+        mounts_key_hash: mounts_key_hash.map(str::to_owned),
+        restart_hash: None,
+    };
+    let mut pod = pod_on_node(&driver, &workload, &facts, &name, node);
     label(&mut pod.labels, &plan.names.driver, "csi_node");
     pod.labels
         .insert(CONTAINER_UID_LABEL.to_owned(), text(&metadata.uid));
@@ -103,11 +110,7 @@ pub fn hash(objects: &[Object]) -> String {
     let mut digest = Sha256::new();
     for object in objects {
         // Keys of JSON objects are sorted.
-        digest.update(
-            object
-                .manifest(crate::driver::BudgetVersion::V1)
-                .to_string(),
-        );
+        digest.update(object.manifest(crate::served::Versions::NEWEST).to_string());
     }
     let hash = digest.finalize();
     hash[..16]
@@ -164,15 +167,23 @@ fn driver(plan: &DriverPlan, config: &OperatorConfig, resources: &Resources) -> 
         paths: paths(&names.driver, config),
         node_workloads: Vec::new(),
         drain: None,
+        startup_taint: None,
         controller: None,
         sidecars: sidecars(config, resources),
+        log_level: None,
         secret_access: SecretAccess::Named,
         probe: Some(PROBE),
         ports: Ports::starting_at(Ports::FIRST),
         pull_secrets: config.image_pull_secrets.clone(),
+        driver_secrets: Vec::new(),
         csi_driver: csi_driver(),
-        storage_classes: storage_classes(plan, csi),
-        snapshot_classes: Vec::new(),
+        classes: valid::Classes {
+            storage: storage_classes(plan, csi),
+            ..valid::Classes::default()
+        },
+        extra_rules: valid::ExtraRules::default(),
+        restart_on: valid::RestartOn::default(),
+        metrics: valid::Metrics::default(),
     };
     // For the account of node pods: the pods are asked for one by one.
     driver.node_workloads.push(NodeWorkload {
@@ -189,7 +200,7 @@ fn driver(plan: &DriverPlan, config: &OperatorConfig, resources: &Resources) -> 
             replicas: csi.controller_replicas.max(1),
             placement: valid::Placement {
                 node_selector: plan.owner().spec.node_selector.clone().unwrap_or_default(),
-                tolerations: Vec::new(),
+                ..valid::Placement::default()
             },
         });
     }

@@ -182,6 +182,10 @@ impl Plugin<'_> {
         let mode = format!("--mode={}", self.mode.word());
         let mut flags = vec!["driver".to_owned(), "weka".to_owned(), mode];
         flags.extend(self.common_flags());
+        if let Mode::Controller = self.mode {
+            let allowed = ["--allowautofscreation", "--allowautofsexpansion"];
+            flags.extend(allowed.map(str::to_owned));
+        }
         flags
     }
 

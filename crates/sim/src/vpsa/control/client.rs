@@ -1,6 +1,7 @@
 //! The client of the control API, for tests.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use reqwest::Method;
 
@@ -76,7 +77,12 @@ impl Control {
 
     /// Lets the ports for data answer, or not: an array that is down.
     pub async fn set_data(&self, up: bool) -> Result<()> {
-        self.client.put("data", &DataPlane { up }).await
+        self.set_data_at(None, up).await
+    }
+
+    /// The same for one of several addresses: one path of several.
+    pub async fn set_data_at(&self, address: Option<IpAddr>, up: bool) -> Result<()> {
+        self.client.put("data", &DataPlane { up, address }).await
     }
 
     /// Who is logged in, and who has a share mounted.

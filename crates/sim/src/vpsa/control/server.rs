@@ -60,6 +60,9 @@ pub struct Key {
 pub struct DataPlane {
     /// They do.
     pub up: bool,
+    /// Those of one address only; all if none.
+    #[serde(default)]
+    pub address: Option<IpAddr>,
 }
 
 /// Somebody who uses data.
@@ -186,7 +189,9 @@ async fn fail_over(State(running): Shared) -> Done {
 }
 
 async fn data(State(running): Shared, Json(plane): Json<DataPlane>) -> Done {
-    running.data.set_up(plane.up).await.map_err(Failure::from)?;
+    let DataPlane { up, address } = plane;
+    let done = running.data.set_up(address, up).await;
+    done.map_err(Failure::from)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

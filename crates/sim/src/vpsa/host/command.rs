@@ -33,17 +33,31 @@ pub enum Command {
     LogOut(Which),
     /// `-m node --rescan`, `-m session --rescan`.
     Rescan(Which),
-    /// `-m session`.
-    Sessions(Which),
+    /// `-m session`, with or without `-P 1`.
+    Sessions {
+        /// Of these.
+        which: Which,
+        /// Their interfaces, too.
+        detailed: bool,
+    },
+    /// `-m iface -o new`.
+    NewInterface(String),
+    /// `-m iface -o delete`.
+    DeleteInterface(String),
 }
 
-/// A target at a portal.
+/// The interface that is meant where none is named.
+pub const DEFAULT_INTERFACE: &str = "default";
+
+/// A target at a portal, through an interface.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Its name.
     pub target: String,
     /// Where.
     pub portal: SocketAddr,
+    /// Through which.
+    pub interface: String,
 }
 
 /// Which of those that are known; what is not said is any.
@@ -53,6 +67,8 @@ pub struct Which {
     pub target: Option<String>,
     /// The portal.
     pub portal: Option<SocketAddr>,
+    /// The interface.
+    pub interface: Option<String>,
     /// The number of the session.
     pub session: Option<u32>,
 }
@@ -62,12 +78,19 @@ impl Which {
     pub fn includes(&self, place: &Place) -> bool {
         self.target.as_ref().is_none_or(|it| *it == place.target)
             && self.portal.is_none_or(|it| it == place.portal)
+            && self
+                .interface
+                .as_ref()
+                .is_none_or(|it| *it == place.interface)
     }
 
     fn place(self) -> Option<Place> {
         Some(Place {
             target: self.target?,
             portal: self.portal?,
+            interface: self
+                .interface
+                .unwrap_or_else(|| DEFAULT_INTERFACE.to_owned()),
         })
     }
 }
@@ -82,6 +105,7 @@ struct Said {
     name: Option<String>,
     value: Option<String>,
     action: Option<Action>,
+    detailed: bool,
     version: bool,
 }
 
@@ -110,7 +134,10 @@ impl Command {
             ("session", None | Some("show")) => Ok(match said.action {
                 Some(Action::Rescan) => Self::Rescan(which),
                 Some(Action::LogOut) => Self::LogOut(which),
-                Some(Action::LogIn) | None => Self::Sessions(which),
+                Some(Action::LogIn) | None => Self::Sessions {
+                    which,
+                    detailed: said.detailed,
+                },
             }),
             ("node", Some("new")) => which.place().map(Self::New).ok_or_else(incomplete),
             ("node", Some("delete")) => Ok(Self::Delete(which)),
@@ -124,6 +151,14 @@ impl Command {
                 Some(Action::Rescan) => Self::Rescan(which),
                 None => Self::Show(which),
             }),
+            ("iface", Some("new")) => {
+                let named = which.interface.ok_or_else(incomplete);
+                named.map(Self::NewInterface)
+            }
+            ("iface", Some("delete")) => {
+                let named = which.interface.ok_or_else(incomplete);
+                named.map(Self::DeleteInterface)
+            }
             (mode, operation) => Err(format!(
                 "iscsiadm: mode `{mode}` with operation `{}` is not simulated",
                 operation.unwrap_or("show")
@@ -158,7 +193,9 @@ impl Said {
                 "-u" | "--logout" => said.action = Some(Action::LogOut),
                 "-R" | "--rescan" => said.action = Some(Action::Rescan),
                 "-V" | "--version" => said.version = true,
-                "-I" | "--interface" | "-P" | "--print" | "-d" | "--debug" => drop(value()?),
+                "-I" | "--interface" => said.which.interface = Some(value()?),
+                "-P" | "--print" => said.detailed = value()? != "0",
+                "-d" | "--debug" => drop(value()?),
                 "-S" | "--show" => {}
                 other => return Err(format!("iscsiadm: unrecognized option '{other}'")),
             }
@@ -201,7 +238,7 @@ mod tests {
         let which = Which {
             target: Some("iqn.a".to_owned()),
             portal: Some(portal),
-            session: None,
+            ..Which::default()
         };
         let target = Some("iqn.a".to_owned());
         let place = which.clone().place().unwrap();
@@ -216,8 +253,11 @@ mod tests {
                 Command::LogIn(which.clone()),
             ),
             (
-                "-m node -T iqn.a -p 10.0.0.1 -I default -u",
-                Command::LogOut(which.clone()),
+                "-m node -T iqn.a -p 10.0.0.1 -I nic -u",
+                Command::LogOut(Which {
+                    interface: Some("nic".to_owned()),
+                    ..which.clone()
+                }),
             ),
             (
                 "-m node -T iqn.a --rescan",
@@ -226,7 +266,17 @@ mod tests {
                     ..Which::default()
                 }),
             ),
-            ("-m session", Command::Sessions(Which::default())),
+            (
+                "-m session -P 1",
+                Command::Sessions {
+                    which: Which::default(),
+                    detailed: true,
+                },
+            ),
+            (
+                "-m iface -I nic -o new",
+                Command::NewInterface("nic".to_owned()),
+            ),
             (
                 "-m session -r /sys/class/iscsi_session/session3 -R",
                 Command::Rescan(Which {
@@ -251,6 +301,7 @@ mod tests {
     fn what_is_wrong_is_said_as_iscsiadm_says_it() {
         for (line, says) in [
             ("-m node -o new -T iqn.a", "missing option"),
+            ("-m iface -o new", "missing option"),
             ("-m node -o update -n x", "missing option"),
             ("-m fw", "not simulated"),
             ("-m node -p nowhere", "cannot resolve"),

@@ -1,4 +1,4 @@
-//! A disk in a session, found again when the session is lost.
+//! A disk, reached by one session or by several, which are made again when they are lost.
 
 use std::io;
 use std::sync::Arc;
@@ -62,6 +62,25 @@ impl Link {
         })
     }
 
+    /// Does something in the session, or in a new one if it is lost, without waiting for either.
+    fn try_once<T>(&self, work: &impl AsyncFn(&Session) -> Result<T, Failure>) -> io::Result<T> {
+        self.runtime.block_on(async {
+            for _ in 0..2 {
+                let Some(session) = self.session.lock().clone() else {
+                    break;
+                };
+                match work(&session).await {
+                    Ok(done) => return Ok(done),
+                    Err(Failure::Check(sense)) => {
+                        return Err(io::Error::other(Failure::Check(sense)));
+                    }
+                    Err(Failure::Lost(_)) => self.recover(&session).await,
+                }
+            }
+            Err(io::ErrorKind::NotConnected.into())
+        })
+    }
+
     /// One attempt at a new session in place of a lost one, unless somebody else has made one.
     async fn recover(&self, lost: &Arc<Session>) {
         let new = Session::log_in(&self.login).await;
@@ -84,30 +103,77 @@ impl Link {
     }
 }
 
-/// A disk.
+/// A disk, reached by one path or by several.
 pub struct Disk {
-    link: Arc<Link>,
-    lun: u64,
+    paths: Mutex<Vec<Path>>,
     size: AtomicU64,
 }
 
+/// A way to a disk.
+#[derive(Clone)]
+pub struct Path {
+    link: Arc<Link>,
+    lun: u64,
+}
+
+impl Path {
+    /// Whether it leads to the disk right now.
+    pub fn works(&self) -> bool {
+        let size = async |session: &Session| session.size(self.lun).await;
+        self.link.try_once(&size).is_ok()
+    }
+}
+
 impl Disk {
-    /// The disk with a number.
+    /// The disk with a number in a session.
     pub fn new(link: Arc<Link>, lun: u64) -> io::Result<Self> {
-        let disk = Self {
-            link,
-            lun,
-            size: AtomicU64::new(0),
-        };
+        let disk = Self::by(vec![Path { link, lun }]);
         disk.rescan()?;
         Ok(disk)
     }
 
+    /// A disk that several paths lead to.
+    pub fn by(paths: Vec<Path>) -> Self {
+        Self {
+            paths: Mutex::new(paths),
+            size: AtomicU64::new(0),
+        }
+    }
+
+    /// The paths to it.
+    pub fn paths(&self) -> Vec<Path> {
+        self.paths.lock().clone()
+    }
+
+    /// Other paths lead to it from now on.
+    pub fn set_paths(&self, paths: Vec<Path>) {
+        *self.paths.lock() = paths;
+    }
+
+    /// Does something by the first path that leads to the disk. One that does not is tried last from then on.
+    fn call<T>(&self, work: &impl AsyncFn(&Session, u64) -> Result<T, Failure>) -> io::Result<T> {
+        let mut last = io::Error::from(io::ErrorKind::NotConnected);
+        for path in self.paths() {
+            let of_path = async |session: &Session| work(session, path.lun).await;
+            match path.link.call(&of_path) {
+                Err(error) if error.get_ref().is_none_or(|it| !it.is::<Failure>()) => last = error,
+                done => return done,
+            }
+            let mut paths = self.paths.lock();
+            if let Some(at) = paths
+                .iter()
+                .position(|it| Arc::ptr_eq(&it.link, &path.link))
+            {
+                let failed = paths.remove(at);
+                paths.push(failed);
+            }
+        }
+        Err(last)
+    }
+
     /// Asks how large it is now.
     pub fn rescan(&self) -> io::Result<()> {
-        let size = self
-            .link
-            .call(&async |session| session.size(self.lun).await)?;
+        let size = self.call(&async |session, lun| session.size(lun).await)?;
         self.size.store(size, Ordering::Relaxed);
         Ok(())
     }
@@ -120,19 +186,16 @@ impl Disk {
     /// Reads whole blocks; as many as there are.
     pub fn read(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         let length = length.min(self.size().saturating_sub(offset));
-        self.link
-            .call(&async |session| session.read(self.lun, offset, length).await)
+        self.call(&async |session, lun| session.read(lun, offset, length).await)
     }
 
     /// Writes whole blocks.
     pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.link
-            .call(&async |session| session.write(self.lun, offset, data).await)
+        self.call(&async |session, lun| session.write(lun, offset, data).await)
     }
 
     /// Makes durable what was written.
     pub fn synchronize(&self) -> io::Result<()> {
-        self.link
-            .call(&async |session| session.synchronize(self.lun).await)
+        self.call(&async |session, lun| session.synchronize(lun).await)
     }
 }

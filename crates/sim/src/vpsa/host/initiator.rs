@@ -1,5 +1,7 @@
-//! Sessions: log in, find disks, log out; as `iscsiadm` says it, with its exit codes.
+//! Sessions: log in, find disks, log out; as `iscsiadm` says it, with its exit codes. Disks that several of them lead to
+//! are for `multipath`.
 
+mod known;
 mod printed;
 mod units;
 
@@ -14,13 +16,15 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 pub use self::printed::Printed;
-use self::printed::{code, refused};
+use self::printed::{code, refused, session};
 use self::units::Units;
 use super::HostOptions;
 use super::command::{Command, Place, Which};
+use super::devices::Devices;
 use super::disk::Link;
+use super::maps::{Maps, Way};
 use super::records::{Record, Records};
-use crate::iscsi::initiator::{Login, discover};
+use crate::iscsi::initiator::Login;
 
 /// The initiator of a node.
 pub struct Initiator {
@@ -31,6 +35,7 @@ pub struct Initiator {
     /// Held for as long as a command runs: one at a time.
     sessions: Mutex<Sessions>,
     units: Units,
+    maps: Maps,
 }
 
 #[derive(Default)]
@@ -54,22 +59,32 @@ impl std::fmt::Debug for Initiator {
 impl Initiator {
     /// An initiator without sessions.
     pub fn start(options: &HostOptions, runtime: Handle) -> io::Result<Self> {
+        let devices = Arc::new(Devices::start(options)?);
         Ok(Self {
             name: options.initiator_name.clone(),
-            source: options.ip,
+            source: options.network.ip,
             records: Records::new(&options.records),
             runtime,
             sessions: Mutex::default(),
-            units: Units::start(options)?,
+            units: Units::start(options, Arc::clone(&devices))?,
+            maps: Maps::start(options, devices)?,
         })
     }
 
     /// Ends all sessions without a word to the targets, and lets disks go.
     pub fn let_go(&self) {
         let mut sessions = self.sessions.lock();
+        self.maps.follow(&[]);
         for (_, active) in std::mem::take(&mut sessions.active) {
-            self.units.remove_all(&active.place, active.units);
+            self.units.remove_all(active.units);
         }
+    }
+
+    /// Runs `multipath` or `multipathd`; blocks.
+    pub fn multipath(&self, arguments: &[String]) -> Printed {
+        // Nothing comes or goes meanwhile.
+        let sessions = self.sessions.lock();
+        self.maps.run(arguments, &ways(&sessions))
     }
 
     /// Runs one command; blocks.
@@ -81,10 +96,12 @@ impl Initiator {
         let done = match command {
             Command::Version => Ok(Printed::said("iscsiadm version 2.1.8\n".to_owned())),
             Command::Discover(portal) => Ok(self.discover(portal)),
-            Command::New(place) => self.records.make(&place).map(|()| {
-                let (target, portal) = (&place.target, place.portal);
-                Printed::said(format!("New iSCSI node [tcp:[hw=,ip=,net_if=,iscsi_if=default] {portal},1 {target}] added\n"))
-            }),
+            Command::New(place) => self.make_record(&place),
+            Command::NewInterface(name) => self
+                .records
+                .make_interface(&name)
+                .map(|()| Printed::said(format!("New interface {name} added\n"))),
+            Command::DeleteInterface(name) => Ok(self.delete_interface(&name)),
             Command::Delete(which) => self.each(&which, |place| self.records.remove(place)),
             Command::Update { which, name, value } => self.each(&which, |place| {
                 let mut record = self.records.read(place)?;
@@ -94,8 +111,8 @@ impl Initiator {
             Command::Show(which) => self.show(&which),
             Command::LogIn(which) => Ok(self.log_in_all(&which)),
             Command::LogOut(which) => Ok(self.log_out(&which)),
-            Command::Rescan(which) => self.rescan(&which),
-            Command::Sessions(which) => Ok(self.list(&which)),
+            Command::Rescan(which) => Ok(self.rescan(&which)),
+            Command::Sessions { which, detailed } => Ok(self.list(&which, detailed)),
         };
         done.unwrap_or_else(|error| Printed::failed(code::FAILED, format!("iscsiadm: {error}")))
     }
@@ -109,75 +126,17 @@ impl Initiator {
         names.next().map(|name| name.trim().to_owned())
     }
 
-    fn each(&self, which: &Which, work: impl Fn(&Place) -> io::Result<()>) -> io::Result<Printed> {
-        let places = self.records.places(which);
-        if places.is_empty() {
-            return Ok(Printed::failed(
-                code::NOT_FOUND,
-                "iscsiadm: No records found",
-            ));
-        }
-        for place in places {
-            work(&place)?;
-        }
-        Ok(Printed::default())
-    }
-
-    fn show(&self, which: &Which) -> io::Result<Printed> {
-        let places = self.records.places(which);
-        let one = which.target.is_some() && which.portal.is_some();
-        match places.as_slice() {
-            [] => Ok(Printed::failed(
-                code::NOT_FOUND,
-                "iscsiadm: No records found",
-            )),
-            [place] if one => Ok(Printed::said(self.records.read(place)?.shown())),
-            several => Ok(Printed::said(lines(
-                several.iter().map(|it| (it.portal, &it.target)),
-            ))),
-        }
-    }
-
-    fn discover(&self, portal: std::net::SocketAddr) -> Printed {
-        let name = self.name().unwrap_or_default();
-        let found = self.runtime.block_on(discover(portal, self.source, &name));
-        let targets = match found {
-            Ok(targets) => targets,
-            Err(error) => {
-                return refused(&error, "iscsiadm: Could not perform SendTargets discovery");
-            }
-        };
-        let places: Vec<Place> = targets
-            .into_iter()
-            .flat_map(|(target, portals)| {
-                let target = move |portal| Place {
-                    target: target.clone(),
-                    portal,
-                };
-                portals.into_iter().map(move |(portal, _)| target(portal))
-            })
-            .collect();
-        if places.is_empty() {
-            return Printed::failed(code::NOT_FOUND, "iscsiadm: No portals found");
-        }
-        for place in &places {
-            let known = self.records.read(place).is_ok();
-            if let (false, Err(error)) = (known, self.records.make(place)) {
-                return Printed::failed(code::FAILED, format!("iscsiadm: {error}"));
-            }
-        }
-        Printed::said(lines(places.iter().map(|it| (it.portal, &it.target))))
-    }
-
     fn log_in_all(&self, which: &Which) -> Printed {
         let places = self.records.places(which);
         if places.is_empty() {
             return Printed::failed(code::NOT_FOUND, "iscsiadm: No records found");
         }
         let mut sessions = self.sessions.lock();
-        places.iter().fold(Printed::default(), |printed, place| {
+        let printed = places.iter().fold(Printed::default(), |printed, place| {
             printed.then(&self.log_in(&mut sessions, place))
-        })
+        });
+        self.maps.follow(&ways(&sessions));
+        printed
     }
 
     fn log_in(&self, sessions: &mut Sessions, place: &Place) -> Printed {
@@ -227,7 +186,9 @@ impl Initiator {
             let Some(active) = sessions.active.remove(&id) else {
                 continue;
             };
-            self.units.remove_all(&active.place, active.units);
+            // What stands on a path goes before the path.
+            self.maps.follow(&ways(&sessions));
+            self.units.remove_all(active.units);
             active.link.log_out();
             let shown = format!("[sid: {id}, {}]", shown(&active.place));
             let text = format!("Logging out of session {shown}\nLogout of {shown} successful.\n");
@@ -236,14 +197,11 @@ impl Initiator {
         printed
     }
 
-    fn rescan(&self, which: &Which) -> io::Result<Printed> {
+    fn rescan(&self, which: &Which) -> Printed {
         let mut sessions = self.sessions.lock();
         let ids = matching(&sessions, which);
         if ids.is_empty() {
-            return Ok(Printed::failed(
-                code::NOT_FOUND,
-                "iscsiadm: No session found.",
-            ));
+            return Printed::failed(code::NOT_FOUND, "iscsiadm: No session found.");
         }
         let mut printed = Printed::default();
         for id in ids {
@@ -251,25 +209,38 @@ impl Initiator {
                 continue;
             };
             let Active { place, link, units } = active;
-            self.units.scan(place, link, units)?;
+            // The kernel has nothing to say about a session that is lost.
+            if let Err(error) = self.units.scan(place, link, units) {
+                tracing::warn!(%error, "A session was not looked through.");
+            }
             let text = format!("Rescanning session [sid: {id}, {}]\n", shown(place));
             printed = printed.then(&Printed::said(text));
         }
-        Ok(printed)
+        self.maps.follow(&ways(&sessions));
+        printed
     }
 
-    fn list(&self, which: &Which) -> Printed {
+    fn list(&self, which: &Which, detailed: bool) -> Printed {
         let sessions = self.sessions.lock();
         let ids = matching(&sessions, which);
         if ids.is_empty() {
             return Printed::failed(code::NOT_FOUND, "iscsiadm: No active sessions.");
         }
-        let line = |id: &u32| {
-            let Place { target, portal } = &sessions.active[id].place;
-            format!("tcp: [{id}] {portal},1 {target} (non-flash)\n")
-        };
+        let line = |id: &u32| session(*id, &sessions.active[id].place, detailed);
         Printed::said(ids.iter().map(line).collect())
     }
+}
+
+/// How disks are reached: by every session.
+fn ways(sessions: &Sessions) -> Vec<Way<'_>> {
+    let units = sessions.active.values().flat_map(|it| it.units.values());
+    units
+        .map(|unit| Way {
+            wwid: &unit.wwid,
+            disk: &unit.disk,
+            device: &unit.device,
+        })
+        .collect()
 }
 
 fn matching(sessions: &Sessions, which: &Which) -> Vec<u32> {
@@ -277,12 +248,6 @@ fn matching(sessions: &Sessions, which: &Which) -> Vec<u32> {
     active
         .filter(|(id, it)| which.includes(&it.place) && which.session.is_none_or(|sid| sid == **id))
         .map(|(id, _)| *id)
-        .collect()
-}
-
-fn lines<'a>(places: impl Iterator<Item = (std::net::SocketAddr, &'a String)>) -> String {
-    places
-        .map(|(portal, target)| format!("{portal},1 {target}\n"))
         .collect()
 }
 

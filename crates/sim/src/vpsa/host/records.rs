@@ -1,4 +1,5 @@
-//! The files in which open-iscsi keeps what it knows of targets: `<records>/<target>/<ip>,<port>,1/default`.
+//! The files in which open-iscsi keeps what it knows of targets, `<records>/<target>/<ip>,<port>,1/<interface>`, and of
+//! interfaces, `<records>/../ifaces/<interface>`.
 //!
 //! A line per setting, `name = value`. Only root can read them: they hold secrets. Drivers may write secrets here so that
 //! they are on no command line.
@@ -10,10 +11,9 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::command::{Place, Which};
+use parking_lot::Mutex;
 
-/// The name of a record within its portal: that of the interface.
-const INTERFACE: &str = "default";
+use super::command::{DEFAULT_INTERFACE, Place, Which};
 
 /// What a new record says.
 const DEFAULTS: &[(&str, &str)] = &[
@@ -24,9 +24,13 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 /// All records.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Records {
     directory: PathBuf,
+    interfaces: PathBuf,
+    /// Held while a record is written or removed, as open-iscsi locks its database: commands for two portals of one target may
+    /// run at the same time.
+    changing: Mutex<()>,
 }
 
 /// The settings of one record. It has no `Debug`: one is a secret.
@@ -76,19 +80,43 @@ impl Records {
     pub fn new(directory: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
+            interfaces: directory.with_file_name("ifaces"),
+            changing: Mutex::default(),
         }
+    }
+
+    /// Makes an interface. Called twice: it is there.
+    pub fn make_interface(&self, name: &str) -> io::Result<()> {
+        fs::create_dir_all(&self.interfaces)?;
+        let text = format!("iface.iscsi_ifacename = {name}\niface.transport_name = tcp\n");
+        fs::write(self.interfaces.join(name), text)
+    }
+
+    /// Removes an interface; whether there was one.
+    pub fn remove_interface(&self, name: &str) -> bool {
+        fs::remove_file(self.interfaces.join(name)).is_ok()
+    }
+
+    /// Whether there is such an interface.
+    pub fn has_interface(&self, name: &str) -> bool {
+        name == DEFAULT_INTERFACE || self.interfaces.join(name).exists()
     }
 
     /// The places that have records, of those that are asked for.
     pub fn places(&self, which: &Which) -> Vec<Place> {
         let mut places = Vec::new();
         for target in entries(&self.directory) {
-            for portal in entries(&self.directory.join(&target)) {
-                let Some(portal) = parse_portal(&portal) else {
+            for name in entries(&self.directory.join(&target)) {
+                let Some(portal) = parse_portal(&name) else {
                     continue;
                 };
-                let target = target.clone();
-                places.push(Place { target, portal });
+                let interfaces = entries(&self.directory.join(&target).join(name));
+                let place = |interface| Place {
+                    target: target.clone(),
+                    portal,
+                    interface,
+                };
+                places.extend(interfaces.into_iter().map(place));
             }
         }
         places.retain(|place| which.includes(place));
@@ -115,6 +143,7 @@ impl Records {
             record.set(name, value);
         }
         record.set("node.name", &place.target);
+        record.set("iface.iscsi_ifacename", &place.interface);
         record.set("node.conn[0].address", &place.portal.ip().to_string());
         record.set("node.conn[0].port", &place.portal.port().to_string());
         self.write(place, &record)
@@ -122,11 +151,13 @@ impl Records {
 
     /// Writes a record, as a whole or not at all.
     pub fn write(&self, place: &Place, record: &Record) -> io::Result<()> {
+        let _alone = self.changing.lock();
         let file = self.file(place);
         if let Some(directory) = file.parent() {
             fs::create_dir_all(directory)?;
         }
-        let next = file.with_extension("new");
+        // Beside its portal, where nobody takes it for an interface.
+        let next = self.directory.join(format!("{}.new", place.target));
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let mut written = options.open(&next)?;
@@ -138,19 +169,23 @@ impl Records {
 
     /// Removes a record. Called twice: it is gone.
     pub fn remove(&self, place: &Place) -> io::Result<()> {
+        let _alone = self.changing.lock();
         let directory = self.directory.join(&place.target);
-        match fs::remove_dir_all(directory.join(portal_name(place.portal))) {
+        match fs::remove_file(self.file(place)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // Others may have a record at another portal.
+        // Others may have a record at another portal, or through another interface.
+        let _ = fs::remove_dir(directory.join(portal_name(place.portal)));
         let _ = fs::remove_dir(directory);
         Ok(())
     }
 
     fn file(&self, place: &Place) -> PathBuf {
         let target = self.directory.join(&place.target);
-        target.join(portal_name(place.portal)).join(INTERFACE)
+        target
+            .join(portal_name(place.portal))
+            .join(&place.interface)
     }
 }
 
@@ -174,7 +209,7 @@ fn parse_portal(name: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-    use std::slice;
+    use std::{slice, thread};
 
     use super::*;
 
@@ -185,6 +220,7 @@ mod tests {
         let place = Place {
             target: "iqn.a".to_owned(),
             portal: "[fd00::1]:3260".parse().unwrap(),
+            interface: "nic".to_owned(),
         };
         records.make(&place).unwrap();
         assert_eq!(records.places(&Which::default()), slice::from_ref(&place));
@@ -197,11 +233,37 @@ mod tests {
         let record = records.read(&place).unwrap();
         assert_eq!(record.chap().unwrap().1, "very-secret");
         assert!(!record.shown().contains("very-secret"));
-        let file = directory.path().join("iqn.a/fd00::1,3260,1/default");
+        let file = directory.path().join("iqn.a/fd00::1,3260,1/nic");
         let mode = fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         records.remove(&place).unwrap();
         records.remove(&place).unwrap();
+        assert!(entries(directory.path()).is_empty());
+    }
+
+    #[test]
+    fn two_portals_of_a_target_are_recorded_at_the_same_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::new(directory.path());
+        thread::scope(|scope| {
+            for portal in ["10.0.0.1:3260", "10.0.0.2:3260"] {
+                let place = Place {
+                    target: "iqn.a".to_owned(),
+                    portal: portal.parse().unwrap(),
+                    interface: "nic".to_owned(),
+                };
+                let records = &records;
+                scope.spawn(move || {
+                    for _ in 0..500 {
+                        records.make(&place).unwrap();
+                        let address = place.portal.ip().to_string();
+                        let record = records.read(&place).unwrap();
+                        assert_eq!(record.get("node.conn[0].address"), Some(address.as_str()));
+                        records.remove(&place).unwrap();
+                    }
+                });
+            }
+        });
         assert!(entries(directory.path()).is_empty());
     }
 }

@@ -165,12 +165,14 @@ impl View<'_> {
         })
     }
 
-    /// A controller; data goes through the active one.
+    /// A controller; data goes through the active ones, each of which has an address of its own.
     pub fn controller(self, controller: &Controller) -> Value {
-        let is_active = controller.state == "active";
+        let controllers = self.state.controllers.values();
+        let mut active = controllers.filter(|it| it.state == "active");
+        let number = active.position(|it| it.id == controller.id);
         let address = |wanted: fn(&IpAddr) -> bool| {
-            let found = self.addresses.iter().find(|address| wanted(address));
-            let found = found.filter(|_| is_active);
+            let mut addresses = self.addresses.iter().filter(|address| wanted(address));
+            let found = number.and_then(|number| addresses.nth(number));
             found.map(ToString::to_string).unwrap_or_default()
         };
         let vpsa = self.state.vpsa();

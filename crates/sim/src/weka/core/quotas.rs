@@ -1,15 +1,17 @@
 //! Quotas: decided in the state, kept by ledgers next to the files.
 
 use std::io;
+use std::path::PathBuf;
 
 use super::{Core, Failure};
 use crate::files::ledger::Record;
 use crate::moment::now;
 use crate::weka::backing::{self, Found};
 use crate::weka::release::Feature;
+use crate::weka::state::filesystems::next_number;
 use crate::weka::state::objects::quota_key;
 use crate::weka::state::quotas::{self, Directory, Limits};
-use crate::weka::state::{Change, Filesystem, Kind, Millis, Quota, Refusal};
+use crate::weka::state::{Change, Filesystem, Kind, Millis, Object, Quota, Refusal, Snapshot};
 
 /// The limits of a quota that has no effect.
 const NEVER: Millis = Millis::MAX;
@@ -46,11 +48,67 @@ impl Core {
         let directory = self.directory(filesystem, inode, &found)?;
         let _lock = self.quota_locks.lock(inode).await;
         self.forget_stale(&filesystem.uid, inode).await?;
-        let enforced = directory.snapshot.is_none()
-            || self.read(|state, _| state.cluster().release.has(Feature::SnapshotQuota));
         let quota = self
             .change(|state, moment| quotas::set(state, filesystem, &directory, limits, moment))
             .await?;
+        self.write_ledger(&quota, found.behind).await?;
+        Ok(quota)
+    }
+
+    /// Gives a snapshot the quotas of what it was made from: what is in its directories was counted there already.
+    pub async fn inherit_quotas(&self, snapshot: &Snapshot) -> Result<(), Failure> {
+        let uid = &snapshot.filesystem;
+        let (filesystem, quotas) = self.read(|state, _| {
+            let of_source = |quota: &&Quota| {
+                quota.filesystem == *uid
+                    && quota.snapshot == snapshot.source
+                    && quota.removed_at.is_none()
+            };
+            let quotas: Vec<_> = state.quotas.values().filter(of_source).cloned().collect();
+            (state.filesystems.get(uid).cloned(), quotas)
+        });
+        let Some(filesystem) = filesystem else {
+            return Ok(());
+        };
+        for quota in quotas {
+            let Some(found) = self.find(&filesystem, quota.inode).await? else {
+                continue;
+            };
+            let copy = self.backing.copy_of(&found, uid, &snapshot.access_point);
+            if let Some(copy) = copy {
+                self.inherit(snapshot, quota, copy).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn inherit(
+        &self,
+        snapshot: &Snapshot,
+        quota: Quota,
+        copy: PathBuf,
+    ) -> Result<(), Failure> {
+        let inode = backing::inode_of(&copy.symlink_metadata()?);
+        let quota = self
+            .change(|state, _| {
+                let (number, counted) = next_number(state.cluster());
+                let quota = Quota {
+                    inode,
+                    number,
+                    snapshot: Some(snapshot.uid.clone()),
+                    ..quota
+                };
+                let put = Change::Put(Object::Quota(quota.clone()));
+                Ok((vec![counted, put], quota))
+            })
+            .await?;
+        self.write_ledger(&quota, copy).await
+    }
+
+    /// Lets frontends keep the limits of a quota.
+    async fn write_ledger(&self, quota: &Quota, directory: PathBuf) -> Result<(), Failure> {
+        let enforced = quota.snapshot.is_none()
+            || self.read(|state, _| state.cluster().release.has(Feature::SnapshotQuota));
         let record = Record {
             hard: quota.hard_limit_bytes,
             soft: quota.soft_limit_bytes,
@@ -58,13 +116,10 @@ impl Core {
             active_at: quota.active_at.filter(|_| enforced).unwrap_or(NEVER),
             ..Record::default()
         };
-        let ledgers = self.backing.ledgers(&filesystem.uid);
-        tokio::task::spawn_blocking(move || {
-            ledgers.set(inode, record, || backing::usage(&found.behind))
-        })
-        .await
-        .map_err(io::Error::other)??;
-        Ok(quota)
+        let (ledgers, inode) = (self.backing.ledgers(&quota.filesystem), quota.inode);
+        let write = move || ledgers.set(inode, record, || backing::usage(&directory));
+        let written = tokio::task::spawn_blocking(write).await;
+        Ok(written.map_err(io::Error::other)??)
     }
 
     /// The quota of a directory, and the bytes in it. A quota goes with its directory.

@@ -74,6 +74,7 @@ pub async fn create_rule(
     let rule = core
         .change(|state, moment| nfs::create_rule(state, &uid, request, moment))
         .await?;
+    core.change_nfs();
     Ok(data(&json!(rule)))
 }
 
@@ -99,6 +100,7 @@ pub async fn create_permission(
     let permission = core
         .change(|state, moment| nfs::create_permission(state, &caller.user, request, moment))
         .await?;
+    core.change_nfs();
     Ok(data(&json!(permission)))
 }
 

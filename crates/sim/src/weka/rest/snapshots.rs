@@ -58,7 +58,7 @@ pub async fn create(
     let snapshot = core
         .change(|state, moment| snapshots::create(state, &caller.user, request, moment))
         .await?;
-    if let Err(error) = copy(&core, &snapshot).await {
+    if let Err(error) = fill(&core, &snapshot).await {
         // Without its files it is none.
         let gone = Change::Remove {
             kind: Kind::Snapshot,
@@ -81,6 +81,12 @@ pub async fn delete(
     core.change(|state, moment| Ok((snapshots::delete(state, &caller.user, &uid, moment)?, ())))
         .await?;
     Ok(done())
+}
+
+/// Gives a snapshot its files, and the quotas of the directories in it.
+async fn fill(core: &Core, snapshot: &Snapshot) -> Result<(), Failure> {
+    copy(core, snapshot).await?;
+    core.inherit_quotas(snapshot).await
 }
 
 async fn copy(core: &Core, snapshot: &Snapshot) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::objects::{Cluster, Thin};
-use super::{Change, Filesystem, Millis, Object, Refusal, State, User, access};
+use super::{Change, Filesystem, Millis, Object, ROOT, Refusal, State, User, access};
 use crate::weka::release::{Feature, Release};
 
 /// The longest name of a filesystem.
@@ -195,7 +195,8 @@ pub fn update(
     Ok((vec![change], filesystem))
 }
 
-/// Begins to remove a filesystem, with its snapshots. Called twice: it is on its way out already, which is refused.
+/// Begins to remove a filesystem, with its snapshots. One that somebody may mount over NFS stays. Called twice: it is on
+/// its way out already, which is refused.
 pub fn delete(
     state: &State,
     user: &User,
@@ -204,6 +205,13 @@ pub fn delete(
 ) -> Result<Vec<Change>, Refusal> {
     let mut filesystem = access::filesystem(state, user, uid)?.clone();
     filesystem.check_ready(moment.now)?;
+    let mut permissions = state.nfs_permissions.values();
+    if filesystem.org_id == ROOT && permissions.any(|it| it.filesystem == filesystem.name) {
+        return Err(Refusal::Busy {
+            what: format!("Filesystem `{}`", filesystem.name),
+            doing: "exported over NFS",
+        });
+    }
     let gone = Some(moment.now + moment.delays.removal);
     filesystem.removed_at = gone;
     let snapshots = state
@@ -215,15 +223,9 @@ pub fn delete(
             snapshot.removed_at = gone;
             Change::Put(Object::Snapshot(snapshot))
         });
-    let quotas = state
-        .quotas
-        .values()
-        .filter(|quota| quota.filesystem == uid)
-        .cloned()
-        .map(|mut quota| {
-            quota.removed_at = gone;
-            Change::Put(Object::Quota(quota))
-        });
+    let quotas = state.quotas.values();
+    let quotas = quotas.filter(|quota| quota.filesystem == uid);
+    let quotas = quotas.cloned().map(|quota| quota.removed(gone));
     let mut changes: Vec<Change> = snapshots.chain(quotas).collect();
     changes.push(Change::Put(Object::Filesystem(filesystem)));
     Ok(changes)

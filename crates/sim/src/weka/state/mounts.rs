@@ -41,8 +41,6 @@ const VALUES: &[&str] = &[
     "dentry_max_age_positive",
     "dentry_max_age_negative",
     "num_cores",
-    "fscontext",
-    "context",
     "file_create_mask",
     "directory_create_mask",
 ];

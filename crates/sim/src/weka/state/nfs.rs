@@ -1,10 +1,13 @@
-//! NFS: who may reach which filesystem. Only what clients set up; nothing serves NFS.
+//! NFS: who may reach which filesystem.
+
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde::Deserialize;
 
 use super::filesystems::Moment;
 use super::objects::{ClientGroup, ClientRule, NfsPermission};
-use super::{Change, Kind, Object, ROOT, Refusal, State, User};
+use super::{Change, Filesystem, Kind, Millis, Object, ROOT, Refusal, State, User};
+use crate::nfs::Wanted;
 
 /// The body of `POST nfs/clientGroups`.
 #[derive(Clone, Debug, Deserialize)]
@@ -47,6 +50,78 @@ pub struct NewPermission {
 enum Number {
     Number(u32),
     Text(String),
+}
+
+/// What clients are told who may not mount something, or for whom it is not there.
+pub const DENIED: &str = "access denied by server";
+
+/// A filesystem that a client may mount.
+#[derive(Debug)]
+pub struct Access<'a> {
+    /// Which.
+    pub filesystem: &'a Filesystem,
+    /// The client group that has the permission.
+    pub group: &'a String,
+    /// Whether it can only be read.
+    pub read_only: bool,
+}
+
+/// Whether somebody at an address may mount what it wants: all of a filesystem of Root, whose permission for this version
+/// goes to a client group that the address is in, at an address of an interface group.
+pub fn access<'a>(
+    state: &'a State,
+    wanted: &Wanted,
+    address: IpAddr,
+    now: Millis,
+) -> Result<Access<'a>, String> {
+    let mut interfaces = state.interface_groups.values();
+    let is_served = interfaces.any(|group| {
+        let mut ips = group.ips.iter();
+        group.kind == "NFS" && ips.any(|ip| ip.parse() == Ok(wanted.server))
+    });
+    if !is_served {
+        return Err("Connection refused".to_owned());
+    }
+    let name = wanted.export.trim_matches('/');
+    let mut filesystems = state.filesystems.values();
+    let filesystem = filesystems
+        .find(|it| it.name == name && it.org_id == ROOT && it.is_ready(now))
+        .ok_or("No such file or directory")?;
+    let mut permissions = state.nfs_permissions.values();
+    let permission = permissions.find(|permission| {
+        let group = state.client_groups.values();
+        let mut group = group.filter(|group| group.name == permission.group);
+        permission.filesystem == name
+            && permission.path == "/"
+            && permission
+                .supported_versions
+                .iter()
+                .any(|it| it == wanted.major())
+            && group.any(|group| group.rules.iter().any(|rule| rule.covers(address)))
+    });
+    let permission = permission.ok_or(DENIED)?;
+    Ok(Access {
+        filesystem,
+        group: &permission.group,
+        read_only: permission.permission_type == "RO",
+    })
+}
+
+impl ClientRule {
+    /// Whether an address is in it. Names are not looked up.
+    fn covers(&self, address: IpAddr) -> bool {
+        let parts = self.rule.split_once('/');
+        let (IpAddr::V4(address), Some((network, mask))) = (address, parts) else {
+            return false;
+        };
+        let mask = match (mask.parse::<Ipv4Addr>(), mask.parse::<u32>()) {
+            (Ok(mask), _) => u32::from(mask),
+            (_, Ok(bits @ 0..=32)) => u32::MAX.checked_shl(32 - bits).unwrap_or(0),
+            _ => return false,
+        };
+        let network = network.parse::<Ipv4Addr>().map(u32::from);
+        network.is_ok_and(|network| u32::from(address) & mask == network & mask)
+    }
 }
 
 fn root_path() -> String {
@@ -225,9 +300,8 @@ fn check_words(request: &NewPermission) -> Result<(), Refusal> {
 /// `10.0.0.1/255.255.255.255`.
 fn check_network(ip: String) -> Result<String, Refusal> {
     let fits = ip.split_once('/').is_some_and(|(address, mask)| {
-        address.parse::<std::net::IpAddr>().is_ok()
-            && (mask.parse::<std::net::IpAddr>().is_ok()
-                || mask.parse::<u8>().is_ok_and(|m| m <= 128))
+        address.parse::<IpAddr>().is_ok()
+            && (mask.parse::<IpAddr>().is_ok() || mask.parse::<u8>().is_ok_and(|m| m <= 128))
     });
     if fits {
         Ok(ip)
@@ -245,3 +319,6 @@ fn text(number: Option<Number>) -> String {
         Some(Number::Text(text)) => text,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,6 +67,12 @@ impl Quota {
         }
     }
 
+    /// The change that lets it go at a moment.
+    pub fn removed(mut self, at: Option<Millis>) -> Change {
+        self.removed_at = at;
+        Change::Put(Object::Quota(self))
+    }
+
     /// Whether `used` bytes are worth an alert.
     pub fn is_overrun(&self, used: u64, now: Millis) -> bool {
         self.status(now) == Status::Active && used > self.soft_limit_bytes

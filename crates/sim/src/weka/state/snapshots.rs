@@ -80,7 +80,7 @@ pub fn get<'a>(state: &'a State, user: &User, uid: &str) -> Result<&'a Snapshot,
     Ok(snapshot)
 }
 
-/// Begins to remove a snapshot.
+/// Begins to remove a snapshot, with the quotas of its directories.
 pub fn delete(
     state: &State,
     user: &User,
@@ -89,8 +89,13 @@ pub fn delete(
 ) -> Result<Vec<Change>, Refusal> {
     let mut snapshot = get(state, user, uid)?.clone();
     check_staying(&snapshot)?;
-    snapshot.removed_at = Some(moment.now + moment.delays.removal);
-    Ok(vec![Change::Put(Object::Snapshot(snapshot))])
+    let gone = Some(moment.now + moment.delays.removal);
+    snapshot.removed_at = gone;
+    let quotas = state.quotas.values();
+    let quotas = quotas.filter(|quota| quota.snapshot.as_deref() == Some(uid));
+    let mut changes: Vec<_> = quotas.cloned().map(|quota| quota.removed(gone)).collect();
+    changes.push(Change::Put(Object::Snapshot(snapshot)));
+    Ok(changes)
 }
 
 fn check_staying(snapshot: &Snapshot) -> Result<(), Refusal> {

@@ -201,7 +201,7 @@ async fn adopt(
         None => Some(Err(missing(name))),
     };
     let volume = objects.until(name, "ready", deadline, judge).await?;
-    objects.begin_to_delete::<ExternalVolume>(name).await?;
+    objects.writer.delete::<ExternalVolume>(name).await?;
     Ok(volume)
 }
 

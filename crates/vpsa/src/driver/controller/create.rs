@@ -5,33 +5,28 @@ use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use stowage_api::quantity;
 use stowage_api::vpsa::{
-    CloneSource, CloneSourceKind, Snapshot, Volume, VolumeFlags, VolumeSpec, VolumeState,
+    CloneSourceKind, REQUESTED, Volume, VolumeFlags, VolumeSpec, VolumeState, VolumeTopology,
     VolumeType, VscStorageClass,
 };
 use stowage_csi::proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use stowage_csi::proto::csi::{
-    CreateVolumeRequest, CreateVolumeResponse, Volume as CsiVolume, VolumeContentSource,
+    CreateVolumeRequest, CreateVolumeResponse, Topology, Volume as CsiVolume, VolumeContentSource,
 };
 use stowage_csi::sizes::Range;
 use stowage_rest::Deadline;
 
 use super::Services;
+use super::source::source;
 use crate::driver::error::{Error, is_final};
 use crate::driver::names::object_name;
 use crate::driver::objects::trouble;
 use crate::driver::parameters::Parameters;
 use crate::driver::usage;
 use crate::vsc::condition;
+use crate::vsc::topology::{rank, shown};
+use crate::vsc::volume::may_be_there;
 
 const GB: u64 = 1 << 30;
-
-/// What a copy is made from.
-struct Source {
-    clone: CloneSource,
-    bytes: u64,
-    class: Option<String>,
-    volume_type: Option<VolumeType>,
-}
 
 /// Makes the object, and waits until the control plane has made the volume. What can never become one is deleted again:
 /// the caller asks as often as it likes, or gives the claim up and never asks again.
@@ -45,7 +40,10 @@ pub(super) async fn create(
     let wanted = wanted(services, &name, &request).await?;
     let existing = gone_or_there(services, &name, deadline).await?;
     match &existing {
-        Some(existing) => compare(existing, &wanted, &request)?,
+        Some(existing) => {
+            compare(existing, &wanted, &request)?;
+            check_place(services, existing, &wanted)?;
+        }
         None => {
             services.objects.writer.create(&wanted).await?;
         }
@@ -65,15 +63,28 @@ pub(super) async fn create(
         .await
     {
         Ok(volume) => Ok(CreateVolumeResponse {
-            volume: Some(describe(&volume)),
+            volume: Some(describe(services, &volume)),
         }),
         Err(error) => {
-            if existing.is_none() && is_final(&error) {
-                services.objects.begin_to_delete::<Volume>(&name).await?;
+            if is_final(&error) {
+                take_back(services, &name).await?;
             }
             Err(error)
         }
     }
+}
+
+/// Has an object deleted again that a call of ours asked for, this one or one that nobody lived to answer. Nothing may have come
+/// of it yet: what has changed since it was read stays for the next call.
+async fn take_back(services: &Services, name: &str) -> Result<(), Error> {
+    let writer = &services.objects.writer;
+    let volume: Option<Volume> = writer.read(name).await?;
+    let is_ours = |it: &Volume| it.annotations().contains_key(REQUESTED);
+    let is_nothing = |it: &Volume| it.status.as_ref().is_none_or(|it| !may_be_there(it));
+    if let Some(volume) = volume.filter(|it| is_ours(it) && is_nothing(it)) {
+        writer.delete_unchanged(&volume).await?;
+    }
+    Ok(())
 }
 
 /// The volume of this name; one that is being deleted is waited for.
@@ -111,6 +122,7 @@ async fn wanted(
     Ok(Volume {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
+            annotations: Some([(REQUESTED.to_owned(), "true".to_owned())].into()),
             ..ObjectMeta::default()
         },
         spec: VolumeSpec {
@@ -120,30 +132,39 @@ async fn wanted(
             volume_type,
             flags: flags(&class, &parameters),
             clone_source: source.map(|it| it.clone),
+            topology: topology(services, request),
             ..VolumeSpec::default()
         },
         status: None,
     })
 }
 
-impl Source {
-    /// A copy is on the array of its source, and of the same type.
-    fn check(&self, class: &str, volume_type: &VolumeType) -> Result<(), Error> {
-        let kind = self.clone.kind.as_str();
-        if self.class.as_deref().is_some_and(|it| it != class) {
-            return Err(Error::Usage(format!(
-                "{kind} `{}` is in another VSCStorageClass: a copy is on the VPSA of its source",
-                self.clone.name
-            )));
-        }
-        match &self.volume_type {
-            Some(own) if own != volume_type => Err(Error::Usage(format!(
-                "{kind} `{}` is of type {own}, and a copy cannot be of type {volume_type}",
-                self.clone.name
-            ))),
-            _ => Ok(()),
-        }
+/// From where the volume must be reached, if anybody says.
+fn topology(services: &Services, request: &CreateVolumeRequest) -> Option<VolumeTopology> {
+    let asked = request.accessibility_requirements.as_ref();
+    let asked = asked.filter(|_| services.has_topology)?;
+    let segments = |all: &[Topology]| all.iter().map(|it| it.segments.clone()).collect();
+    Some(VolumeTopology {
+        requisite: segments(&asked.requisite),
+        preferred: segments(&asked.preferred),
+        ..VolumeTopology::default()
+    })
+}
+
+/// Whether the array that was chosen before is reached from where the volume is wanted now.
+fn check_place(services: &Services, there: &Volume, wanted: &Volume) -> Result<(), Error> {
+    let places = services.places(there);
+    if rank(&places, wanted.spec.topology.as_ref()).is_some() {
+        return Ok(());
     }
+    Err(Error::Incompatible {
+        kind: "Volume",
+        name: there.name_any(),
+        difference: format!(
+            "a VPSA that is reached only from nodes with {}",
+            shown(&places)
+        ),
+    })
 }
 
 /// Options of the storage class add to those of the VSCStorageClass.
@@ -183,52 +204,6 @@ fn size(range: Range, source: u64) -> Result<u64, Error> {
         return Err(Error::Size(format!("no VPSA has {bytes} bytes")));
     }
     Ok(bytes)
-}
-
-async fn source(
-    services: &Services,
-    request: &CreateVolumeRequest,
-) -> Result<Option<Source>, Error> {
-    let source = request.volume_content_source.as_ref();
-    let Some(source) = source.and_then(|it| it.r#type.as_ref()) else {
-        return Ok(None);
-    };
-    let writer = &services.objects.writer;
-    let bytes = |text: Option<&Quantity>| {
-        let bytes = text.and_then(|it| quantity::size(&it.0).ok());
-        bytes.and_then(|it| u64::try_from(it).ok()).unwrap_or(0)
-    };
-    let (kind, name) = match source {
-        Type::Snapshot(it) => (CloneSourceKind::Snapshot, it.snapshot_id.clone()),
-        Type::Volume(it) => (CloneSourceKind::Volume, it.volume_id.clone()),
-    };
-    let (volume, size) = match source {
-        Type::Snapshot(_) => {
-            let snapshot: Option<Snapshot> = writer.read(&name).await?;
-            let snapshot = snapshot.ok_or_else(|| Error::Missing {
-                kind: "Snapshot",
-                name: name.clone(),
-            })?;
-            let size = bytes(snapshot.status.as_ref().and_then(|it| it.size.as_ref()));
-            (services.spec(&snapshot.spec.volume_id), size)
-        }
-        Type::Volume(_) => {
-            let volume = writer.read::<Volume>(&name).await?;
-            let volume = volume.ok_or_else(|| missing(&name))?;
-            let size = bytes(volume.status.as_ref().and_then(|it| it.capacity.as_ref()));
-            (Some(volume.spec), size)
-        }
-    };
-    Ok(Some(Source {
-        clone: CloneSource {
-            kind,
-            name,
-            ..CloneSource::default()
-        },
-        bytes: size,
-        class: volume.as_ref().map(|it| it.vsc_storage_class_name.clone()),
-        volume_type: volume.map(|it| it.volume_type),
-    }))
 }
 
 /// Whether the volume that is there is the one that is asked for.
@@ -275,7 +250,7 @@ pub(super) fn missing(name: &str) -> Error {
 }
 
 /// A volume as the protocol shows it.
-pub(super) fn describe(volume: &Volume) -> CsiVolume {
+pub(super) fn describe(services: &Services, volume: &Volume) -> CsiVolume {
     let status = volume.status.clone().unwrap_or_default();
     let size = status.capacity.as_ref().unwrap_or(&volume.spec.size);
     let source = volume.spec.clone_source.as_ref().map(|source| {
@@ -294,6 +269,11 @@ pub(super) fn describe(volume: &Volume) -> CsiVolume {
         volume_id: volume.name_any(),
         capacity_bytes: quantity::size(&size.0).unwrap_or(0),
         content_source: source,
+        accessible_topology: services
+            .places(volume)
+            .into_iter()
+            .map(|segments| Topology { segments })
+            .collect(),
         ..CsiVolume::default()
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn expand(
         .until(name, "expanded", deadline, judge)
         .await?;
     Ok(ControllerExpandVolumeResponse {
-        capacity_bytes: describe(&volume).capacity_bytes,
+        capacity_bytes: describe(services, &volume).capacity_bytes,
         node_expansion_required: volume.spec.volume_type == VolumeType::Block,
     })
 }

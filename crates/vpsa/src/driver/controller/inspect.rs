@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use stowage_api::quantity;
-use stowage_api::vpsa::{CapacityMode, Volume, VolumeSpec, VolumeType, VpsaState, VscStorageClass};
+use stowage_api::vpsa::{
+    CapacityMode, Segments, Volume, VolumeSpec, VolumeType, Vpsa, VpsaState, VscStorageClass,
+};
 use stowage_csi::proto::csi::controller_get_volume_response::VolumeStatus as GotStatus;
 use stowage_csi::proto::csi::list_volumes_response::{Entry, VolumeStatus};
 use stowage_csi::proto::csi::{
@@ -18,8 +20,10 @@ use super::{Services, page};
 use crate::driver::error::Error;
 use crate::driver::parameters::Parameters;
 use crate::driver::usage;
+use crate::vsc::class::is_sick;
 use crate::vsc::cluster::{Kept, of_volume};
 use crate::vsc::condition;
+use crate::vsc::topology::{is_reached, places};
 
 impl Services {
     /// The class of this name, or the default one.
@@ -62,6 +66,14 @@ impl Services {
         })
     }
 
+    /// From where a volume is reached; empty is from everywhere, or not said.
+    pub(super) fn places(&self, volume: &Volume) -> Vec<Segments> {
+        let array = volume.status.as_ref().map(|it| it.vpsa_id.as_str());
+        let array = array.filter(|_| self.has_topology).unwrap_or_default();
+        let array = self.objects.cluster.arrays.store().get(array);
+        array.map_or_else(Vec::new, |it| places(&self.objects.cluster, &it.object))
+    }
+
     /// The nodes that a volume is attached to.
     fn nodes(&self, name: &str) -> Vec<String> {
         let attachments = self.objects.cluster.attachments.store();
@@ -98,10 +110,10 @@ pub(super) fn list(
     let all = all.iter().map(|it| &it.object).filter(is_made);
     let all = all.map(|it| {
         let entry = Entry {
-            volume: Some(describe(it)),
+            volume: Some(describe(services, it)),
             status: Some(VolumeStatus {
                 published_node_ids: services.nodes(&it.name_any()),
-                volume_condition: Some(health(it)),
+                volume_condition: Some(health(services, it)),
             }),
         };
         (it.name_any(), entry)
@@ -120,25 +132,39 @@ pub(super) async fn get(
     let volume: Option<Volume> = services.objects.writer.read(name).await?;
     let volume = volume.ok_or_else(|| missing(name))?;
     Ok(ControllerGetVolumeResponse {
-        volume: Some(describe(&volume)),
+        volume: Some(describe(services, &volume)),
         status: Some(GotStatus {
             published_node_ids: services.nodes(name),
-            volume_condition: Some(health(&volume)),
+            volume_condition: Some(health(services, &volume)),
         }),
     })
 }
 
 /// What the array says about a volume, and the array itself where nobody can ask it.
-fn health(volume: &Volume) -> VolumeCondition {
-    let status = volume.status.as_ref();
-    let ready = status.and_then(|it| condition::ready(&it.observed));
+fn health(services: &Services, volume: &Volume) -> VolumeCondition {
+    let status = volume.status.clone().unwrap_or_default();
+    let array = services.objects.cluster.arrays.store().get(&status.vpsa_id);
+    let array = array.and_then(|it| it.object.status.clone());
+    if let Some(array) = array.filter(|it| is_sick(&it.state)) {
+        let reason = condition::ready(&array.observed).map(|it| it.message.as_str());
+        return VolumeCondition {
+            abnormal: true,
+            message: format!(
+                "VPSA `{}` is {}: {}",
+                status.vpsa_id,
+                array.state,
+                reason.unwrap_or_default()
+            ),
+        };
+    }
+    let ready = condition::ready(&status.observed);
     VolumeCondition {
         abnormal: ready.is_some_and(|it| it.status != "True"),
         message: ready.map(|it| it.message.clone()).unwrap_or_default(),
     }
 }
 
-/// What the arrays of a class have that would take a volume.
+/// What the arrays of a class have that would take a volume for nodes of a place.
 pub(super) fn capacity(
     services: &Services,
     request: &GetCapacityRequest,
@@ -147,8 +173,14 @@ pub(super) fn capacity(
     let class = services.class(parameters.class.as_deref())?;
     let filesystems = class.spec.volume_type.clone().unwrap_or(VolumeType::Nas);
     usage::volume_type(&request.volume_capabilities, &filesystems)?;
-    let members = services.objects.cluster.members(&class.name_any());
-    let free = members.iter().filter_map(|it| {
+    let cluster = &services.objects.cluster;
+    let from = request.accessible_topology.as_ref();
+    let from = from.filter(|_| services.has_topology);
+    let is_reached =
+        |array: &Vpsa| from.is_none_or(|from| is_reached(&places(cluster, array), &from.segments));
+    let members = cluster.members(&class.name_any());
+    let members = members.iter().filter(|it| is_reached(&it.object));
+    let free = members.filter_map(|it| {
         let status = it.object.status.as_ref()?;
         let capacity = status.capacity.as_ref()?;
         let is_usable = status.state == VpsaState::Ready && capacity.mode == CapacityMode::Normal;

@@ -1,22 +1,22 @@
 //! Sessions with arrays, through `iscsiadm` (open-iscsi).
 //!
-//! A node has one session with an array for all disks it has there; it is made with the first and ended with the last. The
-//! secret is written into the file in which open-iscsi keeps its settings: a command line is visible to everybody.
+//! A node has one session with each portal of an array for all disks it has there; it is made with the first and ended with the
+//! last. The secret is written into the file in which open-iscsi keeps its settings: a command line is visible to everybody.
 
 mod record;
+pub mod session;
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
+use futures::future::join_all;
 use parking_lot::Mutex;
-use secrecy::SecretString;
-use stowage_host::blocking;
+use secrecy::{ExposeSecret as _, SecretString};
+use stowage_api::causes::chain;
 use stowage_host::exec::{Exec, ExecError, Invocation, Tool};
-use stowage_host::mountinfo::{Mount, MountTable};
-use tokio::time::{Instant, sleep};
 
+use self::session::Session;
 use crate::driver::publication::Iscsi;
 
 const ISCSIADM: Tool = Tool {
@@ -24,17 +24,16 @@ const ISCSIADM: Tool = Tool {
     package: "open-iscsi",
 };
 
-const PORT: u16 = 3260;
-
-/// How long a disk may take to show up once it is attached.
-const DISCOVERY: Duration = Duration::from_secs(30);
-
 /// Exit codes of `iscsiadm`.
 const SESSION_EXISTS: i32 = 15;
 const NOT_FOUND: i32 = 21;
 const AUTHENTICATION: i32 = 24;
+const BUSY: i32 = 28;
 
-/// Why a disk cannot be reached.
+/// For how many seconds a lost session holds up what is written, where there is another path.
+const OTHER_PATH_AFTER: u32 = 5;
+
+/// Why a session is not there.
 #[derive(Debug, thiserror::Error)]
 pub enum IscsiError {
     /// The tool.
@@ -64,31 +63,29 @@ pub enum IscsiError {
         #[source]
         source: std::io::Error,
     },
-    /// The session is there, and the disk is not.
-    #[error("disk {lun} of {target} did not show up within {} s of the login", DISCOVERY.as_secs())]
-    NoDisk {
+    /// No portal lets this node in.
+    #[error("cannot log in at any portal of {target}: {}", reasons.join("; "))]
+    NoPortal {
         /// The target.
         target: String,
-        /// The number.
-        lun: u64,
+        /// Of each portal.
+        reasons: Vec<String>,
     },
 }
 
-/// A disk of this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disk {
-    /// The target it is at.
-    pub target: String,
-    /// Its device.
-    pub device: PathBuf,
+/// At how many of its portals a node logs in to an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paths {
+    /// At the first that lets it in: nobody joins several.
+    One,
+    /// At every one.
+    All,
 }
 
 /// Sessions with arrays.
 pub struct Initiator {
     /// Runs `iscsiadm`.
     pub exec: Arc<dyn Exec>,
-    /// Where links to disks are.
-    pub by_path: PathBuf,
     /// Where open-iscsi keeps its settings.
     pub records: PathBuf,
     /// Held while a session is made, used or ended: by target.
@@ -102,59 +99,77 @@ impl Initiator {
         lock.lock_owned().await
     }
 
-    /// Logs in where that is needed, and returns the device of the disk. Called twice: it is there.
-    pub async fn connect(
+    /// Logs in where that is needed; how many sessions there are then. A portal that does not let us in is no error if another
+    /// does. Called twice: it is done.
+    pub async fn log_in(
         &self,
         disk: &Iscsi,
         secret: &SecretString,
-    ) -> Result<PathBuf, IscsiError> {
-        let sessions = self.sessions().await?;
-        for portal in &disk.portals {
-            let portal = with_port(portal);
-            if !sessions.contains(&(portal.clone(), disk.target.clone())) {
-                self.log_in(&disk.target, &portal, &disk.chap_user, secret)
-                    .await?;
+        paths: Paths,
+    ) -> Result<usize, IscsiError> {
+        let there = self.sessions().await?;
+        let has = |wanted: &Session| {
+            let is_it = |it: &Session| it.target == wanted.target && it.portal == wanted.portal;
+            there.iter().any(is_it)
+        };
+        let portals = disk.portals.iter();
+        let wanted = portals.map(|portal| Session::new(&disk.target, portal));
+        let (there, missing): (Vec<Session>, Vec<Session>) = wanted.partition(has);
+        let mut sessions = there.len();
+        let mut failures = Vec::new();
+        match paths {
+            Paths::All => {
+                let settings = || settings(disk, secret, disk.portals.len() > 1);
+                let logins = missing.iter().map(|it| self.log_in_at(it, settings()));
+                for done in join_all(logins).await {
+                    sessions += usize::from(done.is_ok());
+                    failures.extend(done.err());
+                }
+            }
+            Paths::One => {
+                for session in &missing {
+                    if sessions > 0 {
+                        break;
+                    }
+                    let done = self.log_in_at(session, settings(disk, secret, false)).await;
+                    sessions += usize::from(done.is_ok());
+                    failures.extend(done.err());
+                }
             }
         }
-        self.rescan(&disk.target).await?;
-        let deadline = Instant::now() + DISCOVERY;
-        loop {
-            if let Some(device) = self.find(&disk.target, disk.lun).await {
-                return Ok(device);
-            }
-            if Instant::now() >= deadline {
-                return Err(IscsiError::NoDisk {
-                    target: disk.target.clone(),
-                    lun: disk.lun,
-                });
-            }
-            sleep(Duration::from_millis(100)).await;
+        if sessions == 0 {
+            return Err(no_portal(&disk.target, failures));
         }
+        for error in failures {
+            tracing::warn!(error = chain(&error), "A path to a VPSA is missing.");
+        }
+        Ok(sessions)
     }
 
-    async fn log_in(
+    async fn log_in_at(
         &self,
-        target: &str,
-        portal: &str,
-        user: &str,
-        secret: &SecretString,
+        session: &Session,
+        settings: record::Settings,
     ) -> Result<(), IscsiError> {
-        let place = ["-m", "node", "-T", target, "-p", portal];
-        self.run(
-            "describe the session",
+        let Session {
             target,
-            &[&place[..], &["-o", "new"]].concat(),
-            &[],
-        )
-        .await?;
-        let written = record::write_chap(&self.records, target, portal, user, secret).await;
+            portal,
+            interface,
+        } = session;
+        let new = ["-m", "iface", "-I", interface, "-o", "new"];
+        self.run("make an interface", portal, &new, &[SESSION_EXISTS, BUSY])
+            .await?;
+        let place = ["-m", "node", "-T", target, "-p", portal, "-I", interface];
+        let new = [&place[..], &["-o", "new"]].concat();
+        self.run("describe the session", portal, &new, &[]).await?;
+        let written = record::write(&self.records, session, settings).await;
         written.map_err(|source| IscsiError::Record {
-            target: target.to_owned(),
+            target: target.clone(),
             path: self.records.clone(),
             source,
         })?;
         let login = [&place[..], &["--login"]].concat();
-        self.run("log in", target, &login, &[SESSION_EXISTS]).await
+        self.run("log in", portal, &login, &[SESSION_EXISTS]).await
     }
 
     /// Notices disks that are new, larger, or gone.
@@ -163,20 +178,43 @@ impl Initiator {
         self.run("look for disks", target, &words, &[]).await
     }
 
-    /// Ends the session with a target, and forgets the target. Called twice: there is none.
+    /// Ends our sessions with a target, and forgets their settings. Called twice: there are none.
     pub async fn log_out(&self, target: &str) -> Result<(), IscsiError> {
-        for words in [["--logout", ""], ["-o", "delete"]] {
-            let place = ["-m", "node", "-T", target];
-            let words = words.into_iter().filter(|word| !word.is_empty());
-            let words: Vec<&str> = place.into_iter().chain(words).collect();
-            self.run("log out", target, &words, &[NOT_FOUND]).await?;
+        for session in self.ours().await? {
+            let (portal, interface) = (&session.portal, &session.interface);
+            if session.target != target {
+                continue;
+            }
+            let place = ["-m", "node", "-T", target, "-p", portal, "-I", interface];
+            for words in [&["--logout"][..], &["-o", "delete"]] {
+                let words = [&place[..], words].concat();
+                self.run("log out", portal, &words, &[NOT_FOUND]).await?;
+            }
+            let delete = ["-m", "iface", "-I", interface, "-o", "delete"];
+            if let Err(error) = self.run("let go", portal, &delete, &[NOT_FOUND]).await {
+                tracing::info!(error = chain(&error), interface, "An interface stays.");
+            }
         }
         Ok(())
     }
 
-    /// Portals and targets of all sessions.
-    pub async fn sessions(&self) -> Result<Vec<(String, String)>, IscsiError> {
-        let invocation = Invocation::new(ISCSIADM).args(["-m", "session"]);
+    /// The targets that we have sessions with, or settings of.
+    pub async fn targets(&self) -> Result<BTreeSet<String>, IscsiError> {
+        let ours = self.ours().await?;
+        Ok(ours.into_iter().map(|session| session.target).collect())
+    }
+
+    /// Our sessions, and those that there are only settings of.
+    async fn ours(&self) -> Result<BTreeSet<Session>, IscsiError> {
+        let sessions = self.sessions().await?.into_iter();
+        let recorded = record::all(&self.records).await;
+        let all = sessions.chain(recorded);
+        Ok(all.filter(Session::is_ours).collect())
+    }
+
+    /// All sessions, whosever they are.
+    async fn sessions(&self) -> Result<Vec<Session>, IscsiError> {
+        let invocation = Invocation::new(ISCSIADM).args(["-m", "session", "-P", "1"]);
         let failed = |source| IscsiError::Tool {
             doing: "list sessions",
             target: "any target".to_owned(),
@@ -187,92 +225,63 @@ impl Initiator {
             return Ok(Vec::new());
         }
         let output = output.checked().map_err(failed)?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        Ok(text.lines().filter_map(session).collect())
-    }
-
-    /// The disks of a target that this node knows.
-    pub async fn disks(&self, target: Option<&str>) -> Vec<Disk> {
-        let (directory, wanted) = (self.by_path.clone(), target.map(str::to_owned));
-        blocking(move || {
-            let links = std::fs::read_dir(directory).into_iter().flatten().flatten();
-            let disks = links.filter_map(|link| {
-                let name = link.file_name().into_string().ok()?;
-                let (_, rest) = name.split_once("-iscsi-")?;
-                let (target, _) = rest.rsplit_once("-lun-")?;
-                let is_wanted = wanted.as_deref().is_none_or(|wanted| wanted == target);
-                is_wanted.then_some(Disk {
-                    target: target.to_owned(),
-                    device: std::fs::canonicalize(link.path()).ok()?,
-                })
-            });
-            disks.collect()
-        })
-        .await
-    }
-
-    async fn find(&self, target: &str, lun: u64) -> Option<PathBuf> {
-        let (directory, end) = (self.by_path.clone(), format!("-iscsi-{target}-lun-{lun}"));
-        blocking(move || {
-            let links = std::fs::read_dir(directory).ok()?.flatten();
-            let mut links = links.filter(|link| link.file_name().to_string_lossy().ends_with(&end));
-            links.find_map(|link| std::fs::canonicalize(link.path()).ok())
-        })
-        .await
+        Ok(session::parse(&String::from_utf8_lossy(&output.stdout)))
     }
 
     /// Exit codes in `fine` mean that it is so already.
     async fn run(
         &self,
         doing: &'static str,
-        target: &str,
+        place: &str,
         words: &[&str],
         fine: &[i32],
     ) -> Result<(), IscsiError> {
         let failed = |source| IscsiError::Tool {
             doing,
-            target: target.to_owned(),
+            target: place.to_owned(),
             source,
         };
         let output = self.exec.run(Invocation::new(ISCSIADM).args(words)).await;
         let output = output.map_err(failed)?;
         match output.code() {
-            Some(AUTHENTICATION) => Err(IscsiError::Authentication(target.to_owned())),
+            Some(AUTHENTICATION) => Err(IscsiError::Authentication(place.to_owned())),
             Some(code) if fine.contains(&code) => Ok(()),
             _ => output.checked().map(drop).map_err(failed),
         }
     }
 }
 
-/// Whether something is mounted from a device, or the device itself is shown somewhere.
-pub fn is_used(table: &MountTable, device: &Path) -> bool {
-    table.iter().any(|mount| shows(&mount, device))
+/// What the record of a session says. With another path nobody waits for long on this one.
+fn settings(disk: &Iscsi, secret: &SecretString, several: bool) -> record::Settings {
+    let mut settings = vec![
+        ("node.session.auth.authmethod", "CHAP".to_owned()),
+        ("node.session.auth.username", disk.chap_user.clone()),
+        (
+            "node.session.auth.password",
+            secret.expose_secret().to_owned(),
+        ),
+    ];
+    if several {
+        settings.extend([
+            (
+                "node.session.timeo.replacement_timeout",
+                OTHER_PATH_AFTER.to_string(),
+            ),
+            ("node.session.initial_login_retry_max", "1".to_owned()),
+        ]);
+    }
+    settings
 }
 
-/// Whether a mount is that of a device's filesystem, or shows the device itself.
-pub fn shows(mount: &Mount<'_>, device: &Path) -> bool {
-    mount.source() == device || (is_device(mount) && mount.root().file_name() == device.file_name())
-}
-
-/// Whether a mount shows a device, and no filesystem on it.
-pub fn is_device(mount: &Mount<'_>) -> bool {
-    ["devtmpfs", "tmpfs"]
-        .iter()
-        .any(|kind| mount.kind() == *kind)
-}
-
-/// `tcp: [1] 10.0.0.1:3260,1 iqn.2011-04.com.zadara:vsa-1:1 (non-flash)`.
-fn session(line: &str) -> Option<(String, String)> {
-    let mut words = line.split_whitespace().skip(2);
-    let (portal, _) = words.next()?.rsplit_once(',')?;
-    Some((portal.to_owned(), words.next()?.to_owned()))
-}
-
-/// `10.0.0.1:3260`, `[fd00::1]:3260`.
-fn with_port(address: &str) -> String {
-    match address.parse::<std::net::IpAddr>() {
-        Ok(ip) => std::net::SocketAddr::new(ip, PORT).to_string(),
-        Err(_) => address.to_owned(),
+/// Why nobody lets us in. What all portals say is said once.
+fn no_portal(target: &str, mut failures: Vec<IscsiError>) -> IscsiError {
+    let is_refusal = |error: &IscsiError| matches!(error, IscsiError::Authentication(_));
+    if failures.len() == 1 || (!failures.is_empty() && failures.iter().all(is_refusal)) {
+        return failures.swap_remove(0);
+    }
+    IscsiError::NoPortal {
+        target: target.to_owned(),
+        reasons: failures.iter().map(|error| chain(error)).collect(),
     }
 }
 
@@ -280,28 +289,49 @@ fn with_port(address: &str) -> String {
 mod tests {
     use super::*;
 
+    fn disk(portals: &[&str]) -> Iscsi {
+        Iscsi {
+            array: "a".to_owned(),
+            portals: portals.iter().map(|it| (*it).to_owned()).collect(),
+            target: "iqn.a".to_owned(),
+            lun: 0,
+            chap_user: "user".to_owned(),
+            chap_secret: String::new().into(),
+        }
+    }
+
     #[test]
-    fn portals_and_sessions_are_read_whatever_the_address() {
-        for (address, portal) in [
-            ("10.0.0.1", "10.0.0.1:3260"),
-            ("fd00::1", "[fd00::1]:3260"),
-            ("10.0.0.1:860", "10.0.0.1:860"),
-        ] {
-            assert_eq!(with_port(address), portal);
-        }
-        for (line, expected) in [
-            (
-                "tcp: [1] 10.0.0.1:3260,1 iqn.a (non-flash)",
-                Some(("10.0.0.1:3260", "iqn.a")),
-            ),
-            (
-                "tcp: [12] [fd00::1]:3260,1 iqn.b",
-                Some(("[fd00::1]:3260", "iqn.b")),
-            ),
-            ("iscsiadm: No active sessions.", None),
-        ] {
-            let expected = expected.map(|(portal, target)| (portal.to_owned(), target.to_owned()));
-            assert_eq!(session(line), expected, "{line}");
-        }
+    fn a_single_path_keeps_the_hosts_patience_and_one_of_several_does_not() {
+        let secret = SecretString::from("secret");
+        let names = |several| {
+            let settings = settings(&disk(&["10.0.0.1"]), &secret, several).into_iter();
+            settings.map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(false).len(), 3);
+        assert!(names(true).contains(&"node.session.timeo.replacement_timeout"));
+    }
+
+    #[test]
+    fn every_portal_says_why_it_does_not_let_us_in() {
+        let refused = || IscsiError::Authentication("iqn.a".to_owned());
+        let other = || IscsiError::Record {
+            target: "iqn.a".to_owned(),
+            path: "/nowhere".into(),
+            source: std::io::ErrorKind::NotFound.into(),
+        };
+        assert!(matches!(
+            no_portal("iqn.a", vec![refused(), refused()]),
+            IscsiError::Authentication(_)
+        ));
+        assert!(matches!(
+            no_portal("iqn.a", vec![other()]),
+            IscsiError::Record { .. }
+        ));
+        let both = no_portal("iqn.a", vec![refused(), other()]).to_string();
+        assert!(
+            both.contains("any portal of iqn.a: the VPSA refuses")
+                && both.contains("; cannot write the settings"),
+            "{both}"
+        );
     }
 }

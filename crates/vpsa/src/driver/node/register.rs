@@ -1,6 +1,6 @@
 //! What the cluster is told about this node: its VSCNode, and its sessions.
 
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use stowage_kubernetes::object_error::ObjectError;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::network::{AddressError, Network, choose, own_addresses};
 use crate::driver::names::attachment_name;
 use crate::vsc::write::Writer;
 
@@ -36,29 +37,29 @@ pub struct Registration {
 }
 
 /// How the address of a node is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// It was given.
     Given(IpAddr),
-    /// The one from which this network is reached.
-    Towards(IpAddr),
+    /// The node's own in this network.
+    Within {
+        /// The network.
+        network: Network,
+        /// Where the kernel tells which addresses the node has.
+        told: PathBuf,
+    },
 }
 
 impl Address {
-    /// The address.
-    fn find(self) -> std::io::Result<IpAddr> {
-        let network = match self {
-            Self::Given(address) => return Ok(address),
-            Self::Towards(network) => network,
-        };
-        let any: IpAddr = match network {
-            IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        };
-        // Nothing is sent: the kernel only chooses the address it would send from.
-        let socket = UdpSocket::bind((any, 0))?;
-        socket.connect((network, 9))?;
-        Ok(socket.local_addr()?.ip())
+    /// The address; `known` is what it was so far.
+    async fn find(&self, known: Option<IpAddr>) -> Result<IpAddr, AddressError> {
+        match self.clone() {
+            Self::Given(address) => Ok(address),
+            Self::Within { network, told } => {
+                let own = blocking(move || own_addresses(&told)).await?;
+                choose(network, own, known)
+            }
+        }
     }
 }
 
@@ -84,15 +85,15 @@ impl Registration {
 
     /// Writes the VSCNode, if it says something else. Called twice: it says so.
     async fn register(&self) -> Result<(), String> {
-        let address = self.address.find().map_err(|error| {
-            format!("no address in the storage network: {error}; correct --storage-network")
-        })?;
-        let wanted = self.wanted(address).await;
         let writer = Writer {
             client: self.client.clone(),
         };
         let told = |error: ObjectError| chain(&error);
         let known: Option<VscNode> = writer.read(&self.node).await.map_err(told)?;
+        let address = known.as_ref().and_then(|it| it.spec.nas.as_ref());
+        let address = address.and_then(|it| it.ip.parse().ok());
+        let address = self.address.find(address).await;
+        let wanted = self.wanted(address.map_err(|error| chain(&error))?).await;
         let Some(known) = known else {
             return writer.create(&wanted).await.map(drop).map_err(told);
         };
@@ -181,12 +182,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_initiator_is_read_and_the_address_is_the_one_the_kernel_would_use() {
+    fn the_initiator_is_read_from_its_file() {
         let file = "# generated\n InitiatorName= iqn.1993-08.org.debian:01:abc \n";
         assert_eq!(initiator(file), Some("iqn.1993-08.org.debian:01:abc"));
         assert_eq!(initiator("InitiatorName=\n"), None);
-        let local: IpAddr = "127.0.0.1".parse().unwrap();
-        assert_eq!(Address::Towards(local).find().unwrap(), local);
-        assert_eq!(Address::Given(local).find().unwrap(), local);
     }
 }

@@ -17,14 +17,14 @@ use stowage_host::mount::{
     Bind, BindSource, FsMount, Unmount, ensure_bind, ensure_mounted, ensure_unmounted,
     remove_mount_point,
 };
+use stowage_host::mountinfo::{Device, MountTable};
 use stowage_host::{Outcome, blocking};
 
-use super::iscsi::{is_used, shows};
+use super::disk::Disk;
 use super::{NodeServices, not_mounted};
 use crate::driver::error::Error;
-use crate::driver::publication::{Iscsi, Publication};
+use crate::driver::publication::Publication;
 use crate::driver::usage;
-use crate::vsc::cipher::{CHAP_FIELD, Place};
 
 /// A large filesystem replays a large log, and an array may be slow to answer.
 const MOUNT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
@@ -84,17 +84,17 @@ pub(super) async fn unstage(
 ) -> Result<NodeUnstageVolumeResponse, Error> {
     let _guard = services.locks.lock(&request.volume_id)?;
     let staging = Path::new(&request.staging_target_path);
-    let device = services.staged_device(staging).await?;
+    let disk = services.staged_disk(staging).await?;
     let mounter = &*services.mounter;
     for place in [device_at(staging), staging.to_owned()] {
         ensure_unmounted(mounter, &place, Unmount::Normal).await?;
     }
     remove_mount_point(&device_at(staging)).await?;
-    match device {
-        Some(device) => services.let_go(&device).await?,
+    match disk {
+        Some(disk) => services.let_go(&disk).await?,
         // A share, or a disk that was unmounted by a call that did not come to its end.
         None => match services.registration.target(&request.volume_id).await {
-            Some(target) => services.end_session(&target, None).await?,
+            Some(target) => services.end_sessions(&target, None).await?,
             None => return Ok(NodeUnstageVolumeResponse {}),
         },
     }
@@ -114,25 +114,34 @@ pub(super) async fn expand(
     let view = services.mounter.look(path).await?;
     let mount = view.mount().ok_or_else(|| not_mounted(path))?;
     let kind: Option<FsKind> = mount.kind().to_str().and_then(|it| it.parse().ok());
-    let Some(device) = services.device_of(path).await? else {
+    let disk = services.disk_at(path).await?;
+    let Some((disk, device)) = disk.as_ref().and_then(|it| Some((it, it.device()?))) else {
         // A share is as large as the array says.
         return Ok(NodeExpandVolumeResponse { capacity_bytes: 0 });
     };
-    let disks = services.initiator.disks(None).await;
-    if let Some(disk) = disks.iter().find(|disk| disk.device == device) {
-        services.initiator.rescan(&disk.target).await?;
+    services.initiator.rescan(&disk.target).await?;
+    if let Some(map) = &disk.map {
+        services.multipath.resize(&map.name).await?;
     }
-    let bytes = services.stats.device_bytes(&device).await?;
+    let device = device.path.as_path();
+    let bytes = services.stats.device_bytes(device).await?;
     let wanted = Range::from(request.capacity_range.as_ref()).required;
     if bytes < wanted {
         return Err(Error::NotExpanded { bytes, wanted });
     }
     if let (Some(kind), false) = (kind, mount.has_option("ro")) {
-        grow(&*services.exec, &services.stats, &device, kind, path).await?;
+        grow(&*services.exec, &services.stats, device, kind, path).await?;
     }
     Ok(NodeExpandVolumeResponse {
         capacity_bytes: signed(bytes),
     })
+}
+
+/// Whether the filesystem of a device is mounted somewhere.
+async fn is_mounted(table: &MountTable, device: &Path) -> bool {
+    let device = device.to_owned();
+    let number = blocking(move || Device::of_disk(&device)).await;
+    number.is_some_and(|number| table.with_device(number).next().is_some())
 }
 
 fn options(mount: MountVolume, read_only: bool) -> Vec<String> {
@@ -154,15 +163,6 @@ fn filesystem(kind: &str, source: OsString, target: &Path, options: Vec<String>)
 }
 
 impl NodeServices {
-    async fn connect(&self, disk: &Iscsi) -> Result<PathBuf, Error> {
-        let place = Place {
-            object: &disk.array,
-            field: CHAP_FIELD,
-        };
-        let secret = self.cipher.read(&disk.chap_secret, place)?.secret();
-        Ok(self.initiator.connect(disk, &secret).await?)
-    }
-
     /// Mounts the filesystem of a disk, ready for use: formatted, checked and as large as the disk.
     async fn mount_disk(
         &self,
@@ -176,7 +176,7 @@ impl NodeServices {
             "" => self.default_filesystem,
             name => name.parse()?,
         };
-        if !is_used(&*self.mounter.table().await?, device)
+        if !is_mounted(&*self.mounter.table().await?, device).await
             && ensure_formatted(exec, stats, device, kind, &[]).await? == Outcome::Already
         {
             check(exec, device, kind).await?;
@@ -205,68 +205,11 @@ impl NodeServices {
         Ok(())
     }
 
-    /// The device that is staged in a directory, if one is.
-    async fn staged_device(&self, staging: &Path) -> Result<Option<PathBuf>, Error> {
-        match self.device_of(&device_at(staging)).await? {
-            Some(device) => Ok(Some(device)),
-            None => self.device_of(staging).await,
+    /// The disk that is staged in a directory, if one is.
+    async fn staged_disk(&self, staging: &Path) -> Result<Option<Disk>, Error> {
+        match self.disk_at(&device_at(staging)).await? {
+            Some(disk) => Ok(Some(disk)),
+            None => self.disk_at(staging).await,
         }
     }
-
-    /// The disk that is mounted or shown at a path, if it is one of an array.
-    pub(super) async fn device_of(&self, path: &Path) -> Result<Option<PathBuf>, Error> {
-        let view = self.mounter.look(path).await?;
-        let Some(mount) = view.mount() else {
-            return Ok(None);
-        };
-        let disks = self.initiator.disks(None).await.into_iter();
-        let mut devices = disks.map(|disk| disk.device);
-        Ok(devices.find(|device| shows(&mount, device)))
-    }
-
-    /// Takes a disk away from the kernel, and ends the session that it was the last of.
-    async fn let_go(&self, device: &Path) -> Result<(), Error> {
-        let mut disks = self.initiator.disks(None).await.into_iter();
-        match disks.find(|disk| disk.device == device) {
-            Some(disk) => self.end_session(&disk.target, Some(device)).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Ends a session unless a disk of it is in use, apart from one that is to go. Called twice: there is none.
-    async fn end_session(&self, target: &str, going: Option<&Path>) -> Result<(), Error> {
-        let _session = self.initiator.lock(target).await;
-        if let Some(device) = going {
-            forget(device).await;
-        }
-        // Looked at only now: another call may have mounted a disk while this one waited.
-        let disks = self.initiator.disks(Some(target)).await;
-        let table = self.mounter.table().await?;
-        let mut others = disks
-            .iter()
-            .filter(|disk| going != Some(disk.device.as_path()));
-        if !others.any(|disk| is_used(&table, &disk.device)) {
-            self.initiator.log_out(target).await?;
-        }
-        Ok(())
-    }
-
-    /// Tells the cluster whether there is a session; only people look at it.
-    async fn say(&self, volume: &str, status: IscsiStatus) {
-        self.registration.say(volume, status).await;
-    }
-}
-
-/// Takes a disk away from the kernel; one that is not of the SCSI layer has no switch for it.
-async fn forget(device: &Path) {
-    let name = device.file_name().unwrap_or_default();
-    let switch = Path::new("/sys/block").join(name).join("device/delete");
-    blocking(move || {
-        if switch.exists()
-            && let Err(error) = std::fs::write(&switch, "1")
-        {
-            tracing::warn!(switch = %switch.display(), %error, "A disk stays known to the kernel.");
-        }
-    })
-    .await;
 }

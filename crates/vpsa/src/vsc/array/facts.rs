@@ -11,6 +11,8 @@ use crate::rest::{Api, ApiError};
 pub struct Facts {
     /// The controller that works, if one does.
     pub controller: Option<VController>,
+    /// Where its disks are reached: by every controller that works and has the same target.
+    pub portals: Vec<String>,
     /// Its pools.
     pub pools: Vec<Pool>,
     /// Pools, drives and RAID groups that do not work.
@@ -41,6 +43,21 @@ impl Content {
     }
 }
 
+/// The addresses of those controllers that have the target of the first, each once.
+fn portals(active: &[VController]) -> Vec<String> {
+    let target = active.first().map(|it| it.target.as_str());
+    let same = active
+        .iter()
+        .filter(|it| Some(it.target.as_str()) == target);
+    let mut portals: Vec<String> = Vec::new();
+    for address in same.filter_map(VController::data_address) {
+        if !portals.iter().any(|known| known == address) {
+            portals.push(address.to_owned());
+        }
+    }
+    portals
+}
+
 impl Facts {
     /// Asks the array; for `content` only where somebody needs it, because there may be much.
     pub async fn ask(api: &Api, content: bool) -> Result<Self, ApiError> {
@@ -60,8 +77,13 @@ impl Facts {
                 failed.push(format!("RAID group {} is {}", group.name, group.status));
             }
         }
+        let active: Vec<VController> = controllers
+            .into_iter()
+            .filter(VController::is_active)
+            .collect();
         Ok(Self {
-            controller: controllers.into_iter().find(VController::is_active),
+            portals: portals(&active),
+            controller: active.into_iter().next(),
             pools,
             failed,
             content: if content {
@@ -76,6 +98,7 @@ impl Facts {
     pub fn of_pools(pools: Vec<Pool>) -> Self {
         Self {
             controller: None,
+            portals: Vec::new(),
             pools,
             failed: Vec::new(),
             content: None,
@@ -112,9 +135,84 @@ impl Facts {
         })
     }
 
-    /// The worst of its pools.
-    pub fn mode(&self) -> CapacityMode {
-        let modes = self.pools.iter().map(Pool::capacity_mode);
-        modes.max().unwrap_or_default()
+    /// How much room there is for volumes of a class. An array whose pool is not clear takes none, and shows everything it
+    /// has.
+    pub fn room(&self, named: Option<&str>) -> Room {
+        let pools = match self.pool(named) {
+            Ok(pool) => std::slice::from_ref(pool),
+            Err(_) => &self.pools,
+        };
+        let modes = pools.iter().map(Pool::capacity_mode);
+        Room {
+            total: pools.iter().map(|pool| pool.capacity).sum(),
+            available: pools.iter().map(|pool| pool.available_capacity).sum(),
+            mode: modes.max().unwrap_or_default(),
+        }
+    }
+}
+
+/// How much room there is, in GB.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Room {
+    /// How much it holds.
+    pub total: f64,
+    /// How much of it is free.
+    pub available: f64,
+    /// How full it is, in the array's own judgement: the worst where there are several pools.
+    pub mode: CapacityMode,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_class_has_the_room_of_its_pool_and_without_one_everything_is_shown() {
+        let pool = |id: &str, name: &str, available: u32, mode: &str| -> Pool {
+            let said = json!({"name": id, "display_name": name, "capacity": 100, "available_capacity": available,
+                "mode": mode});
+            serde_json::from_value(said).unwrap()
+        };
+        let pools = vec![
+            pool("pool-1", "fast", 0, "normal"),
+            pool("pool-2", "slow", 40, "alert"),
+        ];
+        let facts = Facts::of_pools(pools);
+        let room = |named| {
+            let Room {
+                total,
+                available,
+                mode,
+            } = facts.room(named);
+            (total, available, mode)
+        };
+        let slow = (100.0, 40.0, CapacityMode::Alert);
+        assert_eq!(room(Some("slow")), slow);
+        assert_eq!(room(Some("pool-2")), slow);
+        assert_eq!(room(Some("fast")), (100.0, 0.0, CapacityMode::Protected));
+        assert_eq!(room(None), (200.0, 40.0, CapacityMode::Protected));
+    }
+
+    #[test]
+    fn every_active_controller_of_the_same_target_is_a_path() {
+        let controller = |target: &str, ip: &str, ipv6: &str| -> VController {
+            let said =
+                json!({"state": "active", "target": target, "iscsi_ip": ip, "iscsi_ipv6": ipv6});
+            serde_json::from_value(said).unwrap()
+        };
+        let (one, two) = (
+            controller("t", "10.0.0.1", ""),
+            controller("t", "10.0.0.2", ""),
+        );
+        let (dual, other) = (
+            controller("t", "10.0.0.3", "fd00::3"),
+            controller("u", "10.0.0.4", ""),
+        );
+        assert_eq!(portals(&[]), [""; 0]);
+        assert_eq!(portals(std::slice::from_ref(&dual)), ["fd00::3"]);
+        let all = [one.clone(), one, two, dual, other];
+        assert_eq!(portals(&all), ["10.0.0.1", "10.0.0.2", "fd00::3"]);
     }
 }

@@ -45,14 +45,22 @@ pub fn snapshot(array: &str, volume: &str, snapshot: &ArraySnapshot) -> Snapshot
     }
 }
 
-/// The record of a volume of this array.
-pub fn volume(array: &str, class: &str, volume: &Volume) -> ExternalVolume {
+/// The record of a volume of this array, by each name that it may have: the first that no other has is its own.
+pub fn volume(array: &str, class: &str, volume: &Volume) -> [ExternalVolume; 2] {
+    [
+        name(array, &volume.display_name),
+        longer_name(array, volume),
+    ]
+    .map(|name| record(name, array, class, volume))
+}
+
+fn record(name: String, array: &str, class: &str, volume: &Volume) -> ExternalVolume {
     let is_nas = volume.data_type == DataType::FileSystem;
     let size = capacity(volume);
     let text = |id: Option<String>| id.unwrap_or_default();
     ExternalVolume {
         metadata: ObjectMeta {
-            name: Some(name(array, &volume.display_name)),
+            name: Some(name),
             ..ObjectMeta::default()
         },
         spec: ExternalVolumeSpec {
@@ -84,16 +92,43 @@ pub fn volume(array: &str, class: &str, volume: &Volume) -> ExternalVolume {
     }
 }
 
-/// `<array>-<name of the volume>`, in letters that names of objects may have.
-fn name(array: &str, volume: &str) -> String {
-    let raw = format!("{array}-{volume}").to_lowercase();
+/// `<array>-<name of the volume or identity of the snapshot>`, in letters that names of objects may have.
+pub fn name(array: &str, volume: &str) -> String {
+    let name = object_name(&format!("{array}-{volume}"), LONGEST);
+    // Nothing of it may be left, if the name of the volume has no such letters.
+    if name.is_empty() {
+        array.to_owned()
+    } else {
+        name
+    }
+}
+
+/// The same for a volume whose own name is taken by the record of another: names may differ in letters only that objects
+/// cannot have. The identity tells them apart.
+fn longer_name(array: &str, volume: &Volume) -> String {
+    let end = object_name(volume.id.as_str(), LONGEST);
+    let begin = object_name(
+        &format!("{array}-{}", volume.display_name),
+        LONGEST.saturating_sub(end.len() + 1),
+    );
+    format!("{begin}-{end}")
+}
+
+/// Other letters become `-`. Each part between dots begins and ends with a letter or digit, and none is empty.
+fn object_name(text: &str, longest: usize) -> String {
     let allowed = |letter: char| match letter {
         'a'..='z' | '0'..='9' | '.' => letter,
         _ => '-',
     };
-    let name: String = raw.chars().map(allowed).take(LONGEST).collect();
-    name.trim_matches(|letter: char| !letter.is_ascii_alphanumeric())
-        .to_owned()
+    let text: String = text
+        .to_lowercase()
+        .chars()
+        .map(allowed)
+        .take(longest)
+        .collect();
+    let parts = text.split('.').map(|part| part.trim_matches('-'));
+    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+    parts.join(".")
 }
 
 #[cfg(test)]
@@ -109,7 +144,13 @@ mod tests {
             "virtual_capacity": "50", "data_type": "File-System", "nfs_export_path": "10.0.0.1:/export/x",
         }))
         .unwrap();
-        let record = serde_json::to_value(super::volume("vpsa-a", "gold", &volume)).unwrap();
+        let [record, other] = super::volume("vpsa-a", "gold", &volume);
+        let other = serde_json::to_value(other).unwrap();
+        assert_eq!(
+            other["metadata"]["name"],
+            "vpsa-a-manual-test-volume-00000001"
+        );
+        let record = serde_json::to_value(record).unwrap();
         assert_eq!(record["metadata"]["name"], "vpsa-a-manual-test");
         assert_eq!(record["spec"]["size"], "50Gi");
         assert_eq!(record["spec"]["volumeType"], "NAS");
@@ -118,6 +159,29 @@ mod tests {
             record["status"]["NAS"]["NFSExportPath"],
             "10.0.0.1:/export/x"
         );
-        assert_eq!(name("a", "ä _"), "a");
+    }
+
+    #[test]
+    fn every_name_becomes_one_that_an_object_may_have() {
+        for (volume, expected) in [
+            ("pvc-1", "a-pvc-1"),
+            ("Manual_Test", "a-manual-test"),
+            ("ä _", "a"),
+            ("x..y", "a-x.y"),
+            ("x-.-y.", "a-x.y"),
+            (".x", "a.x"),
+            ("...", "a"),
+        ] {
+            assert_eq!(name("a", volume), expected, "{volume}");
+        }
+        let long = "x".repeat(300);
+        assert_eq!(name("a", &long).len(), LONGEST);
+        let volume = json!({"name": "volume-00000001", "display_name": long});
+        let volume: Volume = serde_json::from_value(volume).unwrap();
+        let other = longer_name("a", &volume);
+        assert_eq!(
+            (other.len(), other.ends_with("x-volume-00000001")),
+            (LONGEST, true)
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Does the steps.
 
 mod import;
+mod token;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,19 +9,17 @@ use std::time::{Duration, Instant};
 
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
-use serde_json::Value;
 use stowage_api::causes::chain;
-use stowage_api::vpsa::{MANAGE_EXTERNAL_VOLUMES, Vpsa, VpsaState};
-use stowage_kubernetes::json_patch::ObjectPatch;
+use stowage_api::vpsa::{MANAGE_EXTERNAL_VOLUMES, Vpsa, VpsaState, VscStorageClass};
 use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::Verdict;
 
 use super::drift;
 use super::facts::{Content, Facts};
-use super::status::status;
+use super::status::{Said, status};
 use super::step::{Desired, Observed, Step, Trouble, next_step};
-use crate::vsc::cipher::{CipherError, Ciphers, Held, Place};
-use crate::vsc::clients::TOKEN_FIELD;
+use crate::vsc::cipher::{CipherError, Ciphers};
+use crate::vsc::cluster::{Kept, is_made};
 use crate::vsc::condition::Reason;
 use crate::vsc::context::{BEHIND, Context};
 use crate::vsc::queues::Queues;
@@ -85,6 +84,7 @@ impl Arrays {
     pub async fn reconcile(&self, name: &str) -> Verdict {
         let Some(kept) = self.context.cluster.arrays.store().get(name) else {
             self.context.clients.forget(name);
+            self.context.pools.forget(name);
             self.looks.lock().remove(name);
             return Verdict::Done;
         };
@@ -143,19 +143,18 @@ impl Arrays {
     }
 
     fn next(&self, array: &Vpsa, look: &Look) -> Step {
-        let class_name = array.spec.vsc_storage_class_name.as_str();
-        let class = self.context.cluster.classes.store().get(class_name);
-        let class = class.filter(|it| it.object.metadata.deletion_timestamp.is_none());
+        let class = self.class(array);
         let annotation = array.annotations().get(MANAGE_EXTERNAL_VOLUMES);
         let desired = Desired {
             deleting: array.metadata.deletion_timestamp.is_some(),
             class: class.as_ref().map(|it| it.object.spec.pool_name.as_deref()),
-            class_name,
+            class_name: &array.spec.vsc_storage_class_name,
+            portals: &array.spec.portals,
             import: self.import || annotation.is_some_and(|value| !value.is_empty()),
         };
         let observed = Observed {
             held: is_held(array),
-            plain_token: self.plain_token(array).is_some(),
+            plain_token: self.has_plain_token(array),
             recorded: array.status.as_ref().map(|status| &status.state),
             users: self.context.cluster.users(&array.name_any()),
             array: look.facts.as_ref().map(Result::as_ref),
@@ -164,16 +163,36 @@ impl Arrays {
         next_step(&desired, &observed)
     }
 
+    /// The class that an array is a member of, unless that is to go.
+    fn class(&self, array: &Vpsa) -> Option<Arc<Kept<VscStorageClass>>> {
+        let classes = self.context.cluster.classes.store();
+        let class = classes.get(&array.spec.vsc_storage_class_name);
+        class.filter(|it| it.object.metadata.deletion_timestamp.is_none())
+    }
+
     /// Asks the array, and has those looked at that are not on it as they should be.
     async fn ask(&self, array: &Vpsa, look: &mut Look) {
         let name = array.name_any();
         let objects = self.context.cluster.objects(&name);
+        let volumes = self.context.cluster.volumes.store();
+        // Those that are gone need no room either.
+        let settled = self.context.reserved.settled(&name, |volume| {
+            let volume = volumes.get(volume);
+            volume.is_none_or(|it| is_made(&it.object))
+        });
         let facts = async {
             let client = self.context.clients.client(array).await?;
             let api = client.within(self.context.patience);
             Ok(Facts::ask(&api, self.is_due(array, objects)).await?)
         };
         look.facts = Some(facts.await);
+        match &look.facts {
+            Some(Ok(facts)) => {
+                self.context.pools.learn(&name, &facts.pools);
+                self.context.reserved.told(&name, &settled);
+            }
+            _ => self.context.pools.forget(&name),
+        }
         if let Some(content) = look.content() {
             let at = Instant::now();
             self.looks
@@ -196,35 +215,6 @@ impl Arrays {
             || last.is_none_or(|it| it.objects != objects || it.at.elapsed() >= self.refresh)
     }
 
-    /// The token, if it is not encrypted, or not with the key that writes.
-    fn plain_token(&self, array: &Vpsa) -> Option<secrecy::SecretString> {
-        let name = array.name_any();
-        match self
-            .ciphers
-            .tokens
-            .read(array.spec.token.as_ref()?, token_of(&name))
-        {
-            Ok(Held::Plain(token) | Held::Outdated(token)) => Some(token),
-            _ => None,
-        }
-    }
-
-    /// Called twice: it is encrypted.
-    async fn conceal(&self, array: &Vpsa) -> Result<(), StepError> {
-        let (Some(token), Some(written)) = (self.plain_token(array), &array.spec.token) else {
-            return Ok(());
-        };
-        let concealed = self
-            .ciphers
-            .tokens
-            .encrypt(&token, token_of(&array.name_any()))?;
-        let field = ["spec", "token"];
-        let patch = ObjectPatch::new()
-            .test(field, Value::from(written.expose()))
-            .set(field, Value::from(concealed.expose()));
-        Ok(self.context.writer.change(array, patch).await?)
-    }
-
     /// Says how an array is, if that is news. Called twice: it is said.
     async fn record(
         &self,
@@ -235,8 +225,16 @@ impl Arrays {
     ) -> Result<(), StepError> {
         let before = array.status.clone().unwrap_or_default();
         let facts = look.facts.as_ref().and_then(|facts| facts.as_ref().ok());
-        let name = array.name_any();
-        let now = status(&before, &name, state.clone(), facts, &self.ciphers.chap)?;
+        let (name, class) = (array.name_any(), self.class(array));
+        let said = facts.map(|facts| Said {
+            facts,
+            pool: class
+                .as_ref()
+                .and_then(|it| it.object.spec.pool_name.as_deref()),
+            portals: &array.spec.portals,
+        });
+        let cipher = &self.ciphers.chap;
+        let now = status(&before, &name, state.clone(), said, cipher)?;
         if self.context.record(array, now, reason).await? {
             self.tell(array, state, reason);
         }
@@ -267,12 +265,5 @@ impl Arrays {
             // A tenth earlier or later, so that arrays are not all asked at once.
             _ => Verdict::After(self.interval.mul_f64(0.9 + 0.2 * fastrand::f64()), None),
         }
-    }
-}
-
-fn token_of(name: &str) -> Place<'_> {
-    Place {
-        object: name,
-        field: TOKEN_FIELD,
     }
 }

@@ -4,9 +4,20 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use stowage_api::quantity;
 use stowage_api::vpsa::{ArrayVersion, Capacity, VpsaState, VpsaStatus};
 
-use super::facts::Facts;
+use super::facts::{Facts, Room};
 use crate::version::Version;
 use crate::vsc::cipher::{CHAP_FIELD, Cipher, CipherError, Place};
+
+/// What an array said, and how people want it to be used.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    /// What it said.
+    pub facts: &'a Facts,
+    /// The pool that its class names, if it names one.
+    pub pool: Option<&'a str>,
+    /// Where its disks are reached, if people wrote that: it counts before what the array says.
+    pub portals: &'a [String],
+}
 
 /// The status that goes with a state. What the array did not say this time stays as it was.
 ///
@@ -15,17 +26,22 @@ pub fn status(
     before: &VpsaStatus,
     name: &str,
     state: VpsaState,
-    facts: Option<&Facts>,
+    said: Option<Said<'_>>,
     cipher: &Cipher,
 ) -> Result<VpsaStatus, CipherError> {
     let mut status = VpsaStatus {
         state,
         ..before.clone()
     };
-    let Some(facts) = facts else {
+    let Some(Said {
+        facts,
+        pool,
+        portals,
+    }) = said
+    else {
         return Ok(status);
     };
-    status.capacity = Some(capacity(facts));
+    status.capacity = Some(capacity(facts.room(pool)));
     let mut counters = status.counters.take().unwrap_or_default();
     counters.pools = count(facts.pools.len());
     if let Some(content) = &facts.content {
@@ -41,11 +57,10 @@ pub fn status(
             ..ArrayVersion::default()
         });
         status.iqn = Some(controller.target.clone());
-        status.portals = controller
-            .data_address()
-            .map(str::to_owned)
-            .into_iter()
-            .collect();
+        status.portals = match portals {
+            [] => facts.portals.clone(),
+            written => written.to_vec(),
+        };
         status.chap_user = Some(controller.vpsa_chap_user.clone());
     }
     if let Some(secret) = facts.chap_secret() {
@@ -59,13 +74,11 @@ pub fn status(
     Ok(status)
 }
 
-fn capacity(facts: &Facts) -> Capacity {
-    let total = facts.pools.iter().map(|pool| pool.capacity).sum();
-    let available = facts.pools.iter().map(|pool| pool.available_capacity).sum();
+fn capacity(room: Room) -> Capacity {
     Capacity {
-        total: gigabytes(total),
-        available: gigabytes(available),
-        mode: facts.mode(),
+        total: gigabytes(room.total),
+        available: gigabytes(room.available),
+        mode: room.mode,
         ..Capacity::default()
     }
 }
@@ -99,6 +112,7 @@ mod tests {
         let controller = json!({"state": "active", "software_ver": "22.06-sp1", "target": "iqn.t",
             "vpsa_chap_user": "user", "vpsa_chap_secret": "very-secret"});
         let facts = Facts {
+            portals: vec!["10.0.0.1".to_owned()],
             controller: serde_json::from_value(controller).unwrap(),
             pools: vec![serde_json::from_value(pool).unwrap()],
             failed: Vec::new(),
@@ -109,7 +123,15 @@ mod tests {
             }),
         };
         let before = VpsaStatus::default();
-        let first = status(&before, "a", VpsaState::Ready, Some(&facts), &cipher).unwrap();
+        let ready = |before: &VpsaStatus, portals: &[String]| {
+            let said = Said {
+                facts: &facts,
+                pool: None,
+                portals,
+            };
+            status(before, "a", VpsaState::Ready, Some(said), &cipher).unwrap()
+        };
+        let first = ready(&before, &[]);
         let shown = serde_json::to_value(&first).unwrap();
         assert_eq!(
             shown["capacity"],
@@ -124,8 +146,10 @@ mod tests {
             (&json!(true), &json!("iqn.t"))
         );
         assert!(!shown.to_string().contains("very-secret"));
-        let second = status(&first, "a", VpsaState::Ready, Some(&facts), &cipher).unwrap();
-        assert_eq!(first, second);
+        assert_eq!(first, ready(&first, &[]));
+        assert_eq!(first.portals, ["10.0.0.1"]);
+        let written = ["10.0.0.8".to_owned(), "10.0.0.9".to_owned()];
+        assert_eq!(ready(&first, &written).portals, written);
         let away = status(&first, "a", VpsaState::Unreachable, None, &cipher).unwrap();
         assert_eq!(
             (away.state, away.capacity),

@@ -1,5 +1,7 @@
 //! What is to be done next for a VPSA. Nothing here does anything.
 
+use std::net::{IpAddr, SocketAddr};
+
 use stowage_api::vpsa::VpsaState;
 
 use super::facts::Facts;
@@ -16,6 +18,8 @@ pub struct Desired<'a> {
     pub class: Option<Option<&'a str>>,
     /// The name of that class.
     pub class_name: &'a str,
+    /// Where its disks are reached, if people say so.
+    pub portals: &'a [String],
     /// What is there already is to be imported.
     pub import: bool,
 }
@@ -25,7 +29,7 @@ pub struct Desired<'a> {
 pub struct Observed<'a> {
     /// The object is held until we have let go.
     pub held: bool,
-    /// Its token is in plain text.
+    /// Its token stands somewhere in plain text.
     pub plain_token: bool,
     /// What was last said of it.
     pub recorded: Option<&'a VpsaState>,
@@ -175,11 +179,20 @@ fn misfit(desired: &Desired<'_>, facts: &Facts) -> Option<(VpsaState, Reason)> {
     if let Err(reason) = facts.pool(pool) {
         return incompatible("Pools", reason);
     }
+    if let Some(portal) = desired.portals.iter().find(|portal| !is_portal(portal)) {
+        let message =
+            format!("`portals`: `{portal}` must be an IP address, with or without a port");
+        return incompatible("InvalidSpec", message);
+    }
     if !facts.failed.is_empty() {
         let reason = Reason::not_ready("Unhealthy", facts.failed.join("; "));
         return Some((VpsaState::Failed, reason));
     }
     None
+}
+
+fn is_portal(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok()
 }
 
 #[cfg(test)]

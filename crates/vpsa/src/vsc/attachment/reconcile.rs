@@ -101,7 +101,12 @@ impl Attachments {
             recorded: status.map(|status| &status.state),
             volume: cluster.place(&spec.volume_name).is_some(),
             host: node.as_ref().map(|node| Host::of(&node.object.spec)),
-            shared: self.others(attachment).next().is_some(),
+            shared: self.others(attachment).any(|other| {
+                // It may come to need it, as long as it has none.
+                let own = status.and_then(|status| status.vpsa_server_id.as_ref());
+                let its = other.vpsa_server_id.as_ref();
+                its.is_none() || own.is_none() || its == own
+            }),
             session: block.is_some_and(|it| it.iscsi_status == Some(IscsiStatus::Active)),
             seen: look.seen.as_ref(),
             asked: look.asked,

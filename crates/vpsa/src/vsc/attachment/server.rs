@@ -1,8 +1,15 @@
 //! Which Server record is a node's.
+//!
+//! A node has one on each array, with its address and its initiator. An array changes no record that volumes are attached to:
+//! where the address of a node changes while it has disks, its shares get a second record with the new one.
 
 use stowage_api::vpsa::{AttachType, VscNodeSpec};
 
 use crate::rest::wire::Server;
+
+/// Ends of names of second records.
+const FOR_DISKS: &str = "-iscsi";
+const FOR_SHARES: &str = "-nfs";
 
 /// How arrays know a node. What it does not have is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +62,31 @@ impl<'a> Host<'a> {
     }
 }
 
+/// Of several records of a node the one that is best for a volume: that it is reached by, or else the first.
+pub fn best(records: Vec<Server>, host: Host<'_>, attach_type: &AttachType) -> Option<Server> {
+    let mut rest = records.into_iter();
+    let first = rest.next()?;
+    if host.is_reached_by(&first, attach_type) {
+        return Some(first);
+    }
+    let reached = rest.find(|it| host.is_reached_by(it, attach_type));
+    Some(reached.unwrap_or(first))
+}
+
+/// The name of the second record of a node, for volumes of one kind only.
+pub fn second_name(node: &str, attach_type: &AttachType) -> String {
+    match attach_type {
+        AttachType::Iscsi => format!("{node}{FOR_DISKS}"),
+        AttachType::Nfs | AttachType::Other(_) => format!("{node}{FOR_SHARES}"),
+    }
+}
+
+/// Whether a record has the name of a node, as those have that were made for it.
+pub fn is_named_after(server: &Server, node: &str) -> bool {
+    let rest = server.display_name.strip_prefix(node);
+    rest.is_some_and(|rest| ["", FOR_DISKS, FOR_SHARES].contains(&rest))
+}
+
 /// The address of a Server record that is for one host.
 fn address(server: &Server) -> &str {
     let ip = server.iscsi_ip.as_str();
@@ -98,6 +130,33 @@ mod tests {
         };
         assert!(!bare.is(&server("", "")));
         assert!(bare.lack(&AttachType::Iscsi).is_some() && bare.lack(&AttachType::Nfs).is_some());
+    }
+
+    #[test]
+    fn of_several_records_the_one_that_serves_is_the_best() {
+        let (old, new) = (server("10.0.0.9", "iqn.n"), server("10.0.0.1", ""));
+        let pick = |records: &[&Server], attach_type| {
+            let records = records.iter().map(|it| (*it).clone()).collect();
+            best(records, HOST, &attach_type).map(|it| it.iscsi_ip)
+        };
+        let both = [&old, &new];
+        assert_eq!(pick(&both, AttachType::Nfs).as_deref(), Some("10.0.0.1"));
+        assert_eq!(pick(&both, AttachType::Iscsi).as_deref(), Some("10.0.0.9"));
+        assert_eq!(pick(&[&old], AttachType::Nfs).as_deref(), Some("10.0.0.9"));
+        assert_eq!(pick(&[], AttachType::Nfs), None);
+        for (name, node, expected) in [
+            ("n", "n", true),
+            (&second_name("n", &AttachType::Nfs), "n", true),
+            (&second_name("n", &AttachType::Iscsi), "n", true),
+            ("n-2", "n", false),
+            ("n-nfs", "n-nfs", true),
+        ] {
+            let named = Server {
+                display_name: name.to_owned(),
+                ..old.clone()
+            };
+            assert_eq!(is_named_after(&named, node), expected, "{name}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use stowage_api::vpsa::{AttachType, AttachmentState, VolumeAttachmentSpec};
 
-use super::server::Host;
+use super::server::{Host, is_named_after};
 use crate::rest::wire::{AttachedServer, Server};
 use crate::vsc::condition::Reason;
 
@@ -23,7 +23,7 @@ pub struct Observed<'a> {
     pub volume: bool,
     /// How arrays know its node, if that is known.
     pub host: Option<Host<'a>>,
-    /// Another attachment of the node needs the Server record.
+    /// Another attachment needs the Server record.
     pub shared: bool,
     /// The node says that it has a session with the array.
     pub session: bool,
@@ -31,7 +31,7 @@ pub struct Observed<'a> {
     pub seen: Option<&'a Seen>,
     /// The array was asked to attach it in this look already.
     pub asked: bool,
-    /// The array does not remove the Server record, because others use it.
+    /// The array does not change or remove the Server record, because others use it.
     pub in_use: bool,
 }
 
@@ -51,7 +51,7 @@ pub enum Step {
     Hold,
     /// Ask the array.
     Ask,
-    /// Make a Server record for the node.
+    /// Make a Server record for the node; a second one if the first has to stay as it is.
     CreateServer,
     /// Let the Server record say what the VSCNode says.
     RepairServer,
@@ -101,7 +101,13 @@ pub fn next_step(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>) -> Step
         // Nobody could use it.
         Some(_) if !host.is_reached_by(server, &wanted.attach_type) => Step::Detach,
         Some(attached) => keep(wanted, observed, attached),
-        None if !host.is_reached_by(server, &wanted.attach_type) => Step::RepairServer,
+        None if !host.is_reached_by(server, &wanted.attach_type) => {
+            if observed.in_use {
+                Step::CreateServer
+            } else {
+                Step::RepairServer
+            }
+        }
         None if observed.asked => {
             let message = "the array is attaching it".to_owned();
             not_ready(AttachmentState::Attaching, "Attaching", message)
@@ -153,7 +159,7 @@ fn leave(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>) -> Step {
     // A record of another name was made by somebody else.
     let is_ours = |server: &Server| {
         let node = wanted.vsc_node_name.as_str();
-        server.display_name == observed.host.map_or(node, |host| host.name)
+        is_named_after(server, observed.host.map_or(node, |host| host.name))
     };
     if observed.shared || observed.in_use || !seen.server.as_ref().is_some_and(is_ours) {
         return Step::LetGo;

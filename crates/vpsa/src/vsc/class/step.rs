@@ -97,16 +97,15 @@ fn leave(observed: &Observed, members: &[&Vpsa]) -> Step {
     Step::LetGo
 }
 
+/// Whether an array in this state cannot be used.
+pub fn is_sick(state: &VpsaState) -> bool {
+    use VpsaState::{Failed, Incompatible, Unreachable};
+    matches!(state, Incompatible | Unreachable | Failed)
+}
+
 /// Which member is sick, why, and since when.
 fn sickness(member: &Vpsa) -> Option<String> {
-    let status = member.status.as_ref()?;
-    let is_sick = matches!(
-        status.state,
-        VpsaState::Incompatible | VpsaState::Unreachable | VpsaState::Failed
-    );
-    if !is_sick {
-        return None;
-    }
+    let status = member.status.as_ref().filter(|it| is_sick(&it.state))?;
     let condition = condition::ready(&status.observed);
     let since = condition.map(|it| format!(" since {}", it.last_transition_time.0));
     let message = condition.map(|it| format!(": {}", it.message));

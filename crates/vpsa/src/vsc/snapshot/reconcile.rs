@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use stowage_api::vpsa::{
@@ -70,7 +71,9 @@ impl Snapshots {
                 }
                 Step::Record(state, _) if last.as_ref() == Some(&step) => {
                     return Ok(match state {
-                        SnapshotState::TakingSnapshot => Verdict::After(SOON, None),
+                        SnapshotState::TakingSnapshot | SnapshotState::Deleting => {
+                            Verdict::After(SOON, None)
+                        }
                         SnapshotState::Failed => Verdict::After(LATER, None),
                         _ => Verdict::Done,
                     });
@@ -113,6 +116,7 @@ impl Snapshots {
                 Seen::Nothing => Found::Nothing,
             }),
             asked: look.asked,
+            pending: self.context.may_come(status.asked.as_ref()),
         })
     }
 
@@ -163,6 +167,8 @@ impl Snapshots {
         let found = all.find(|it| it.display_name == *name);
         Ok(match found.map(Box::new) {
             None => Seen::Nothing,
+            // Nobody has asked for it, so it is not ours, whatever it is called.
+            Some(found) if !has_begun(&status) => Seen::Foreign(found),
             Some(found) if self.is_foreign(snapshot, array_of(&status), &found.id) => {
                 Seen::Foreign(found)
             }
@@ -217,25 +223,32 @@ impl Snapshots {
         };
         // Only the list of all snapshots would tell how large the volume was.
         let size = api.volume(&volume).await?.as_ref().map(capacity);
-        let status = SnapshotStatus {
+        let asked = SnapshotStatus {
             state: SnapshotState::TakingSnapshot,
             size,
-            ..status
+            asked: Some(Time(Timestamp::now())),
+            ..status.clone()
         };
-        self.context.writer.set_status(snapshot, &status).await?;
-        match api
-            .create_snapshot(&group, &snapshot.spec.display_name)
-            .await
-        {
-            Ok(Outcome::Done(_)) => Ok(()),
+        let written = self.context.writer.set_status(snapshot, &asked).await?;
+        let name = &snapshot.spec.display_name;
+        let error = match api.create_snapshot(&group, name).await {
+            Ok(Outcome::Done(_)) => return Ok(()),
             Ok(Outcome::Submitted) => {
                 tokio::time::sleep(SOON).await;
-                Ok(())
+                return Ok(());
             }
-            // It was taken by a call whose answer was lost, or somebody else has the name: the next look tells.
-            Err(error) if error.refusal() == Some(Refusal::NameTaken) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => error,
+        };
+        let is_taken = error.refusal() == Some(Refusal::NameTaken);
+        // By a call whose answer was lost, or by somebody else: the next look tells.
+        if is_taken && has_begun(&status) {
+            return Ok(());
         }
+        // Nothing came of it, so it counts as not asked for.
+        if error.is_final() {
+            self.context.writer.set_status(&written, &status).await?;
+        }
+        if is_taken { Ok(()) } else { Err(error.into()) }
     }
 
     async fn record_deletion(
@@ -276,6 +289,15 @@ impl Snapshots {
     }
 }
 
+/// Whether the array may have been asked to take a snapshot. Zadara's driver says so by the state alone.
+fn has_begun(status: &SnapshotStatus) -> bool {
+    let is_new = matches!(
+        status.state,
+        SnapshotState::Creating | SnapshotState::Failed
+    );
+    status.asked.is_some() || !is_new
+}
+
 fn array_of(status: &SnapshotStatus) -> &str {
     status.vpsa_id.as_deref().unwrap_or_default()
 }
@@ -286,6 +308,7 @@ fn group_of(status: &SnapshotStatus) -> Option<CgId> {
 
 /// What the array says about a snapshot.
 fn describe(status: &mut SnapshotStatus, snapshot: &ArraySnapshot) {
+    status.asked = None;
     status.vpsa_snapshot_id = Some(snapshot.id.to_string());
     if let Some(moment) = snapshot.created_at {
         status.created_timestamp = Some(Time(moment));

@@ -30,6 +30,8 @@ pub struct Observed<'a> {
     pub found: Option<Found<'a>>,
     /// It was asked for in this look already.
     pub asked: bool,
+    /// The array was asked so lately that it may have taken it, or may still do so, without it being seen.
+    pub pending: bool,
 }
 
 /// What the array has.
@@ -142,6 +144,14 @@ fn leave(observed: &Observed<'_>) -> Step {
     }
     match observed.found {
         None => Step::Ask,
+        // Once its object is gone nobody would look for it any more.
+        Some(Found::Nothing) if observed.id.is_empty() && observed.pending => {
+            let message = format!(
+                "VPSA `{}` was asked to take it and may still do so: it goes when that is certain",
+                observed.array
+            );
+            not_ready(SnapshotState::Deleting, "TakingSnapshot", message)
+        }
         Some(Found::Nothing | Found::Foreign(_)) => Step::LetGo,
         Some(Found::Snapshot(_)) => Step::Delete,
     }

@@ -3,6 +3,8 @@
 mod array;
 mod choose;
 mod look;
+mod make;
+mod source;
 
 use std::sync::Arc;
 
@@ -11,9 +13,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
 use stowage_api::quantity;
 use stowage_api::vpsa::{NasVolume, Volume, VolumeState, VolumeStatus};
-use stowage_kubernetes::queue::Verdict;
+use stowage_kubernetes::queue::{Queue, Verdict};
 
 use self::look::{Look, Seen};
+use super::has_begun;
 use super::step::{Observed, Step, next_step};
 use super::wanted::Wanted;
 use crate::rest::wire::Volume as ArrayVolume;
@@ -30,6 +33,8 @@ pub struct Volumes {
     pub context: Arc<Context>,
     /// How arrays are chosen.
     pub allocator: Allocator,
+    /// Where arrays wait that are to be looked at.
+    pub arrays: Queue,
 }
 
 impl Volumes {
@@ -56,11 +61,14 @@ impl Volumes {
                 Step::Rest => return Ok(Verdict::Done),
                 Step::LetGo => {
                     self.context.writer.let_go(&volume).await?;
+                    self.context.reserved.release(name);
                     return Ok(Verdict::Done);
                 }
                 Step::Ask => {
-                    look.seen = Some(self.ask(&volume).await?);
-                    continue;
+                    look.seen = self.ask_or_give_up(&volume, &mut look).await?;
+                    if look.seen.is_some() {
+                        continue;
+                    }
                 }
                 Step::Record(state, _) if last.as_ref() == Some(&step) => {
                     return Ok(match state {
@@ -78,9 +86,17 @@ impl Volumes {
                 Step::Record(state, reason) => self.record(&volume, state, reason, &look).await?,
                 Step::Hold => self.context.writer.hold(&volume).await?,
                 Step::Choose => self.choose(&volume, &wanted).await?,
+                Step::Check => {
+                    self.check(&volume).await?;
+                    look.checked = true;
+                    continue;
+                }
+                Step::Begin => {
+                    self.begin(&volume).await?;
+                    look.fresh = true;
+                }
                 change => {
-                    self.change(&volume, &wanted, change, &mut look).await?;
-                    look.seen = None;
+                    look.seen = self.change(&volume, &wanted, change, &mut look).await?;
                 }
             }
             last = Some(step);
@@ -115,6 +131,10 @@ impl Volumes {
             id: &status.id,
             group: &status.cg_id,
             is_clone: volume.spec.clone_source.is_some(),
+            began: has_begun(&status),
+            pending: self.context.may_come(status.asked.as_ref()),
+            checked: look.checked,
+            fresh: look.fresh,
             found: look.seen.as_ref().map(Seen::as_found),
             snapshots: cluster.snapshots.store().count_in_group(&group),
             attachments: cluster.attachments.store().count_in_group(&group),
@@ -143,8 +163,11 @@ impl Volumes {
     ) -> Result<(), StepError> {
         let mut now = volume.status.clone().unwrap_or_default();
         now.state = state.clone();
-        if let Some(Seen::Volume(found)) = &look.seen {
-            describe(&mut now, found);
+        match &look.seen {
+            Some(Seen::Volume(found)) => describe(&mut now, found),
+            // Somebody else has the name: what was asked for has come to nothing.
+            Some(Seen::Foreign(_)) => now.asked = None,
+            _ => {}
         }
         if self.context.record(volume, now, reason).await? {
             let is_trouble = *state == VolumeState::Failed;
@@ -157,6 +180,7 @@ impl Volumes {
 /// What the array says about a volume.
 fn describe(status: &mut VolumeStatus, volume: &ArrayVolume) {
     let text = |id: Option<String>| id.unwrap_or_default();
+    status.asked = None;
     status.id = volume.id.to_string();
     status.cg_id = text(volume.cg.as_ref().map(ToString::to_string));
     status.pool_id = text(volume.pool.as_ref().map(ToString::to_string));

@@ -26,6 +26,14 @@ pub struct Observed<'a> {
     pub group: &'a str,
     /// It is to be a copy of something.
     pub is_clone: bool,
+    /// The array may have been asked to make it.
+    pub began: bool,
+    /// It was asked so lately that it may have made it, or may still do so, without it being seen.
+    pub pending: bool,
+    /// In this look it was seen that the array is not to go.
+    pub checked: bool,
+    /// Nobody asked before this look, or so long ago that nothing comes of it; and it is written down that it is asked now.
+    pub fresh: bool,
     /// What the array has, if it was asked.
     pub found: Option<Found<'a>>,
     /// Snapshots of it.
@@ -36,6 +44,13 @@ pub struct Observed<'a> {
     pub asked: bool,
     /// The array was asked lately to make it larger than it was last seen.
     pub expanding: bool,
+}
+
+impl Observed<'_> {
+    /// Nothing of it can be on any array.
+    fn is_unbegun(&self) -> bool {
+        !self.began && self.id.is_empty() && self.group.is_empty()
+    }
 }
 
 /// What the array has.
@@ -58,6 +73,10 @@ pub enum Step {
     Hold,
     /// Choose an array, and record it.
     Choose,
+    /// Make sure that the array is not to go; otherwise another is to be chosen.
+    Check,
+    /// Write down that the array is asked from now on.
+    Begin,
     /// Ask the array.
     Ask,
     /// Make it on the array.
@@ -100,12 +119,8 @@ pub fn next_step(wanted: &Result<Wanted, String>, observed: &Observed<'_>) -> St
     if observed.array.is_empty() {
         return Step::Choose;
     }
-    let Some(found) = observed.found else {
-        return Step::Ask;
-    };
-    match found {
-        Found::Volume(volume) => keep(wanted, volume, observed.expanding),
-        Found::Foreign(volume) => {
+    match observed.found {
+        Some(Found::Foreign(volume)) => {
             let message = format!(
                 "VPSA `{}` has a volume `{}` ({}) that is not this one: rename one of them",
                 observed.array, volume.display_name, volume.id
@@ -113,7 +128,10 @@ pub fn next_step(wanted: &Result<Wanted, String>, observed: &Observed<'_>) -> St
             let reason = Reason::not_ready("NameTaken", message);
             Step::Record(VolumeState::Failed, reason)
         }
-        Found::Deleted(_) | Found::Nothing => make(observed),
+        Some(Found::Volume(volume)) => keep(wanted, volume, observed.expanding),
+        Some(Found::Deleted(_) | Found::Nothing) => make(observed),
+        None if observed.is_unbegun() && !observed.checked => Step::Check,
+        None => Step::Ask,
     }
 }
 
@@ -127,18 +145,26 @@ fn make(observed: &Observed<'_>) -> Step {
         return Step::Record(VolumeState::Failed, Reason::not_ready("Missing", message));
     }
     // The array has taken it on, and it is seen later.
-    let under_way = observed.asked || !observed.group.is_empty();
-    match (observed.is_clone, under_way) {
-        (true, false) => Step::Clone,
-        (false, false) => Step::Create,
-        (true, true) => {
-            let reason = Reason::not_ready("Cloning", "the array is copying it");
-            Step::Record(VolumeState::Cloning, reason)
-        }
-        (false, true) => {
-            let reason = Reason::not_ready("Provisioning", "the array is making it");
-            Step::Record(VolumeState::Provisioning, reason)
-        }
+    if observed.asked || !observed.group.is_empty() {
+        let (state, word, message) = if observed.is_clone {
+            (VolumeState::Cloning, "Cloning", "the array is copying it")
+        } else {
+            let message = "the array is making it";
+            (VolumeState::Provisioning, "Provisioning", message)
+        };
+        return Step::Record(state, Reason::not_ready(word, message));
+    }
+    if !observed.fresh && !observed.pending {
+        return if observed.checked {
+            Step::Begin
+        } else {
+            Step::Check
+        };
+    }
+    if observed.is_clone {
+        Step::Clone
+    } else {
+        Step::Create
     }
 }
 
@@ -201,7 +227,8 @@ fn leave(observed: &Observed<'_>) -> Step {
     if !observed.held {
         return Step::Rest;
     }
-    if observed.array.is_empty() {
+    let is_unasked = observed.fresh && !observed.asked;
+    if observed.array.is_empty() || observed.is_unbegun() || is_unasked {
         return Step::LetGo;
     }
     // What is known of these may be behind: the array itself refuses to delete a volume that has either.
@@ -223,6 +250,14 @@ fn leave(observed: &Observed<'_>) -> Step {
         // A clone that has a group and is not seen yet will be.
         Some(Found::Nothing) if observed.id.is_empty() && !observed.group.is_empty() => {
             wait("Cloning", "the array is still copying it".to_owned())
+        }
+        // Once its object is gone nobody would look for it any more.
+        Some(Found::Nothing) if observed.id.is_empty() && observed.pending => {
+            let message = format!(
+                "VPSA `{}` was asked to make it and may still do so: it goes when that is certain",
+                observed.array
+            );
+            wait("Provisioning", message)
         }
         Some(Found::Nothing | Found::Foreign(_)) => Step::LetGo,
         Some(Found::Deleted(_)) => Step::Purge,

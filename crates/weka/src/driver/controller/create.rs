@@ -1,28 +1,36 @@
 //! `CreateVolume`.
+//!
+//! What a volume is shows in its handle, which is known from the request alone. Each kind is made in a module of its own:
+//! `directory`, `filesystem`, `blank` (an empty snapshot) and `copy` (a snapshot of a volume or of a snapshot). All of
+//! them end with the size: what has its size is complete, and what has not is completed by the same call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustix::fs::fstatvfs;
 use stowage_csi::proto::csi::volume_capability::AccessType;
+use stowage_csi::proto::csi::volume_content_source::Type;
 use stowage_csi::proto::csi::{
     CreateVolumeRequest, CreateVolumeResponse, Topology, Volume, VolumeCapability,
+    VolumeContentSource,
 };
 use stowage_csi::sizes::{Range, signed};
-use stowage_host::PathError;
-use stowage_host::beneath::Root;
 
-use crate::capacity::{check_fits, choose};
-use crate::driver::filesystem::{Managed, WekaFilesystem};
-use crate::driver::volume::Existing;
-use crate::driver::{Driver, Guard, directory};
-use crate::error::{Error, chain};
-use crate::handle::Handle;
+use crate::driver::{Driver, Guard};
+use crate::error::Error;
+use crate::handle::{Backing, Handle};
 use crate::options::{OptionError, Options, Vocabulary};
-use crate::parameters::Parameters;
-use crate::quota::{Enforcement, Size};
+use crate::parameters::{ClassBacking, Parameters};
 use crate::rest::Deadline;
-use crate::topology;
+use crate::snapshot_id::SnapshotId;
+use crate::{name, topology};
+
+mod blank;
+mod copy;
+mod directory;
+mod encryption;
+mod filesystem;
+mod size;
+mod writable;
 
 /// What was asked for, understood.
 struct Wanted {
@@ -30,11 +38,63 @@ struct Wanted {
     name: String,
     range: Range,
     parameters: Parameters,
+    /// What it is a copy of.
+    source: Option<Source>,
     context: BTreeMap<String, String>,
     topology: Vec<Topology>,
 }
 
-/// Makes a directory, gives it to its owner, and then its size: what has a size is complete.
+/// What a volume is a copy of.
+#[derive(Debug)]
+enum Source {
+    Snapshot(SnapshotId),
+    Volume(Handle),
+}
+
+impl Source {
+    /// What cannot be an identifier names nothing.
+    fn parse(source: &VolumeContentSource) -> Result<Option<Self>, Error> {
+        Ok(match &source.r#type {
+            None => None,
+            Some(Type::Snapshot(snapshot)) => {
+                let id = &snapshot.snapshot_id;
+                let missing = |_| Error::SnapshotMissing(id.clone());
+                Some(Self::Snapshot(SnapshotId::parse(id).map_err(missing)?))
+            }
+            Some(Type::Volume(volume)) => {
+                let handle = crate::driver::existing_handle(&volume.volume_id)?;
+                Some(Self::Volume(handle))
+            }
+        })
+    }
+
+    fn filesystem(&self) -> &str {
+        match self {
+            Self::Snapshot(snapshot) => snapshot.filesystem(),
+            Self::Volume(volume) => volume.filesystem(),
+        }
+    }
+
+    /// The handle of its copy.
+    fn copied(&self, access_point: &str) -> Handle {
+        match self {
+            Self::Snapshot(snapshot) => snapshot.restored(access_point),
+            Self::Volume(volume) => {
+                Handle::in_snapshot(volume.filesystem(), access_point, volume.written_inner())
+            }
+        }
+    }
+}
+
+/// A volume that is being made, and the right to do so.
+struct Creation<'a> {
+    driver: &'a Arc<Driver>,
+    secrets: &'a BTreeMap<String, String>,
+    wanted: &'a Wanted,
+    guard: &'a Guard,
+    deadline: Deadline,
+}
+
 pub(super) async fn create(
     driver: &Arc<Driver>,
     request: CreateVolumeRequest,
@@ -43,40 +103,49 @@ pub(super) async fn create(
     let wanted = understand(driver, &request)?;
     super::unknown::warn(driver, &request);
     let guard = Arc::new(driver.locks.lock(wanted.handle.as_str())?);
-    let mut filesystem = driver
-        .filesystem(&request.secrets, wanted.handle.filesystem(), deadline)
-        .await?;
-    filesystem
-        .require(|filesystem| check(filesystem, &wanted))
-        .await?;
-    driver.sweep_once(&filesystem);
-    let existing = driver
-        .existing(&filesystem, &wanted.handle, Some(&guard), deadline)
-        .await?;
-    let bytes = match existing {
-        Some(existing) if existing.size().is_some() => {
-            let size = compare(&existing, &filesystem, &wanted)?;
-            if let Some(managed) = filesystem.quotas()
-                && existing.is_pending()
-            {
-                managed
-                    .api
-                    .await_quota(&managed.filesystem, existing.inode)
-                    .await?;
-            }
-            size.bytes
-        }
-        _ => make(driver, &filesystem, &wanted, &guard, deadline).await?,
+    let creation = Creation {
+        driver,
+        secrets: &request.secrets,
+        wanted: &wanted,
+        guard: &guard,
+        deadline,
+    };
+    let bytes = match (&wanted.source, &wanted.parameters.backing) {
+        (Some(source), _) => creation.copy(source).await?,
+        (None, ClassBacking::Directory(_)) => creation.directory().await?,
+        (None, ClassBacking::Snapshot(_)) => creation.blank().await?,
+        (None, ClassBacking::Filesystem(new)) => creation.filesystem(new).await?,
     };
     Ok(CreateVolumeResponse {
         volume: Some(Volume {
             capacity_bytes: signed(bytes),
             volume_id: wanted.handle.to_string(),
             volume_context: wanted.context,
-            content_source: None,
+            content_source: request.volume_content_source,
             accessible_topology: wanted.topology,
         }),
     })
+}
+
+/// What the volume of a request will be, as far as that can be told before the request was read.
+pub(super) fn backing(request: &CreateVolumeRequest) -> Backing {
+    let source = request.volume_content_source.as_ref();
+    let source = source.and_then(|source| Source::parse(source).ok().flatten());
+    if let Some(source) = source {
+        return source.copied("copy").backing();
+    }
+    let given = |name: &str| {
+        request
+            .parameters
+            .get(name)
+            .is_some_and(|it| !it.is_empty())
+    };
+    let kind = request.parameters.get("volumeType").map(String::as_str);
+    match (kind, given("filesystemName")) {
+        (Some("dir/v1"), _) => Backing::Directory,
+        (_, true) => Backing::Snapshot,
+        (_, false) => Backing::Filesystem,
+    }
 }
 
 fn understand(driver: &Driver, request: &CreateVolumeRequest) -> Result<Wanted, Error> {
@@ -88,21 +157,41 @@ fn understand(driver: &Driver, request: &CreateVolumeRequest) -> Result<Wanted, 
         &request.mutable_parameters,
         &config.vocabulary,
     )?;
+    let source = request.volume_content_source.as_ref();
+    let source = source.map_or(Ok(None), Source::parse)?;
     let mut context = request.parameters.clone();
     context.insert("mountOptions".to_owned(), remembered(driver, &parameters));
     let version = env!("CARGO_PKG_VERSION").to_owned();
     context.insert("provisionedByCsiVersion".to_owned(), version);
     Ok(Wanted {
-        handle: Handle::directory(&parameters.filesystem, &config.dynamic_path, &request.name),
+        handle: handle(driver, &request.name, &parameters.backing, source.as_ref()),
         name: request.name.clone(),
         range: request.capacity_range.as_ref().into(),
         parameters,
+        source,
         context,
         topology: topology::of_volume(
             &config.serving.driver_name,
             request.accessibility_requirements.as_ref(),
         ),
     })
+}
+
+fn handle(driver: &Driver, name: &str, class: &ClassBacking, source: Option<&Source>) -> Handle {
+    let object = name::object(name);
+    if let Some(source) = source {
+        return source.copied(&object);
+    }
+    match class {
+        ClassBacking::Directory(filesystem) => {
+            Handle::directory(filesystem, driver.config.dynamic_paths.current(), name)
+        }
+        ClassBacking::Snapshot(filesystem) => Handle::in_snapshot(filesystem, &object, None),
+        ClassBacking::Filesystem(_) => {
+            let prefix = &driver.config.volumes.volume_prefix;
+            Handle::filesystem_volume(&format!("{prefix}{object}"))
+        }
+    }
 }
 
 /// Refuses mount options of the class that the driver does not know: no volume should begin with them.
@@ -125,128 +214,4 @@ fn remembered(driver: &Driver, parameters: &Parameters) -> String {
     options.prune();
     options.remove("sync_on_close");
     options.to_string()
-}
-
-/// What can be refused before anything is made.
-fn check(filesystem: &WekaFilesystem, wanted: &Wanted) -> Result<(), Error> {
-    filesystem.check_may_write("set the quota of a directory")?;
-    filesystem.check_fits(choose(wanted.range))?;
-    if let Some(managed) = &filesystem.managed
-        && wanted.parameters.encrypted
-        && !managed.filesystem.is_encrypted
-    {
-        return Err(Error::NotEncrypted(filesystem.name.clone()));
-    }
-    Ok(())
-}
-
-/// Whether the volume of this name is what is wanted now.
-fn compare(
-    existing: &Existing,
-    filesystem: &WekaFilesystem,
-    wanted: &Wanted,
-) -> Result<Size, Error> {
-    let size = existing.size().unwrap_or(Size {
-        bytes: 0,
-        enforcement: Enforcement::Hard,
-    });
-    let difference = if !wanted.range.contains(size.bytes) {
-        format!("{} bytes", size.bytes)
-    } else if filesystem.quotas().is_some()
-        && existing.is_enforceable()
-        && size.enforcement != wanted.parameters.enforcement
-    {
-        format!("capacityEnforcement {}", size.enforcement)
-    } else {
-        return Ok(size);
-    };
-    Err(Error::Incompatible {
-        name: wanted.name.clone(),
-        difference,
-    })
-}
-
-async fn make(
-    driver: &Driver,
-    filesystem: &WekaFilesystem,
-    wanted: &Wanted,
-    guard: &Guard,
-    deadline: Deadline,
-) -> Result<u64, Error> {
-    let bytes = choose(wanted.range);
-    let (path, owner) = (wanted.handle.path(), wanted.parameters.owner);
-    let (name, measured) = (filesystem.name.clone(), filesystem.managed.is_none());
-    let work = move |root: &Root| {
-        if measured {
-            check_fits(&name, bytes, available(root)?)?;
-        }
-        let (directory, new) = directory::make(root, &path, owner)?;
-        Ok((directory.inode, new))
-    };
-    let (inode, new) = driver
-        .within(filesystem, Some(guard), deadline, work)
-        .await?;
-    let size = Size {
-        bytes,
-        enforcement: wanted.parameters.enforcement,
-    };
-    let recorded = match filesystem.quotas() {
-        Some(managed) => limit(managed, &wanted.handle, inode, size).await,
-        None => {
-            driver
-                .record(filesystem, &wanted.handle, bytes, Some(guard), deadline)
-                .await
-        }
-    };
-    match recorded {
-        Ok(()) => Ok(bytes),
-        Err(error) => {
-            if new && error.is_final() {
-                give_up(driver, filesystem, wanted, guard, deadline).await;
-            }
-            Err(error)
-        }
-    }
-}
-
-/// Gives a directory its quota. The cluster says itself by which number it knows the directory, where it can; elsewhere it
-/// is the number that the mount shows.
-async fn limit(managed: &Managed, handle: &Handle, seen: u64, size: Size) -> Result<(), Error> {
-    let inode = if managed.facts.resolves_paths() {
-        let path = handle.path();
-        let told = managed.api.inode(&managed.filesystem, &path).await?;
-        // A number of another cluster's filesystem would limit somebody else's directory.
-        told.ok_or_else(|| managed.other_cluster())?
-    } else {
-        seen
-    };
-    Ok(managed
-        .api
-        .set_quota(&managed.filesystem, inode, size.into())
-        .await?)
-}
-
-/// What a filesystem without an API has left.
-fn available(root: &Root) -> Result<u64, Error> {
-    let stat = fstatvfs(root).map_err(PathError::at("read the free space of", "/"))?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-}
-
-/// Takes away what could not be completed. If even that fails, the repeated call finds it.
-async fn give_up(
-    driver: &Driver,
-    filesystem: &WekaFilesystem,
-    wanted: &Wanted,
-    guard: &Guard,
-    deadline: Deadline,
-) {
-    let path = wanted.handle.path();
-    let discard = move |root: &Root| directory::discard(root, &path);
-    if let Err(error) = driver
-        .within(filesystem, Some(guard), deadline, discard)
-        .await
-    {
-        let error = chain(&error);
-        tracing::warn!(error, volume_id = %wanted.handle, "Cannot remove a partly created volume.");
-    }
 }

@@ -1,47 +1,127 @@
 //! `DeleteVolume`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stowage_csi::proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
 use stowage_host::beneath::Root;
 
 use super::inspect::hidden;
-use crate::driver::{Driver, directory, directory_handle};
+use crate::driver::filesystem::{Managed, WekaFilesystem};
+use crate::driver::{Driver, Guard, directory};
 use crate::error::Error;
-use crate::handle::Origin;
+use crate::handle::{Backing, Handle, Origin};
+use crate::name;
 use crate::rest::Deadline;
 
-/// Moves the volume into the trash, which is quick; its data is removed in the background.
+/// A volume that is being deleted, and the right to do so.
+struct Deletion<'a> {
+    driver: &'a Arc<Driver>,
+    secrets: &'a BTreeMap<String, String>,
+    handle: &'a Handle,
+    guard: Guard,
+    deadline: Deadline,
+}
+
 pub(super) async fn delete(
     driver: &Arc<Driver>,
     request: DeleteVolumeRequest,
     deadline: Deadline,
 ) -> Result<DeleteVolumeResponse, Error> {
-    let handle = match directory_handle(&request.volume_id) {
-        Ok(handle) => handle,
-        // Nobody ever made a volume with such an id.
-        Err(Error::Handle(_)) => return Ok(DeleteVolumeResponse {}),
-        Err(error) => return Err(error),
+    // Nobody ever made a volume with such an id.
+    let Ok(handle) = Handle::parse(&request.volume_id) else {
+        return Ok(DeleteVolumeResponse {});
     };
-    if handle.origin(&driver.config.dynamic_path) != Origin::Dynamic {
+    if handle.origin(&driver.config.dynamic_paths) != Origin::Dynamic {
         return Err(Error::NotOurs(request.volume_id));
     }
-    let guard = Arc::new(driver.locks.lock(handle.as_str())?);
-    let filesystem = driver
-        .filesystem(&request.secrets, handle.filesystem(), deadline)
-        .await
-        .map_err(|error| hidden(error, &handle))?;
-    let path = handle.path();
-    let place = path.clone();
-    let work = move |root: &Root| directory::move_to_trash(root, &place);
-    let moved = driver
-        .within(&filesystem, Some(&guard), deadline, work)
-        .await?;
-    if moved {
-        driver.empty_trash(&filesystem);
-    } else {
-        filesystem.confirm_missing(&path).await?;
-        driver.sweep_once(&filesystem);
+    let deletion = Deletion {
+        driver,
+        secrets: &request.secrets,
+        handle: &handle,
+        guard: Arc::new(driver.locks.lock(handle.as_str())?),
+        deadline,
+    };
+    match handle.backing() {
+        Backing::Directory => deletion.directory().await?,
+        Backing::Filesystem => deletion.filesystem().await?,
+        Backing::Snapshot | Backing::Hybrid => deletion.snapshot().await?,
     }
     Ok(DeleteVolumeResponse {})
+}
+
+impl Deletion<'_> {
+    /// Moves the directory into the trash, which is quick; its data is removed in the background.
+    async fn directory(&self) -> Result<(), Error> {
+        let filesystem = self.find_filesystem().await?;
+        let path = self.handle.path();
+        let place = path.clone();
+        let work = move |root: &Root| directory::move_to_trash(root, &place);
+        let moved = self
+            .driver
+            .within(&filesystem, Some(&self.guard), self.deadline, work)
+            .await?;
+        if moved {
+            self.driver.empty_trash(&filesystem);
+        } else {
+            filesystem.confirm_missing(&path).await?;
+            self.driver.sweep_once(&filesystem);
+        }
+        Ok(())
+    }
+
+    /// Deletes the filesystem, unless somebody has snapshots of it. Nothing tells one that was deleted from one that the
+    /// secret does not show.
+    async fn filesystem(&self) -> Result<(), Error> {
+        let what = "volumes that are filesystems";
+        let api = self.driver.api(self.secrets, what, self.deadline)?;
+        let facts = api.facts().await?;
+        facts.check_may_write("delete a filesystem")?;
+        let Some(found) = api.filesystem(self.handle.filesystem()).await? else {
+            return Ok(());
+        };
+        let seed = name::of_seed(&found.name);
+        let snapshots = api.snapshots_of(&found).await?.into_iter();
+        let others = snapshots.filter(|snapshot| snapshot.access_point != seed);
+        let names: Vec<_> = others.map(|snapshot| snapshot.name).collect();
+        if !names.is_empty() {
+            return Err(Error::HasSnapshots {
+                filesystem: found.name,
+                names,
+            });
+        }
+        let filesystem = WekaFilesystem {
+            name: found.name.clone(),
+            managed: Some(Managed {
+                api: api.clone(),
+                facts,
+                filesystem: found.clone(),
+            }),
+        };
+        self.driver.remove_filesystem(&filesystem).await?;
+        if self.driver.config.volumes.await_deletion {
+            api.await_no_filesystem(&found).await?;
+        }
+        Ok(())
+    }
+
+    async fn snapshot(&self) -> Result<(), Error> {
+        let filesystem = self.find_filesystem().await?;
+        let managed = filesystem.api_for("volumes that are snapshots")?;
+        managed.facts.check_may_write("delete a snapshot")?;
+        let access_point = self.handle.access_point().unwrap_or_default();
+        let found = managed.api.snapshot(&managed.filesystem, access_point);
+        match found.await? {
+            None => Ok(()),
+            // It is the snapshot of a volume, not one.
+            Some(found) if !found.is_writable => Err(Error::NotOurs(self.handle.to_string())),
+            Some(found) => self.driver.delete_snapshot(managed, &found).await,
+        }
+    }
+
+    async fn find_filesystem(&self) -> Result<WekaFilesystem, Error> {
+        let name = self.handle.filesystem();
+        let found = self.driver.filesystem(self.secrets, name, self.deadline);
+        found.await.map_err(|error| hidden(error, self.handle))
+    }
 }

@@ -6,12 +6,11 @@ use stowage_csi::sizes::{Range, signed};
 use super::volume::Volume;
 use crate::capacity::{choose, grow};
 use crate::driver::Driver;
-use crate::driver::filesystem::{Managed, WekaFilesystem};
 use crate::driver::volume::Recorded;
 use crate::error::Error;
-use crate::handle::Origin;
+use crate::handle::{Backing, Origin};
 use crate::quota::{Enforcement, Size};
-use crate::rest::{ApiError, Deadline};
+use crate::rest::Deadline;
 
 /// Makes a volume larger. Who is refused at its end and who is not stays as it is, but for volumes from before there were
 /// quotas: they get one.
@@ -27,9 +26,17 @@ pub(super) async fn expand(
         Some(size) => grow(size.bytes, range)?,
         None => choose(range),
     };
-    let fits = |filesystem: &WekaFilesystem| filesystem.check_fits(bytes);
-    volume.filesystem.require(fits).await?;
+    let rules = &driver.config.volumes;
+    // A filesystem that is the volume grows with it.
+    let may_grow = rules.enlarge_filesystems || volume.handle.backing() == Backing::Filesystem;
+    volume.filesystem.make_room(bytes, may_grow, rules).await?;
+    let handle = volume.handle.clone();
+    let reserved = driver.reserve(&mut volume.filesystem, &handle, bytes);
+    let reserved = reserved.await?;
     resize(driver, &volume, bytes, deadline).await?;
+    if let Some(reserved) = reserved {
+        reserved.keep();
+    }
     Ok(ControllerExpandVolumeResponse {
         capacity_bytes: signed(bytes),
         node_expansion_required: false,
@@ -51,8 +58,17 @@ async fn resize(
                 .resize_quota(existing.inode, limits, limits.grown(bytes))
                 .await
         }
-        (Recorded::Attribute(_), Some(managed)) => {
-            if limit(managed, volume, bytes).await? {
+        (Recorded::Attribute(_), Some(_)) => {
+            let size = Size {
+                bytes,
+                enforcement: Enforcement::default(),
+            };
+            let (handle, inode) = (&volume.handle, existing.inode);
+            if volume
+                .filesystem
+                .enforce(handle, inode, size.into())
+                .await?
+            {
                 return Ok(());
             }
             volume.write_size(driver, bytes, deadline).await
@@ -61,30 +77,9 @@ async fn resize(
             volume.write_size(driver, bytes, deadline).await
         }
         // What a person made has no size, here or on the array; what we made half-way has none to grow from.
-        (Recorded::Nowhere, _) => match volume.handle.origin(&driver.config.dynamic_path) {
+        (Recorded::Nowhere, _) => match volume.handle.origin(&driver.config.dynamic_paths) {
             Origin::Dynamic => Err(Error::NoQuota(volume.handle.to_string())),
             Origin::Static => Ok(()),
         },
-    }
-}
-
-/// Gives a volume its first quota. False if the array gives none to a directory with files in it.
-async fn limit(managed: &Managed, volume: &Volume, bytes: u64) -> Result<bool, Error> {
-    let size = Size {
-        bytes,
-        enforcement: Enforcement::default(),
-    };
-    let inode = volume.existing.inode;
-    match managed
-        .api
-        .set_quota(&managed.filesystem, inode, size.into())
-        .await
-    {
-        Ok(()) => Ok(true),
-        Err(error @ ApiError::Refused { .. }) => {
-            tracing::warn!(%error, volume_id = %volume.handle, "Cannot set a quota for the volume; its size stays advisory.");
-            Ok(false)
-        }
-        Err(error) => Err(error.into()),
     }
 }

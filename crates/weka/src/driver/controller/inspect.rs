@@ -1,25 +1,21 @@
 //! RPCs that only look.
 
 use std::collections::HashSet;
-use std::path::Path;
 
-use stowage_csi::proto::csi::controller_get_volume_response::VolumeStatus as GotStatus;
-use stowage_csi::proto::csi::list_volumes_response::{Entry, VolumeStatus};
+use stowage_csi::proto::csi::controller_get_volume_response::VolumeStatus;
 use stowage_csi::proto::csi::volume_capability::AccessType;
 use stowage_csi::proto::csi::{
     ControllerGetVolumeRequest, ControllerGetVolumeResponse, GetCapacityRequest,
-    GetCapacityResponse, ListVolumesRequest, ListVolumesResponse,
-    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, Volume,
-    VolumeCapability, VolumeCondition,
+    GetCapacityResponse, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
+    Volume, VolumeCapability, VolumeCondition,
 };
 use stowage_csi::sizes::signed;
 
 use crate::driver::volume::{Existing, Recorded};
 use crate::driver::{Driver, existing_handle};
 use crate::error::{Error, chain};
-use crate::handle::{Handle, Origin};
-use crate::quota::Size;
-use crate::rest::wire::{Filesystem, Quota, QuotaStatus};
+use crate::handle::Handle;
+use crate::rest::wire::{Quota, QuotaStatus};
 use crate::rest::{Api, Deadline};
 use crate::topology;
 
@@ -73,11 +69,14 @@ fn legacy(driver: &Driver, deadline: Deadline) -> Result<Api, Error> {
 }
 
 /// Every cluster that the driver knows: of the legacy secret, and of the secrets of calls since it started.
-async fn known(driver: &Driver, deadline: Deadline) -> Result<Vec<Api>, Error> {
-    let legacy = legacy(driver, deadline)?;
+pub(super) async fn known(driver: &Driver, deadline: Deadline) -> Result<Vec<Api>, Error> {
+    let legacy = driver.clusters.of_legacy_secret(deadline)?;
+    if legacy.is_none() && driver.inventory.is_none() {
+        return Err(Error::NoCredentials);
+    }
     let mut seen = HashSet::new();
     let mut clusters = Vec::new();
-    for api in [vec![legacy], driver.clusters.in_use(deadline)].concat() {
+    for api in legacy.into_iter().chain(driver.clusters.in_use(deadline)) {
         let organization = api.client().credentials.organization.clone();
         if seen.insert((api.facts().await?.guid.clone(), organization)) {
             clusters.push(api);
@@ -86,74 +85,26 @@ async fn known(driver: &Driver, deadline: Deadline) -> Result<Vec<Api>, Error> {
     Ok(clusters)
 }
 
-/// All volumes with a quota on every cluster that the driver knows, in the order of their handles; the token is the last
-/// handle of the page before. A cluster that does not answer fails the call: its volumes are not gone.
-pub(super) async fn list(
+/// The clusters that may have a volume. Where Kubernetes has it, it says by which secret.
+async fn clusters_of(
     driver: &Driver,
-    request: ListVolumesRequest,
+    handle: &Handle,
     deadline: Deadline,
-) -> Result<ListVolumesResponse, Error> {
-    let clusters = known(driver, deadline).await?;
-    if !request.starting_token.is_empty() && Handle::parse(&request.starting_token).is_err() {
-        return Err(Error::BadToken);
-    }
-    let mut all = Vec::new();
-    for api in clusters {
-        for filesystem in api.filesystems().await? {
-            for quota in api.quotas(&filesystem).await? {
-                all.extend(volume(driver, &filesystem, &quota).map(|volume| (volume, quota)));
-            }
+) -> Result<Vec<Api>, Error> {
+    let mut clusters = Vec::new();
+    if let Some(inventory) = &driver.inventory {
+        for volume in inventory.with_handle(handle.as_str()) {
+            let secret = volume.secret.as_ref();
+            let api = driver
+                .cluster_of_secret(inventory, secret, deadline)
+                .await?;
+            clusters.extend(api);
         }
     }
-    all.sort_by(|(one, _), (other, _)| one.volume_id.cmp(&other.volume_id));
-    // A handle does not say on which of the clusters it is.
-    all.dedup_by(|(one, _), (other, _)| one.volume_id == other.volume_id);
-    all.retain(|(volume, _)| volume.volume_id > request.starting_token);
-    let most = usize::try_from(request.max_entries)
-        .ok()
-        .filter(|&most| most > 0);
-    let more = most.is_some_and(|most| all.len() > most);
-    all.truncate(most.unwrap_or(all.len()));
-    let last = all.last().map(|(volume, _)| volume.volume_id.clone());
-    Ok(ListVolumesResponse {
-        next_token: last.filter(|_| more).unwrap_or_default(),
-        entries: all
-            .into_iter()
-            .map(|(volume, quota)| entry(volume, &quota))
-            .collect(),
-    })
-}
-
-fn entry(volume: Volume, quota: &Quota) -> Entry {
-    Entry {
-        volume: Some(volume),
-        status: Some(VolumeStatus {
-            published_node_ids: Vec::new(),
-            volume_condition: Some(condition(Some(quota))),
-        }),
+    if clusters.is_empty() {
+        clusters = known(driver, deadline).await?;
     }
-}
-
-/// The volume that a quota stands for, if it is one of ours.
-fn volume(driver: &Driver, filesystem: &Filesystem, quota: &Quota) -> Option<Volume> {
-    let path = quota.path.as_deref().or(quota.full_path.as_deref())?;
-    // Some releases put the filesystem's name in front.
-    let path = path
-        .strip_prefix(&format!("{}:", filesystem.name))
-        .unwrap_or(path)
-        .trim_matches('/');
-    let parent = Path::new(path).parent()?.to_str()?;
-    if parent != driver.config.dynamic_path {
-        return None;
-    }
-    let separator = if parent.is_empty() { "/" } else { "" };
-    let handle = Handle::parse(&format!("dir/v1/{}/{separator}{path}", filesystem.name)).ok()?;
-    (handle.origin(&driver.config.dynamic_path) == Origin::Dynamic).then(|| Volume {
-        capacity_bytes: signed(Size::from(quota.limits()).bytes),
-        volume_id: handle.to_string(),
-        accessible_topology: topology::of_volume(&driver.config.serving.driver_name, None),
-        ..Volume::default()
-    })
+    Ok(clusters)
 }
 
 pub(super) async fn get(
@@ -174,7 +125,7 @@ pub(super) async fn get(
             accessible_topology: topology::of_volume(&driver.config.serving.driver_name, None),
             ..Volume::default()
         }),
-        status: Some(GotStatus {
+        status: Some(VolumeStatus {
             published_node_ids: Vec::new(),
             volume_condition: Some(condition(quota)),
         }),
@@ -184,7 +135,7 @@ pub(super) async fn get(
 /// A volume on any of the clusters. It is missing only where a filesystem of its name is there without it.
 async fn find(driver: &Driver, handle: &Handle, deadline: Deadline) -> Result<Existing, Error> {
     let mut reason = None;
-    for api in known(driver, deadline).await? {
+    for api in clusters_of(driver, handle, deadline).await? {
         let filesystem = driver.filesystem_of(Some(api), handle.filesystem()).await;
         let found = match filesystem {
             Ok(filesystem) => driver.required(&filesystem, handle, None, deadline).await,
@@ -199,10 +150,10 @@ async fn find(driver: &Driver, handle: &Handle, deadline: Deadline) -> Result<Ex
             Err(error) => return Err(error),
         }
     }
-    Err(reason.unwrap_or(Error::NoCredentials))
+    Err(reason.unwrap_or_else(|| Error::VolumeMissing(handle.to_string())))
 }
 
-fn condition(quota: Option<&Quota>) -> VolumeCondition {
+pub(super) fn condition(quota: Option<&Quota>) -> VolumeCondition {
     let (abnormal, message) = match quota.map(|quota| quota.status) {
         Some(QuotaStatus::Active) => (false, "the volume is healthy"),
         Some(QuotaStatus::Adding | QuotaStatus::Unknown) => (false, "the quota is being added"),
@@ -215,21 +166,24 @@ fn condition(quota: Option<&Quota>) -> VolumeCondition {
     }
 }
 
-/// What is left of the class's filesystem, or of the largest one.
+/// What is left for a volume of the class: of its filesystem, of the cluster for new filesystems, or of the largest
+/// filesystem.
 pub(super) async fn capacity(
     driver: &Driver,
     request: GetCapacityRequest,
     deadline: Deadline,
 ) -> Result<GetCapacityResponse, Error> {
     let api = legacy(driver, deadline)?;
-    let available = match request.parameters.get("filesystemName") {
-        Some(name) => {
+    let given = |name: &str| request.parameters.get(name).filter(|it| !it.is_empty());
+    let available = match (given("filesystemName"), given("filesystemGroupName")) {
+        (Some(name), _) => {
             let found = api.filesystem(name).await?;
             found
                 .ok_or_else(|| Error::FilesystemMissing(name.clone()))?
                 .available_total
         }
-        None => {
+        (None, Some(_)) => api.unprovisioned().await?,
+        (None, None) => {
             let all = api.filesystems().await?;
             all.iter()
                 .map(|filesystem| filesystem.available_total)

@@ -4,13 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stowage_host::blocking;
 use stowage_host::mount::{Unmount, ensure_unmounted, remove_mount_point};
+use stowage_host::mountinfo::Mount;
 use stowage_service::health::Check;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::plan::is_nfs;
 use super::slots::Slot;
-use super::{Mounts, is_wekafs};
+use super::{Mounts, is_weka};
+use crate::driver::filesystem::WekaFilesystem;
 use crate::error::chain;
 
 /// How long a mount stays that nobody uses: calls come in crowds.
@@ -51,6 +55,13 @@ impl Mounts {
         }
     }
 
+    /// Unmounts a filesystem that is to be deleted, unless somebody uses it; then its mount dies with it and is taken away
+    /// later.
+    pub(crate) async fn let_go(&self, filesystem: &WekaFilesystem) {
+        self.unmount_below(&self.place(filesystem), Duration::ZERO)
+            .await;
+    }
+
     /// Unmounts everything at the end. Work that was told to stop gets a moment to end; what hangs stays mounted.
     pub(crate) async fn unmount_all(&self) {
         for _ in 0..LAST_ATTEMPTS {
@@ -64,6 +75,10 @@ impl Mounts {
     }
 
     pub(super) async fn unmount_idle(&self, idle: Duration) {
+        self.unmount_below(&self.base, idle).await;
+    }
+
+    async fn unmount_below(&self, place: &Path, idle: Duration) {
         let table = match self.mounter.table().await {
             Ok(table) => table,
             Err(error) => {
@@ -71,9 +86,16 @@ impl Mounts {
                 return;
             }
         };
+        // Whoever has a directory in a snapshot by NFS loses it with the mount that it was reached through.
+        let is_needed = |mount: &Mount<'_>| {
+            let mut others = table.iter();
+            let is_bound =
+                |other: Mount<'_>| other.device() == mount.device() && !self.is_own(&other);
+            !idle.is_zero() && is_nfs(mount) && others.any(is_bound)
+        };
         let mut points: Vec<_> = table
-            .under(&self.base)
-            .filter(is_wekafs)
+            .under(place)
+            .filter(|mount| is_weka(mount) && !is_needed(mount))
             .map(|mount| mount.point().to_owned())
             .collect();
         points.dedup();
@@ -114,8 +136,10 @@ impl Mounts {
         let unmounted = ensure_unmounted(&*self.mounter, point, Unmount::Normal).await;
         match unmounted {
             Ok(_) => {
-                // A directory that stays is used again by the next mount.
+                // A directory that stays is used again by the next mount. That of the filesystem goes with the last one.
                 let _ = remove_mount_point(point).await;
+                let of_filesystem = point.parent().map(Path::to_owned);
+                let _ = blocking(move || of_filesystem.map(std::fs::remove_dir)).await;
             }
             Err(error) => {
                 tracing::warn!(point = %point.display(), error = chain(&error), "Cannot unmount a mount that is not in use; trying again later.");

@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::driver::Driver;
 use crate::error::{Error, chain};
 use crate::rest::Deadline;
-use crate::topology;
+use crate::topology::{self, Transport};
 
 /// How often the client is looked at, at least.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -28,6 +28,21 @@ const LOOKS: u32 = 4;
 
 /// How often the labels are compared with what they should be, although nothing has happened.
 const COMPARE_EVERY: Duration = Duration::from_secs(600);
+
+/// The same while WEKA's plugin, whose place this driver may take, is still about to end: it takes the labels along.
+const COMPARE_AT_FIRST: Duration = Duration::from_secs(20);
+
+/// How long that may be: as long as a pod has by default, and as much again for whoever deletes it.
+const AT_FIRST: Duration = Duration::from_secs(60);
+
+/// How long labels that were written are taken to be there, by the age of this process.
+fn lasting(age: Duration) -> Duration {
+    if age < AT_FIRST {
+        COMPARE_AT_FIRST
+    } else {
+        COMPARE_EVERY
+    }
+}
 
 /// Whether a node counts as usable, without following every hiccup of its client.
 #[derive(Debug)]
@@ -68,18 +83,21 @@ pub(crate) async fn watch(driver: Arc<Driver>, check: Check) {
     let mut ticks = interval(LOOK_EVERY.min(patience / LOOKS));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut steady = Steady::new(patience);
-    let mut written: Option<(bool, Instant)> = None;
+    let started = Instant::now();
+    let mut written: Option<(Option<Transport>, Instant)> = None;
     loop {
         tokio::select! {
             () = driver.stop.cancelled() => return,
             _ = ticks.tick() => {}
         }
-        let ready = look(&driver, &check).await;
-        let Some(usable) = steady.observe(ready, Instant::now()) else {
+        let connected = connection(&driver).await;
+        let Some(is_connected) = steady.observe(connected.is_ok(), Instant::now()) else {
+            report(&driver, &check, connected);
             continue;
         };
-        let current =
-            written.is_some_and(|(value, at)| value == usable && at.elapsed() < COMPARE_EVERY);
+        let usable = usable(&driver, is_connected, connected, &check);
+        let lasting = lasting(started.elapsed());
+        let current = written.is_some_and(|(value, at)| value == usable && at.elapsed() < lasting);
         if current || !driver.config.labels {
             continue;
         }
@@ -92,38 +110,59 @@ pub(crate) async fn watch(driver: Arc<Driver>, check: Check) {
     }
 }
 
-async fn look(driver: &Driver, check: &Check) -> bool {
+/// Whether the Weka client of this node works.
+pub(super) async fn connection(driver: &Driver) -> Result<(), Error> {
     let deadline = Deadline::after(driver.config.client_time);
-    let seen = driver.client.frontends(deadline).await;
-    let seen = seen.and_then(|frontends| frontends.check().map_err(Error::from));
-    match seen {
-        Ok(()) => {
+    let frontends = driver.client.frontends(deadline).await?;
+    Ok(frontends.check()?)
+}
+
+/// Reports whether anything can be mounted; returns how, at this moment.
+fn report(driver: &Driver, check: &Check, connected: Result<(), Error>) -> Option<Transport> {
+    match driver.mounts.transport(connected) {
+        Ok(transport) => {
             check.ready();
-            true
+            Some(transport)
         }
         Err(error) => {
             check.not_ready(chain(&error));
-            false
+            None
         }
     }
 }
 
-async fn write(driver: &Driver, usable: bool) -> Result<(), kube::Error> {
+/// How the node counts as usable: a client that is away for a moment does not change that.
+fn usable(
+    driver: &Driver,
+    is_connected: bool,
+    connected: Result<(), Error>,
+    check: &Check,
+) -> Option<Transport> {
+    let now = report(driver, check, connected);
+    if is_connected && !driver.config.nfs.always {
+        Some(Transport::Wekafs)
+    } else {
+        now.filter(|transport| *transport == Transport::Nfs)
+    }
+}
+
+async fn write(driver: &Driver, usable: Option<Transport>) -> Result<(), kube::Error> {
     let Some(client) = &driver.kube else {
         return Ok(());
     };
     let config = &driver.config;
     let api = Api::<Node>::all(client.clone());
     let node = api.get(&config.node).await?;
-    let wanted = topology::labels(&config.serving.driver_name, &config.node);
-    let Some(patch) = difference(node.labels(), &wanted, usable) else {
+    let transport = usable.unwrap_or(Transport::Wekafs);
+    let wanted = topology::labels(&config.serving.driver_name, &config.node, transport);
+    let Some(patch) = difference(node.labels(), &wanted, usable.is_some()) else {
         return Ok(());
     };
     api.patch(&config.node, &PatchParams::default(), &Patch::Merge(patch))
         .await?;
     tracing::info!(
         node = config.node,
-        usable,
+        ?usable,
         "The node's labels were changed."
     );
     Ok(())
@@ -190,11 +229,25 @@ mod tests {
     }
 
     #[test]
+    fn labels_that_a_plugin_takes_along_when_it_ends_come_back_within_a_minute_and_a_half() {
+        let mut age = Duration::ZERO;
+        while age < AT_FIRST {
+            age += lasting(age);
+        }
+        assert!(age < Duration::from_secs(90), "{age:?}");
+        assert_eq!(lasting(age), COMPARE_EVERY);
+    }
+
+    #[test]
     fn only_what_differs_is_written() {
-        let wanted = topology::labels("csi.weka.io", "n1");
+        let wanted = topology::labels("csi.weka.io", "n1", Transport::Wekafs);
         let patch = difference(&BTreeMap::new(), &wanted, true).unwrap();
         assert_eq!(patch["metadata"]["labels"].as_object().unwrap().len(), 4);
         assert_eq!(difference(&wanted, &wanted, true), None);
+        let by_nfs = topology::labels("csi.weka.io", "n1", Transport::Nfs);
+        let patch = difference(&wanted, &by_nfs, true).unwrap();
+        let changed = json!({ "topology.csi.weka.io/transport": "nfs" });
+        assert_eq!(patch["metadata"]["labels"], changed);
         assert_eq!(difference(&BTreeMap::new(), &wanted, false), None);
         let mut live = wanted.clone();
         live.insert("foreign".to_owned(), "stays".to_owned());

@@ -14,10 +14,10 @@ use stowage_host::stat::Health;
 use stowage_host::{blocking, create_directories};
 
 use super::annotations;
+use crate::driver::Driver;
 use crate::driver::directory::{self, Place};
 use crate::driver::filesystem::WekaFilesystem;
-use crate::driver::mounts::is_weka;
-use crate::driver::{Driver, directory_handle};
+use crate::driver::mounts::{is_weka, shows};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::options::{OptionError, Options};
@@ -34,6 +34,8 @@ struct Publication {
     handle: Handle,
     target: PathBuf,
     read_only: bool,
+    /// Nobody may write to the volume, whatever the pod asks for.
+    readers_only: bool,
     /// The volume may be at one target only.
     single: bool,
     options: Options,
@@ -46,7 +48,7 @@ pub(super) async fn publish(
     request: NodePublishVolumeRequest,
     deadline: Deadline,
 ) -> Result<NodePublishVolumeResponse, Error> {
-    let handle = directory_handle(&request.volume_id)?;
+    let handle = Handle::parse(&request.volume_id)?;
     let guard = Arc::new(driver.locks.lock(handle.as_str())?);
     let wanted = understand(driver, &request, handle).await?;
     if is_published(driver, &wanted).await? {
@@ -57,7 +59,7 @@ pub(super) async fn publish(
         .filesystem(&request.secrets, wanted.handle.filesystem(), deadline)
         .await?;
     let options = for_cluster(&wanted.options, &filesystem);
-    let place = Place::of(&wanted.handle, &driver.config.dynamic_path);
+    let place = Place::of(&wanted.handle, &driver.config.dynamic_paths);
     let work = {
         let place = place.clone();
         move |root: &Root| directory::to_bind(root, &place)
@@ -122,10 +124,12 @@ async fn understand(
     let asked = options.remove("ro");
     options.remove("rw");
     options.remove("defaults");
+    let readers_only = reads_only(capability);
     Ok(Publication {
         handle,
         target: PathBuf::from(&request.target_path),
-        read_only: request.readonly || asked || reads_only(capability),
+        read_only: request.readonly || asked || readers_only,
+        readers_only,
         single: mode(capability) == Some(Mode::SingleNodeSingleWriter),
         options,
     })
@@ -155,8 +159,10 @@ async fn check_single_writer(driver: &Driver, wanted: &Publication) -> Result<()
     let view = driver.mounter.look(&wanted.target).await?;
     let root = Path::new("/").join(wanted.handle.path());
     let other = view.table.iter().find(|mount| {
-        let same = mount.source() == wanted.handle.filesystem() && mount.root() == root;
-        same && is_weka(mount) && mount.point() != view.point
+        let same = shows(mount, wanted.handle.filesystem()) && mount.root() == root;
+        // A volume that is a filesystem has the root of the driver's own mount.
+        let is_published = is_weka(mount) && !driver.mounts.is_own(mount);
+        same && is_published && mount.point() != view.point
     });
     other.map_or(Ok(()), |mount| {
         Err(Error::SecondWriter {
@@ -214,24 +220,29 @@ async fn is_published(driver: &Driver, wanted: &Publication) -> Result<bool, Err
         difference,
     };
     let root = Path::new("/").join(wanted.handle.path());
-    if mount.source() != wanted.handle.filesystem() {
+    if !shows(&mount, wanted.handle.filesystem()) {
         return Err(otherwise("shows another filesystem"));
     }
     // A static path may have links on it: only the opened directory shows where it leads.
     let same_root = mount.root() == root;
-    let is_static =
-        wanted.handle.origin(&driver.config.dynamic_path) == crate::handle::Origin::Static;
     if !same_root {
-        return if is_static {
-            Ok(false)
-        } else {
+        return if wanted.handle.has_own_path(&driver.config.dynamic_paths) {
             Err(otherwise("shows another directory"))
+        } else {
+            Ok(false)
         };
     }
-    if mount.has_option("ro") != wanted.read_only {
-        return Err(otherwise("has a different read-only setting"));
+    if mount.root_deleted() {
+        return Ok(false);
     }
-    Ok(!mount.root_deleted())
+    match (mount.has_option("ro"), wanted.read_only) {
+        // WEKA's own plugin publishes volumes of readers writable. Pods that run have mounts of their own: they keep what
+        // they have, and are not disturbed.
+        (false, true) if wanted.readers_only => driver.mounter.make_read_only(&view.point).await?,
+        (is_read_only, wanted) if is_read_only == wanted => {}
+        _ => return Err(otherwise("has a different read-only setting")),
+    }
+    Ok(true)
 }
 
 /// The kubelet makes it as a rule; older ones did not.

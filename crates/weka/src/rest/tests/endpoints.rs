@@ -198,6 +198,9 @@ async fn the_legacy_secret_has_the_keys_and_defaults_of_any_other() {
     let clusters = Clusters::new(SECURE, legacy, Metrics::default());
     let api = || clusters.of_legacy_secret(Deadline::after(Duration::from_secs(20)));
     let error = api().err().unwrap().to_string();
+    assert!(error.contains("create the Secret"), "{error}");
+    std::fs::write(directory.join("username"), "admin").unwrap();
+    let error = api().err().unwrap().to_string();
     assert!(error.contains("`endpoints`"), "{error}");
     let authority = rig.array.ca_certificate().unwrap();
     let mut secret = rig.secret(&[("caCertificate", &authority)]);

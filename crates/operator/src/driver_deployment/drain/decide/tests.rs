@@ -19,10 +19,12 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-fn outdated() -> DriverPod {
+pub(in super::super) fn outdated() -> DriverPod {
     DriverPod::Outdated {
         name: "d".to_owned(),
         uid: "1".to_owned(),
+        is_ready: true,
+        tells_at: None,
     }
 }
 
@@ -46,7 +48,9 @@ fn empty() -> Sight {
         is_registered: true,
         users: Vec::new(),
         attachments: Vec::new(),
+        mounts: Mounts::Unknown("it is of before".to_owned()),
         since: BEGUN,
+        told: None,
         unused_since: None,
     }
 }
@@ -97,6 +101,24 @@ fn a_node_is_tainted_emptied_replaced_and_released() {
     }
     sight.is_registered = true;
     assert_eq!(step(&sight, 40), Step::Release);
+}
+
+#[test]
+fn a_node_that_tells_what_is_mounted_is_believed_and_not_waited_for_any_longer() {
+    let known = |mounts: &[&str]| Sight {
+        mounts: Mounts::Known(mounts.iter().map(ToString::to_string).collect()),
+        ..empty()
+    };
+    let waits = "2 mounts to go, the first is pods/a";
+    let mounted = known(&["pods/a", "pods/b"]);
+    assert_eq!(step(&mounted, 1), Step::Wait(waits.to_owned()));
+    let settled = Sight {
+        unused_since: Some(BEGUN),
+        ..mounted.clone()
+    };
+    assert_eq!(step(&settled, 100), Step::Wait(waits.to_owned()));
+    assert!(matches!(step(&mounted, 600), Step::Fail(why) if why.contains(waits)));
+    assert!(matches!(step(&known(&[]), 1), Step::Replace { .. }));
 }
 
 #[test]
@@ -185,30 +207,13 @@ fn a_taint_of_somebody_else_is_left_alone() {
 }
 
 #[test]
-fn as_many_nodes_are_begun_with_as_the_limit_admits() {
-    let placed = |node: &str, pod: DriverPod| Placed {
-        node: node.to_owned(),
-        pod,
+fn why_a_pod_may_not_leave_is_told_when_it_took_too_long() {
+    let refused = "default/a: its budget allows no disruption";
+    let sight = Sight {
+        users: vec![user("a", Fate::Evict)],
+        told: Some(refused.to_owned()),
+        ..empty()
     };
-    let pods = [
-        placed("d", outdated()),
-        placed("b", outdated()),
-        placed("a", DriverPod::Current { is_ready: true }),
-        placed("c", outdated()),
-    ];
-    let begun = |pods: &[Placed], busy: &[&str], limit: Limit| {
-        let rules = DrainRules { limit, ..RULES };
-        let busy: Vec<_> = busy.iter().map(ToString::to_string).collect();
-        let (room, nodes) = next_nodes(pods, &busy, 4, &rules);
-        nodes.into_iter().take(room).collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(begun(&pods, &[], Limit::Nodes(1)), "b");
-    assert_eq!(begun(&pods, &["b"], Limit::Nodes(1)), "");
-    assert_eq!(begun(&pods, &["b"], Limit::Nodes(2)), "c");
-    assert_eq!(begun(&pods, &[], Limit::Percent(50)), "b c");
-    assert_eq!(begun(&pods, &[], Limit::Nodes(9)), "b c d");
-    // A new pod that does not get ready counts: the next node would only make it worse.
-    let mut broken = pods.clone();
-    broken[2].pod = DriverPod::Current { is_ready: false };
-    assert_eq!(begun(&broken, &[], Limit::Nodes(1)), "");
+    let why = format!("waited in vain for {refused}");
+    assert_eq!(step(&sight, 600), Step::Fail(why));
 }

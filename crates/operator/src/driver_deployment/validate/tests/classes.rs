@@ -9,7 +9,8 @@ fn only_one_storage_class_is_the_default() {
     assert_eq!(
         check(&with("/spec/storageClassTemplates", one))
             .unwrap()
-            .storage_classes
+            .classes
+            .storage
             .len(),
         2
     );

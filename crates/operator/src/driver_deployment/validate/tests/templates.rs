@@ -3,7 +3,9 @@ use stowage_api::driver_deployment::CSIDriverDeployment;
 
 use super::{check, check_with, good, refused, set, with};
 use crate::config::OperatorConfig;
+use crate::driver::{Facts, PodFacts, SecretNames, build};
 use crate::driver_deployment::validate::needs_own_ports;
+use crate::served::Versions;
 
 #[test]
 fn templates_need_a_container() {
@@ -181,4 +183,53 @@ fn pods_run_on_linux_node_pods_everywhere_and_controllers_where_the_site_has_the
     let driver = check_with(&narrowed, &config).unwrap();
     let nodes = &driver.node_workloads[0].placement;
     assert!(nodes.tolerations.is_empty(), "{nodes:?}");
+}
+
+#[test]
+fn secrets_of_the_driver_are_in_both_pods() {
+    let secret =
+        json!({"secretName": "legacy", "mountPath": "/legacy-volume-access/", "optional": true});
+    let driver = check(&with("/spec/driverSecrets", json!([secret]))).unwrap();
+    let facts = Facts {
+        secrets: SecretNames::default(),
+        versions: Versions::LEAST,
+        has_security_constraints: false,
+        pods: PodFacts::default(),
+    };
+    let objects = build(&driver, &facts);
+    let pods: Vec<_> = objects
+        .iter()
+        .filter_map(|object| object.body.get("spec")?.pointer("/template/spec"))
+        .collect();
+    assert_eq!(pods.len(), 2);
+    for pod in pods {
+        let volume = json!({"name": "driver-secret-0", "secret": {"secretName": "legacy", "optional": true}});
+        assert!(
+            pod["volumes"].as_array().unwrap().contains(&volume),
+            "{pod}"
+        );
+        let mount = json!({"name": "driver-secret-0", "mountPath": "/legacy-volume-access", "readOnly": true});
+        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+        assert!(mounts.contains(&mount), "{pod}");
+    }
+    let wrong = json!([
+        {"secretName": "", "mountPath": "/a"},
+        {"secretName": "b", "mountPath": "b"},
+        {"secretName": "c", "mountPath": "/a/"},
+        {"secretName": "d", "mountPath": "/d", "mode": 1},
+    ]);
+    let errors = check(&with("/spec/driverSecrets", wrong)).unwrap_err();
+    for path in [
+        "[0].secretName",
+        "[1].mountPath",
+        "[2].mountPath",
+        "[3].mode",
+    ] {
+        let path = format!("spec.driverSecrets{path}");
+        assert!(
+            errors.iter().any(|error| error.starts_with(&path)),
+            "{path}: {errors:?}"
+        );
+    }
+    assert_eq!(errors.len(), 4, "{errors:?}");
 }

@@ -54,7 +54,7 @@ fn seen() -> SeenContainer {
             "image": "weka:4.4.5", "mode": "client", "name": "n", "numCores": 1, "nodeAffinity": "a",
             "csiDriverName": DRIVER,
         },
-        "status": {"status": "Running", "csiDriverName": DRIVER},
+        "status": {"status": "Running", "csiDriverNames": [DRIVER]},
     });
     SeenContainer {
         container: Arc::new(serde_json::from_value(container).unwrap()),
@@ -62,10 +62,15 @@ fn seen() -> SeenContainer {
         client_pod: Some(client_pod("weka:4.4.5", true)),
         node_pods: vec![node_pod("h", "own:1")],
         wanted_node_pod: WantedPod::Rendered(Box::new(node_pod_object())),
-        mounts: 0,
+        mounts: Mounts::default(),
         config: OperatorConfig::default(),
         now: "2026-01-01T00:00:30Z".parse().unwrap(),
     }
+}
+
+/// So many volumes of its driver are attached, as the watch has it.
+fn attached(count: usize) -> Mounts {
+    Mounts::of(&[DRIVER.to_owned()], |_| count)
 }
 
 fn change(seen: &mut SeenContainer, change: impl FnOnce(&mut WekaContainer)) {
@@ -170,7 +175,7 @@ fn a_new_image_comes_when_it_may() {
     let policy = |policy: &'static str, mounts: usize, hot: bool| {
         decided(|seen| {
             new_image(seen);
-            seen.mounts = mounts;
+            seen.mounts = attached(mounts);
             change(seen, |it| {
                 it.spec.upgrade_policy_type = Some(policy.into());
                 it.spec.allow_hot_upgrade = Some(hot);
@@ -190,6 +195,10 @@ fn a_new_image_comes_when_it_may() {
         let expected: &[&str] = if replaced { &["-c-a"] } else { &[] };
         assert_eq!(pods(&decision), expected, "{word} {mounts} {hot}");
         assert_eq!(decision.waits_for_mounts, waits, "{word} {mounts} {hot}");
+        // Nobody is asked about mounts that do not matter.
+        let relies = replaced && mounts == 0;
+        assert_eq!(decision.relies_on_mounts, relies, "{word} {mounts} {hot}");
+        assert_eq!(decision.look_again, None, "the watch tells");
     }
     let gone = decided(|seen| {
         new_image(seen);
@@ -212,11 +221,11 @@ fn a_new_image_comes_when_it_may() {
 #[test]
 fn one_that_goes_drains_and_then_goes_in_order() {
     let drains: [Row; 3] = [
-        ("mounted", |it| it.mounts = 1, &[]),
+        ("mounted", |it| it.mounts = attached(1), &[]),
         (
             "mounted without a client",
             |it| {
-                it.mounts = 1;
+                it.mounts = attached(1);
                 it.client_pod = None;
             },
             &[],
@@ -224,7 +233,7 @@ fn one_that_goes_drains_and_then_goes_in_order() {
         (
             "mounted without a node pod",
             |it| {
-                it.mounts = 1;
+                it.mounts = attached(1);
                 it.node_pods.clear();
             },
             &["+c-a-csi-node"],
@@ -235,7 +244,7 @@ fn one_that_goes_drains_and_then_goes_in_order() {
         (
             "nobody waits",
             |it| {
-                it.mounts = 1;
+                it.mounts = attached(1);
                 change(it, |it| {
                     it.spec.overrides = Some(json!({"skipActiveMountsCheck": true}));
                 });
@@ -245,7 +254,7 @@ fn one_that_goes_drains_and_then_goes_in_order() {
         (
             "the node is gone",
             |it| {
-                it.mounts = 1;
+                it.mounts = attached(1);
                 it.node = None;
             },
             &["-c-a"],
@@ -282,7 +291,42 @@ fn one_that_goes_drains_and_then_goes_in_order() {
         assert_eq!(pods(&decision), expected, "{name}");
         assert_eq!(decision.state, ContainerState::Deleting, "{name}");
         assert_eq!(decision.is_done, name == "all is gone", "{name}");
+        let relies = ["nothing is mounted", "the client is gone"].contains(&name);
+        assert_eq!(decision.relies_on_mounts, relies, "{name}");
     }
+}
+
+#[test]
+fn what_had_to_be_asked_for_is_asked_for_again() {
+    let decision = decided(|seen| {
+        leaving(seen);
+        seen.mounts = attached(1);
+        seen.mounts.is_asked = true;
+    });
+    assert_eq!(decision.state, ContainerState::Draining);
+    assert!(decision.look_again.is_some() && !decision.relies_on_mounts);
+}
+
+#[test]
+fn what_was_mounted_under_an_earlier_name_is_remembered_until_it_is_unmounted() {
+    let renamed = |mounts: Mounts| {
+        decided(|seen| {
+            seen.mounts = mounts;
+            change(seen, |it| it.spec.csi_driver_name = "new".to_owned());
+        })
+        .drivers
+    };
+    assert_eq!(renamed(attached(1)), [DRIVER, "new"]);
+    assert_eq!(renamed(attached(0)), ["new"]);
+    let off = |mounts: Mounts| {
+        decided(|seen| {
+            seen.mounts = mounts;
+            change(seen, |it| it.spec.csi_driver_name.clear());
+        })
+        .drivers
+    };
+    assert_eq!(off(attached(1)), [DRIVER]);
+    assert_eq!(off(attached(0)), Vec::<String>::new());
 }
 
 #[test]
@@ -334,4 +378,52 @@ fn labels_go_when_the_client_has_not_served_for_a_while() {
         (off.labels, off.lost_labels),
         (None, vec![DRIVER.to_owned()])
     );
+}
+
+type Change = fn(&mut WekaContainer);
+
+#[test]
+fn a_pod_that_was_started_with_other_settings_stays_and_it_is_said() {
+    let started = |seen: &mut SeenContainer, hash: &str| {
+        let pod = seen.client_pod.as_mut().unwrap();
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        annotations.insert(SETTINGS_HASH.to_owned(), hash.to_owned());
+    };
+    let hash = |seen: &SeenContainer| {
+        let site = &seen.config.weka_clients;
+        render::settings_hash(&seen.container, "a", site)
+    };
+    let decision = decided(|seen| {
+        let now = hash(seen);
+        started(seen, &now);
+    });
+    assert_eq!(decision.settings, Settings::AsWanted);
+    let changes: [(Change, bool); 5] = [
+        (|it| it.spec.num_cores = 4, true),
+        (|it| it.spec.network = Some(json!({"udpMode": true})), true),
+        (
+            |it| it.spec.resources = Some(json!({"limits": {"memory": "1Gi"}})),
+            true,
+        ),
+        // These have their own way to change, or do not matter any more.
+        (|it| it.spec.image = "weka:5.0.0".to_owned(), false),
+        (
+            |it| it.spec.join_ip_ports = Some(vec!["10.0.0.1:14000".to_owned()]),
+            false,
+        ),
+    ];
+    for (number, (edit, expected)) in changes.into_iter().enumerate() {
+        let decision = decided(|seen| {
+            let before = hash(seen);
+            started(seen, &before);
+            seen.mounts = attached(1);
+            change(seen, edit);
+        });
+        let is_outdated = decision.settings == Settings::Outdated;
+        assert_eq!(is_outdated, expected, "{number}");
+        assert_eq!(pods(&decision), [""; 0], "{number}");
+    }
+    // One of an operator before this one: nobody knows.
+    let unknown = decided(|seen| change(seen, |it| it.spec.num_cores = 4));
+    assert_eq!(unknown.settings, Settings::AsWanted);
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::iscsi::initiator::LoginError;
+use crate::vpsa::host::command::Place;
 
 /// Exit codes of `iscsiadm`, and what it says with them.
 pub(super) mod code {
@@ -13,6 +14,7 @@ pub(super) mod code {
     pub const FATAL_LOGIN: u8 = 19;
     pub const NOT_FOUND: u8 = 21;
     pub const NOT_AUTHORIZED: u8 = 24;
+    pub const BUSY: u8 = 28;
 }
 
 /// What a command prints, and how it ends.
@@ -27,13 +29,13 @@ pub struct Printed {
 }
 
 impl Printed {
-    pub(super) fn failed(code: u8, err: impl Into<String>) -> Self {
+    pub(in crate::vpsa::host) fn failed(code: u8, err: impl Into<String>) -> Self {
         let (out, mut err) = (String::new(), err.into());
         err.push('\n');
         Self { code, out, err }
     }
 
-    pub(super) fn said(out: String) -> Self {
+    pub(in crate::vpsa::host) fn said(out: String) -> Self {
         Self {
             out,
             ..Self::default()
@@ -47,6 +49,23 @@ impl Printed {
         self.err.push_str(&next.err);
         self
     }
+}
+
+/// A session in the list of all; with its interface if that is asked for.
+pub(super) fn session(id: u32, place: &Place, detailed: bool) -> String {
+    let Place {
+        target,
+        portal,
+        interface,
+    } = place;
+    if !detailed {
+        return format!("tcp: [{id}] {portal},1 {target} (non-flash)\n");
+    }
+    format!(
+        "Target: {target} (non-flash)\n\tCurrent Portal: {portal},1\n\tPersistent Portal: {portal},1\n\
+         \t\t**********\n\t\tInterface:\n\t\t**********\n\t\tIface Name: {interface}\n\
+         \t\tIface Transport: tcp\n\t\tSID: {id}\n\t\tiSCSI Connection State: LOGGED IN\n"
+    )
 }
 
 /// Why a login or a discovery failed, as `iscsiadm` says it.

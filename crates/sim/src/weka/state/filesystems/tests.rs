@@ -1,4 +1,5 @@
 use super::*;
+use crate::weka::state::NfsPermission;
 use crate::weka::state::testing::{MOMENT_NOW, admin, kms, moment, state};
 
 fn request(change: impl FnOnce(&mut NewFilesystem)) -> NewFilesystem {
@@ -192,4 +193,24 @@ fn a_size_below_what_is_used_or_above_what_is_left_is_refused() {
     assert_eq!(resize(59, 60).unwrap_err().status(), 400);
     assert_eq!(resize(0, 0).unwrap_err().status(), 400);
     assert_eq!(resize(1001, 60).unwrap_err().status(), 400);
+}
+
+#[test]
+fn a_filesystem_that_is_exported_stays() {
+    let mut state = state("5.1");
+    state.apply(Change::Put(Object::NfsPermission(NfsPermission {
+        uid: "permission".to_owned(),
+        filesystem: "default".to_owned(),
+        group: "clients".to_owned(),
+        path: "/".to_owned(),
+        permission_type: "RW".to_owned(),
+        squash_mode: "none".to_owned(),
+        anon_uid: "65534".to_owned(),
+        anon_gid: "65534".to_owned(),
+        supported_versions: vec!["V4".to_owned()],
+        priority: 0,
+    })));
+    let refused = delete(&state, &admin(), "fs-default", &moment()).unwrap_err();
+    assert_eq!(refused.status(), 409);
+    assert!(refused.to_string().contains("NFS"), "{refused}");
 }

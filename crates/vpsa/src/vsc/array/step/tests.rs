@@ -19,6 +19,7 @@ fn facts(version: &str) -> Facts {
     let controller = json!({"state": "active", "software_ver": version});
     Facts {
         controller: Some(serde_json::from_value(controller).unwrap()),
+        portals: Vec::new(),
         pools: pools(1),
         failed: Vec::new(),
         content: None,
@@ -29,6 +30,7 @@ const DESIRED: Desired<'_> = Desired {
     deleting: false,
     class: Some(None),
     class_name: "gold",
+    portals: &[],
     import: true,
 };
 

@@ -9,8 +9,8 @@ use stowage_api::vpsa::{
 use super::{Attachments, Look};
 use crate::rest::api::{Access, NewServer};
 use crate::rest::wire::Server;
-use crate::rest::{Api, Outcome, Refusal, ServerId, VolumeId};
-use crate::vsc::attachment::server::Host;
+use crate::rest::{Api, ApiError, Outcome, Refusal, ServerId, VolumeId};
+use crate::vsc::attachment::server::{Host, best, second_name};
 use crate::vsc::attachment::step::{Seen, Step};
 use crate::vsc::cluster::Kept;
 use crate::vsc::context::SOON;
@@ -31,10 +31,10 @@ impl Attachments {
         let node = &attachment.spec.vsc_node_name;
         let node = self.context.cluster.nodes.store().get(node);
         let host = node.as_ref().map(|node| Host::of(&node.object.spec));
-        let known = self.known_server(attachment);
-        let is_it = |server: &Server| match &known {
-            Some(id) => server.id == *id,
-            None => host.is_some_and(|host| host.is(server)),
+        let known = self.known_servers(attachment);
+        let is_it = |server: &Server| {
+            known.contains(&server.id)
+                || (known.is_empty() && host.is_some_and(|host| host.is(server)))
         };
         let attached = match api.volume_servers(&volume).await {
             Err(error) if error.is_not_found() => Vec::new(),
@@ -46,26 +46,43 @@ impl Attachments {
                 attached: Some(attached),
             });
         }
-        let recorded = match &known {
-            Some(id) => api.server(id).await?,
-            None => None,
+        let attach_type = &attachment.spec.attach_type;
+        let mut records = Vec::new();
+        for id in &known {
+            records.extend(api.server(id).await?);
+            // Whoever leaves is only about its own.
+            let is_leaving = attachment.metadata.deletion_timestamp.is_some();
+            let is_good =
+                |it: &Server| host.is_some_and(|host| host.is_reached_by(it, attach_type));
+            if records.last().is_some_and(|it| is_leaving || is_good(it)) {
+                return Ok(Seen {
+                    server: records.pop(),
+                    attached: None,
+                });
+            }
+        }
+        let Some(host) = host else {
+            return Ok(Seen::default());
         };
-        let server = match (recorded, host) {
-            (Some(server), _) => Some(server),
-            (None, Some(host)) => api.servers().await?.into_iter().find(|it| host.is(it)),
-            (None, None) => None,
-        };
+        let found = api.servers().await?.into_iter();
+        records.extend(found.filter(|it| host.is(it)));
         Ok(Seen {
-            server,
+            server: best(records, host, attach_type),
             attached: None,
         })
     }
 
-    /// The Server record that was recorded for the node on this array.
-    fn known_server(&self, attachment: &VolumeAttachment) -> Option<ServerId> {
+    /// The Server records that were recorded for the node on this array, its own first.
+    fn known_servers(&self, attachment: &VolumeAttachment) -> Vec<ServerId> {
         let own = attachment.status.clone().into_iter();
-        let mut all = own.chain(self.others(attachment));
-        all.find_map(|status| status.vpsa_server_id?.parse().ok())
+        let all = own.chain(self.others(attachment));
+        let mut known: Vec<ServerId> = Vec::new();
+        for id in all.filter_map(|status| status.vpsa_server_id?.parse().ok()) {
+            if !known.contains(&id) {
+                known.push(id);
+            }
+        }
+        known
     }
 
     /// Changes something on the array. What it only takes on is seen by the next look.
@@ -76,18 +93,20 @@ impl Attachments {
         look: &mut Look,
     ) -> Result<(), StepError> {
         let (api, volume) = self.api(attachment).await?;
-        let server = look
-            .seen
-            .take()
-            .and_then(|seen| seen.server)
-            .map(|it| it.id);
-        let done = match (step, server) {
-            (Step::CreateServer, _) => return self.create_server(attachment, &api).await,
-            (Step::RepairServer, Some(id)) => {
-                let node = self.node(attachment)?;
-                api.configure_server(&id, &described(&node)).await?
+        let server = look.seen.take().and_then(|seen| seen.server);
+        let done = match (step, server.map(|it| (it.id.clone(), it))) {
+            (Step::CreateServer, first) => {
+                let is_second = first.is_some();
+                return self.create_server(attachment, &api, is_second).await;
             }
-            (Step::Attach, Some(id)) => {
+            (Step::RepairServer, Some((id, server))) => {
+                let node = self.node(attachment)?;
+                let attach_type = &attachment.spec.attach_type;
+                let second = second_name(&node.object.spec.display_name, attach_type);
+                let wanted = Description::of(&node, attach_type, server.display_name == second);
+                in_use(api.configure_server(&id, &wanted.server()).await, look)?
+            }
+            (Step::Attach, Some((id, _))) => {
                 look.asked = true;
                 self.remember(attachment, &id).await?;
                 let access = match attachment.spec.attach_type {
@@ -97,17 +116,11 @@ impl Attachments {
                 api.attach_volume(&id, &volume, access, attachment.spec.read_only)
                     .await?
             }
-            (Step::Detach, Some(id)) => {
+            (Step::Detach, Some((id, _))) => {
                 look.detached = true;
                 api.detach_volume(&volume, &[&id]).await?
             }
-            (Step::DeleteServer, Some(id)) => match api.delete_server(&id).await {
-                Err(error) if error.refusal() == Some(Refusal::Attached) => {
-                    look.in_use = true;
-                    Outcome::Done(())
-                }
-                done => done?,
-            },
+            (Step::DeleteServer, Some((id, _))) => in_use(api.delete_server(&id).await, look)?,
             _ => Outcome::Done(()),
         };
         if done == Outcome::Submitted {
@@ -121,9 +134,11 @@ impl Attachments {
         &self,
         attachment: &VolumeAttachment,
         api: &Api,
+        is_second: bool,
     ) -> Result<(), StepError> {
         let node = self.node(attachment)?;
-        match api.create_server(&described(&node)).await? {
+        let wanted = Description::of(&node, &attachment.spec.attach_type, is_second);
+        match api.create_server(&wanted.server()).await? {
             Outcome::Done(id) => self.remember(attachment, &id).await,
             Outcome::Submitted => {
                 tokio::time::sleep(SOON).await;
@@ -157,13 +172,51 @@ impl Attachments {
     }
 }
 
+/// What came of changing or removing a Server record, which the array does not do while volumes are attached to it.
+fn in_use(done: Result<Outcome<()>, ApiError>, look: &mut Look) -> Result<Outcome<()>, ApiError> {
+    match done {
+        Err(error) if error.refusal() == Some(Refusal::Attached) => {
+            look.in_use = true;
+            Ok(Outcome::Done(()))
+        }
+        done => done,
+    }
+}
+
 /// A Server record as the VSCNode wants it.
-fn described(node: &Kept<VscNode>) -> NewServer<'_> {
-    let host = Host::of(&node.object.spec);
-    NewServer {
-        display_name: host.name,
-        ip: Some(host.ip).filter(|it| !it.is_empty()),
-        iqn: Some(host.iqn).filter(|it| !it.is_empty()),
-        chap: None,
+struct Description<'a> {
+    name: String,
+    ip: Option<&'a str>,
+    iqn: Option<&'a str>,
+}
+
+impl<'a> Description<'a> {
+    /// A second record has only what volumes of this kind are reached by: the first has the rest.
+    fn of(node: &'a Kept<VscNode>, attach_type: &AttachType, is_second: bool) -> Self {
+        let host = Host::of(&node.object.spec);
+        let is_for_disks = *attach_type == AttachType::Iscsi;
+        let is_given = |it: &&str| !it.is_empty();
+        Self {
+            name: if is_second {
+                second_name(host.name, attach_type)
+            } else {
+                host.name.to_owned()
+            },
+            ip: (!is_second || !is_for_disks)
+                .then_some(host.ip)
+                .filter(is_given),
+            iqn: (!is_second || is_for_disks)
+                .then_some(host.iqn)
+                .filter(is_given),
+        }
+    }
+
+    fn server(&self) -> NewServer<'_> {
+        NewServer {
+            display_name: &self.name,
+            ip: self.ip,
+            iqn: self.iqn,
+            chap: None,
+        }
     }
 }

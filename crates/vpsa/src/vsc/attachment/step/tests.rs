@@ -211,9 +211,14 @@ struct Whole {
     session: bool,
     /// The initiator of the node's Server record.
     server: Option<&'static str>,
+    /// Another volume is attached to that, so the array does not change it.
+    is_used: bool,
+    /// The node has a second record.
+    second: bool,
     attached: bool,
     known: bool,
     asked: bool,
+    in_use: bool,
     gone: bool,
 }
 
@@ -221,8 +226,9 @@ impl World for Whole {
     type Step = Step;
 
     fn next(&self) -> Option<Step> {
-        let server = self.server.map(|iqn| ("n", iqn));
-        let seen = seen(server, self.attached.then_some(false));
+        let first = self.server.map(|iqn| ("n", iqn));
+        let second = self.second.then_some(("n-iscsi", "iqn.n"));
+        let seen = seen(second.or(first), self.attached.then_some(false));
         let observed = Observed {
             held: self.held,
             deleting: self.deleting,
@@ -230,6 +236,8 @@ impl World for Whole {
             session: self.session,
             seen: self.known.then_some(&seen),
             asked: self.asked,
+            shared: self.is_used && !self.second,
+            in_use: self.in_use,
             ..NEW
         };
         let step = next_step(&self.wanted, &observed);
@@ -245,15 +253,22 @@ impl World for Whole {
         }
         match step {
             Step::Hold => self.held = true,
+            Step::CreateServer if self.is_used => {
+                assert!(!std::mem::replace(&mut self.second, true), "a third record");
+            }
             Step::CreateServer => {
                 assert_eq!(self.server.replace("iqn.n"), None, "a second record");
             }
+            Step::RepairServer if self.is_used => self.in_use = luck == Luck::Done,
             Step::RepairServer => self.server = Some("iqn.n"),
             Step::Attach => self.attached = true,
             Step::Detach => self.attached = false,
             Step::DeleteServer => {
                 assert!(!self.attached, "it is attached");
-                self.server = None;
+                if !std::mem::take(&mut self.second) {
+                    assert!(!self.is_used, "it is used");
+                    self.server = None;
+                }
             }
             Step::Record(state, _) => self.recorded = Some(state.clone()),
             Step::LetGo => self.gone = true,
@@ -262,7 +277,7 @@ impl World for Whole {
     }
 
     fn rest(&mut self) {
-        (self.known, self.asked) = (false, false);
+        (self.known, self.asked, self.in_use) = (false, false, false);
         // The node logs in when it is told to.
         self.session |= self.recorded == Some(AttachmentState::IscsiLoginPending);
     }
@@ -290,7 +305,7 @@ fn starts() -> Vec<Whole> {
     let states = states.map(|word| Some(AttachmentState::from(*word)));
     for recorded in states.chain([None]) {
         for (server, attached) in servers {
-            for bits in 0..4 {
+            for bits in 0..8 {
                 all.push(Whole {
                     wanted: spec(if bits & 1 == 0 { "NFS" } else { "ISCSI" }),
                     held: true,
@@ -298,9 +313,12 @@ fn starts() -> Vec<Whole> {
                     recorded: recorded.clone(),
                     session: false,
                     server,
+                    is_used: bits & 4 != 0 && server.is_some(),
+                    second: false,
                     attached,
                     known: false,
                     asked: false,
+                    in_use: false,
                     gone: false,
                 });
             }
@@ -315,21 +333,21 @@ fn from_any_state_and_whatever_fails_a_volume_is_attached_to_one_record_or_leave
         for lucks in Lucks::all() {
             let end = settle(&start, lucks);
             let told = format!("{lucks:?}: {start:?} became {end:?}");
+            let kept = start.server.filter(|_| start.is_used);
             if start.deleting {
                 assert!(end.gone, "{told}");
-                assert_eq!((end.server, end.attached), (None, false), "{told}");
+                let left = (end.server, end.second, end.attached);
+                assert_eq!(left, (kept, false, false), "{told}");
             } else {
                 assert_eq!(end.recorded, Some(AttachmentState::Ready), "{told}");
                 // A share needs the address only.
                 let is_edited = start.server == Some("iqn.other");
                 let is_share = start.wanted.attach_type == AttachType::Nfs;
-                let server = if is_edited && is_share {
-                    "iqn.other"
-                } else {
-                    "iqn.n"
-                };
-                let there = (end.server, end.attached);
-                assert_eq!(there, (Some(server), true), "{told}");
+                let stays = is_edited && (is_share || start.is_used);
+                let server = if stays { "iqn.other" } else { "iqn.n" };
+                let second = is_edited && !is_share && start.is_used;
+                let there = (end.server, end.second, end.attached);
+                assert_eq!(there, (Some(server), second, true), "{told}");
             }
         }
     }

@@ -15,6 +15,7 @@ const NEW: Observed<'_> = Observed {
     volume: Ok(()),
     found: None,
     asked: false,
+    pending: false,
 };
 
 fn snapshot(name: &str, status: &str) -> ArraySnapshot {
@@ -141,6 +142,14 @@ fn a_snapshot_is_deleted_before_its_object_goes_unless_it_is_retained() {
         ),
         (
             Observed {
+                found: Some(Found::Nothing),
+                pending: true,
+                ..leaving
+            },
+            "Deleting/TakingSnapshot",
+        ),
+        (
+            Observed {
                 found: Some(Found::Foreign(&good)),
                 ..leaving
             },
@@ -159,6 +168,10 @@ fn a_snapshot_is_deleted_before_its_object_goes_unless_it_is_retained() {
     assert_eq!(word(&next_step(&record)), "Rest");
 }
 
+/// How many looks it takes until what the array takes is seen, and how many until it is certain that nothing comes.
+const SEEN_AFTER: u8 = 2;
+const CERTAIN_AFTER: u8 = 4;
+
 /// The object and the array, and what steps do to them.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(
@@ -168,9 +181,17 @@ fn a_snapshot_is_deleted_before_its_object_goes_unless_it_is_retained() {
 struct Whole {
     held: bool,
     deleting: bool,
+    /// Somebody deletes it after so many looks.
+    deleted_after: Option<u8>,
     array: &'static str,
     id: &'static str,
+    /// What the array has, and how many looks it takes until it is seen.
     snapshot: Option<ArraySnapshot>,
+    seen_after: u8,
+    /// So many looks ago the array was asked.
+    asked_ago: Option<u8>,
+    /// Somebody else has the name.
+    is_taken: bool,
     known: bool,
     asked: bool,
     state: Option<SnapshotState>,
@@ -178,19 +199,29 @@ struct Whole {
     gone: bool,
 }
 
+impl Whole {
+    fn found(&self) -> Found<'_> {
+        let seen = self.snapshot.as_ref().filter(|_| self.seen_after == 0);
+        match seen {
+            Some(snapshot) if self.is_taken => Found::Foreign(snapshot),
+            Some(snapshot) => Found::Snapshot(snapshot),
+            None => Found::Nothing,
+        }
+    }
+}
+
 impl World for Whole {
     type Step = Step;
 
     fn next(&self) -> Option<Step> {
-        let snapshot = self.snapshot.as_ref();
-        let found = snapshot.map_or(Found::Nothing, Found::Snapshot);
         let step = next_step(&Observed {
             held: self.held,
             deleting: self.deleting,
             array: self.array,
             id: self.id,
-            found: self.known.then_some(found),
+            found: self.known.then(|| self.found()),
             asked: self.asked,
+            pending: self.asked_ago.is_some_and(|looks| looks < CERTAIN_AFTER),
             ..NEW
         });
         (!self.gone && step != Step::Rest).then_some(step)
@@ -205,28 +236,44 @@ impl World for Whole {
         match step {
             Step::Hold => self.held = true,
             Step::Locate => self.array = "a",
-            Step::Take if self.snapshot.is_none() => {
-                self.snapshot = Some(snapshot("s", "creating"));
-                self.taken += 1;
+            Step::Take => {
+                self.asked_ago = Some(0);
+                if self.snapshot.is_none() {
+                    self.snapshot = Some(snapshot("s", "creating"));
+                    self.seen_after = SEEN_AFTER;
+                    self.taken += 1;
+                }
             }
             Step::Rename => self.snapshot = Some(snapshot("s", "normal")),
             Step::Delete => (self.id, self.snapshot) = ("snap-1", None),
             Step::Record(state, _) => {
-                if is_known && self.snapshot.is_some() {
+                if is_known && matches!(self.found(), Found::Snapshot(_)) {
                     self.id = "snap-1";
                 }
                 self.state = Some(state.clone());
             }
             Step::LetGo => self.gone = true,
-            Step::Take | Step::Ask | Step::Rest => {}
+            Step::Ask | Step::Rest => {}
         }
     }
 
+    /// Time goes by with every look.
     fn rest(&mut self) {
         (self.known, self.asked) = (false, false);
-        if let Some(snapshot) = &mut self.snapshot {
+        self.asked_ago = self
+            .asked_ago
+            .map(|looks| looks.saturating_add(1).min(CERTAIN_AFTER));
+        self.seen_after = self.seen_after.saturating_sub(1);
+        if let Some(snapshot) = self.snapshot.as_mut().filter(|_| self.seen_after == 0) {
             snapshot.status = "normal".to_owned();
         }
+        self.deleted_after = match self.deleted_after {
+            Some(0) => {
+                self.deleting = true;
+                None
+            }
+            later => later.map(|looks| looks - 1),
+        };
     }
 
     fn is_record(step: &Step) -> bool {
@@ -238,17 +285,21 @@ impl World for Whole {
     }
 }
 
-#[test]
-fn from_any_state_and_whatever_fails_a_snapshot_is_taken_once_or_leaves_no_trace() {
-    let on_arrays = [
+/// Where a snapshot can be before we look at it for the first time: array, identity, and what the array has.
+fn places() -> [(&'static str, &'static str, Option<ArraySnapshot>); 6] {
+    [
         ("", "", None),
         ("a", "", None),
         ("a", "", Some(snapshot("s", "creating"))),
         ("a", "snap-1", Some(snapshot("s", "normal"))),
         ("a", "snap-1", Some(snapshot("old", "normal"))),
         ("a", "snap-1", None),
-    ];
-    for (array, id, there) in on_arrays {
+    ]
+}
+
+#[test]
+fn from_any_state_and_whatever_fails_a_snapshot_is_taken_once_or_leaves_no_trace() {
+    for (array, id, there) in places() {
         for (held, deleting) in [(false, false), (true, false), (true, true), (false, true)] {
             let start = Whole {
                 held,
@@ -273,6 +324,33 @@ fn from_any_state_and_whatever_fails_a_snapshot_is_taken_once_or_leaves_no_trace
                     let all = end.taken + usize::from(there.is_some());
                     assert_eq!((all, end.id), (1, "snap-1"), "{told}");
                     assert_eq!(end.snapshot, Some(snapshot("s", "normal")), "{told}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn whenever_a_snapshot_is_deleted_and_whatever_fails_nothing_of_it_is_left() {
+    for (array, id, there) in places() {
+        for looks in 0..6 {
+            for is_taken in [false, there.is_some() && id.is_empty()] {
+                let start = Whole {
+                    held: true,
+                    deleted_after: Some(looks),
+                    array,
+                    id,
+                    snapshot: there.clone(),
+                    is_taken,
+                    ..Whole::default()
+                };
+                for lucks in Lucks::all() {
+                    let end = settle(&start, lucks);
+                    let told = format!("{lucks:?}: {start:?} became {end:?}");
+                    // What somebody else took stays.
+                    let left = usize::from(is_taken);
+                    assert_eq!(usize::from(end.snapshot.is_some()), left, "{told}");
+                    assert!(end.gone, "{told}");
                 }
             }
         }

@@ -3,17 +3,16 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use stowage_api::vpsa::{CloneSourceKind, Expansion, Unknown, Volume, VolumeState, VolumeStatus};
+use stowage_api::vpsa::{Expansion, Unknown, Volume, VolumeState, VolumeStatus};
 
 use super::Volumes;
 use super::look::{Look, Seen};
-use crate::rest::api::NewVolume;
 use crate::rest::wire::Volume as ArrayVolume;
-use crate::rest::{Api, CgId, Outcome, PoolId, Refusal, SnapshotId, VolumeId, follow};
-use crate::vsc::array::Facts;
+use crate::rest::{Api, Outcome, PoolId, VolumeId};
 use crate::vsc::cluster::on_array;
 use crate::vsc::context::SOON;
 use crate::vsc::error::StepError;
+use crate::vsc::volume::has_begun;
 use crate::vsc::volume::step::Step;
 use crate::vsc::volume::wanted::Wanted;
 
@@ -32,11 +31,15 @@ impl Volumes {
         let Some(found) = api.volume_named(name).await? else {
             return Ok(Seen::Nothing);
         };
-        Ok(if self.is_foreign(volume, &status.vpsa_id, &found.id) {
-            Seen::Foreign(Box::new(found))
-        } else {
-            Seen::Volume(Box::new(found))
-        })
+        // Nobody has asked for it, so it is not ours, whatever it is called.
+        let is_unasked = !has_begun(&status);
+        Ok(
+            if is_unasked || self.is_foreign(volume, &status.vpsa_id, &found.id) {
+                Seen::Foreign(Box::new(found))
+            } else {
+                Seen::Volume(Box::new(found))
+            },
+        )
     }
 
     /// Whether a volume of an array is somebody else's, or another object's.
@@ -74,55 +77,52 @@ impl Volumes {
         Ok(found.map_or(Seen::Nothing, |it| Seen::Deleted(Box::new(it))))
     }
 
-    /// Changes something on the array. What it only takes on is seen by the next look.
+    /// Changes something on the array; what it has then, if that is known without asking. What it only takes on is seen by
+    /// the next look.
     pub(super) async fn change(
         &self,
         object: &Volume,
         wanted: &Result<Wanted, String>,
         step: &Step,
         look: &mut Look,
-    ) -> Result<(), StepError> {
+    ) -> Result<Option<Seen>, StepError> {
         let status = object.status.clone().unwrap_or_default();
         let api = self.context.api(&status.vpsa_id).await?;
-        let id = match &look.seen {
-            Some(Seen::Volume(it) | Seen::Deleted(it)) => Some(it.id.clone()),
-            _ => None,
-        };
-        if let (Step::Expand(more), Some(Seen::Volume(volume))) = (step, &look.seen) {
-            return self.expand(&api, object, volume, *more).await;
+        let seen = look.seen.take();
+        if let (Step::Expand(more), Some(Seen::Volume(volume))) = (step, &seen) {
+            self.expand(&api, object, volume, *more).await?;
+            return Ok(None);
         }
-        let done = match (step, id, wanted) {
-            (Step::Create, _, Ok(wanted)) => {
-                look.asked = true;
-                return self.create(&api, object, wanted).await;
-            }
-            (Step::Clone, _, Ok(wanted)) => {
-                look.asked = true;
-                return self.copy(&api, object, wanted).await;
-            }
-            (Step::Rename, Some(id), Ok(wanted)) => api.rename_volume(&id, &wanted.name).await?,
-            (Step::Comment, Some(id), Ok(wanted)) => {
+        if let (Step::Create | Step::Clone, Ok(wanted)) = (step, wanted) {
+            return self.make(&api, object, wanted, look).await;
+        }
+        let Some(Seen::Volume(volume) | Seen::Deleted(volume)) = &seen else {
+            return Ok(None);
+        };
+        let id = &volume.id;
+        let (done, then) = match (step, wanted) {
+            (Step::Rename, Ok(wanted)) => (api.rename_volume(id, &wanted.name).await?, None),
+            (Step::Comment, Ok(wanted)) => {
                 let comment = wanted.comment.as_deref().unwrap_or_default();
-                api.comment_volume(&id, comment).await?
+                (api.comment_volume(id, comment).await?, None)
             }
-            (Step::Delete, Some(id), _) => {
+            (Step::Delete, _) => {
                 // Known from now on, so that it is found in the recycle bin.
-                self.remember(object, look).await?;
-                api.delete_volume(&id).await?
+                self.remember(object, volume).await?;
+                let deleted = Seen::Deleted(volume.clone());
+                (api.delete_volume(id).await?, Some(deleted))
             }
-            (Step::Purge, Some(id), _) => api.purge_volume(&id).await?,
-            _ => Outcome::Done(()),
+            (Step::Purge, _) => (api.purge_volume(id).await?, Some(Seen::Nothing)),
+            _ => (Outcome::Done(()), None),
         };
         if done == Outcome::Submitted {
             tokio::time::sleep(SOON).await;
+            return Ok(None);
         }
-        Ok(())
+        Ok(then)
     }
 
-    async fn remember(&self, volume: &Volume, look: &Look) -> Result<(), StepError> {
-        let Some(Seen::Volume(found)) = &look.seen else {
-            return Ok(());
-        };
+    async fn remember(&self, volume: &Volume, found: &ArrayVolume) -> Result<(), StepError> {
         let before = volume.status.clone().unwrap_or_default();
         let mut status = VolumeStatus {
             state: VolumeState::Deleting,
@@ -133,64 +133,6 @@ impl Volumes {
             self.context.writer.set_status(volume, &status).await?;
         }
         Ok(())
-    }
-
-    /// Called twice: it is found by its name before.
-    async fn create(&self, api: &Api, volume: &Volume, wanted: &Wanted) -> Result<(), StepError> {
-        let class = self
-            .context
-            .cluster
-            .classes
-            .store()
-            .get(&volume.spec.vsc_storage_class_name);
-        let pool = class
-            .as_ref()
-            .and_then(|it| it.object.spec.pool_name.as_deref());
-        let facts = Facts::of_pools(api.pools().await?);
-        let pool = facts.pool(pool).map_err(StepError::Missing)?;
-        let new = NewVolume {
-            name: &wanted.name,
-            capacity: wanted.gigabytes,
-            pool: &pool.id,
-            kind: wanted.kind,
-            options: &wanted.options,
-        };
-        match api.create_volume(&new).await {
-            Ok(Outcome::Done(_)) => Ok(()),
-            Ok(Outcome::Submitted) => self.follow(api, &wanted.name).await,
-            // It was made by a call whose answer was lost, or somebody else has the name: the next look tells.
-            Err(error) if error.refusal() == Some(Refusal::NameTaken) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Called twice: it is found by its name before, or the array says that the name is taken.
-    async fn copy(&self, api: &Api, volume: &Volume, wanted: &Wanted) -> Result<(), StepError> {
-        let Some(source) = self.source(volume)? else {
-            return Ok(());
-        };
-        let made = api.clone_volume(&source.group, &wanted.name, source.snapshot.as_ref());
-        let group = match made.await {
-            Ok(Outcome::Done(group)) => Some(group),
-            Ok(Outcome::Submitted) => return self.follow(api, &wanted.name).await,
-            Err(error) if error.refusal() == Some(Refusal::NameTaken) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if let Some(group) = group {
-            let status = VolumeStatus {
-                state: VolumeState::Cloning,
-                cg_id: group.to_string(),
-                ..volume.status.clone().unwrap_or_default()
-            };
-            self.context.writer.set_status(volume, &status).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits until what the array has taken on is seen.
-    async fn follow(&self, api: &Api, name: &str) -> Result<(), StepError> {
-        let look = || async { Ok(api.volume_named(name).await?.map(drop)) };
-        Ok(follow("create a volume", api.deadline(), look).await?)
     }
 
     /// Makes a volume larger. The array takes what is added, so that is written down before it is asked: whoever finds it
@@ -221,50 +163,4 @@ impl Volumes {
         }
         Ok(())
     }
-
-    /// What a clone is made from.
-    pub(super) fn source(&self, volume: &Volume) -> Result<Option<Source>, StepError> {
-        let Some(source) = &volume.spec.clone_source else {
-            return Ok(None);
-        };
-        let missing = |kind: &str| {
-            let name = &source.name;
-            StepError::Missing(format!(
-                "{kind} `{name}`, which it is to be a copy of, is not there or not ready"
-            ))
-        };
-        match source.kind {
-            CloneSourceKind::Snapshot => {
-                let kept = self.context.cluster.snapshots.store().get(&source.name);
-                let status = kept.and_then(|it| it.object.status.clone());
-                let found = status.and_then(|status| {
-                    Some(Source {
-                        array: status.vpsa_id?,
-                        group: status.cg_id?.parse().ok()?,
-                        snapshot: Some(status.vpsa_snapshot_id?.parse().ok()?),
-                    })
-                });
-                found.map(Some).ok_or_else(|| missing("Snapshot"))
-            }
-            CloneSourceKind::Volume | CloneSourceKind::Other(_) => {
-                let kept = self.context.cluster.volumes.store().get(&source.name);
-                let status = kept.and_then(|it| it.object.status.clone());
-                let found = status.and_then(|status| {
-                    Some(Source {
-                        array: status.vpsa_id,
-                        group: status.cg_id.parse().ok()?,
-                        snapshot: None,
-                    })
-                });
-                found.map(Some).ok_or_else(|| missing("Volume"))
-            }
-        }
-    }
-}
-
-/// What a clone is made from.
-pub(super) struct Source {
-    pub array: String,
-    group: CgId,
-    snapshot: Option<SnapshotId>,
 }

@@ -5,11 +5,21 @@ use crate::vsc::volume::step::Found;
 
 /// What is known of a volume in the course of one look at it.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
 pub(super) struct Look {
     /// What the array has, if it was asked.
     pub seen: Option<Seen>,
     /// The array was asked to make it.
     pub asked: bool,
+    /// Nobody asked before this look, or so long ago that nothing comes of it; and it is written down that it is asked now.
+    pub fresh: bool,
+    /// It was seen that the array is not to go.
+    pub checked: bool,
+    /// An array was given up that had no room.
+    pub gave_up: bool,
 }
 
 /// What the array has.

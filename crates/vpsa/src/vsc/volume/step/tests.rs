@@ -25,7 +25,11 @@ fn on_array(gigabytes: u64) -> ArrayVolume {
     .unwrap()
 }
 
-/// The object and the array, and what steps do to them.
+/// How many looks it takes until what the array makes is seen, and how many until it is certain that nothing comes.
+const SEEN_AFTER: u8 = 2;
+const CERTAIN_AFTER: u8 = 4;
+
+/// The object and the arrays, and what steps do to them.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -34,11 +38,23 @@ fn on_array(gigabytes: u64) -> ArrayVolume {
 struct Whole {
     held: bool,
     deleting: bool,
+    /// Somebody deletes it after so many looks.
+    deleted_after: Option<u8>,
     array: &'static str,
     id: &'static str,
     group: &'static str,
     is_clone: bool,
+    /// The array is to go as soon as nobody is on it.
+    going: bool,
+    /// The first array has no room.
+    full: bool,
+    /// So many looks ago an array was asked; none if it was not, or refused.
+    asked_ago: Option<u8>,
+    checked: bool,
+    fresh: bool,
     volume: Option<ArrayVolume>,
+    /// On which array that is, and how many looks it takes until it is seen.
+    place: (&'static str, u8),
     bin: Option<ArrayVolume>,
     known: bool,
     asked: bool,
@@ -48,25 +64,65 @@ struct Whole {
 }
 
 impl Whole {
-    /// One volume in the array at most, whoever asks how often.
+    /// One volume in the array at most, whoever asks how often. An array that is full says so, and nothing is made.
     fn make(&mut self, gigabytes: u64) {
+        assert!(!self.going, "made on an array that is to go: {self:?}");
+        assert_eq!(self.asked_ago, Some(0), "made without a word: {self:?}");
         if self.volume.is_none() {
             let status = "Creating".to_owned();
             self.volume = Some(ArrayVolume {
                 status,
                 ..on_array(gigabytes)
             });
+            self.place = (self.array, SEEN_AFTER);
             self.made += 1;
         }
     }
 
-    fn change(&mut self, step: &Step) {
-        let volume = self.volume.as_mut();
-        match (step, volume) {
+    /// What is on the array that was chosen, for everybody to see.
+    fn seen(&self) -> Option<&ArrayVolume> {
+        let volume = self.volume.as_ref();
+        volume.filter(|_| self.place == (self.array, 0))
+    }
+
+    fn has_begun(&self) -> bool {
+        self.asked_ago.is_some()
+    }
+
+    fn found(&self) -> Found<'_> {
+        let by_id = !self.id.is_empty();
+        match (self.seen(), &self.bin) {
+            (Some(volume), _) if by_id || self.has_begun() => Found::Volume(volume),
+            // Nobody has asked for it.
+            (Some(volume), _) => Found::Foreign(volume),
+            // Nothing is found there by its name.
+            (None, Some(volume)) if by_id => Found::Deleted(volume),
+            _ => Found::Nothing,
+        }
+    }
+
+    fn change(&mut self, step: &Step, luck: Luck) {
+        match (step, self.volume.as_mut()) {
             (Step::Hold, _) => self.held = true,
-            (Step::Choose, _) => self.array = "one",
-            (Step::Create, _) => self.make(10),
-            (Step::Clone, _) => self.make(4),
+            (Step::Choose, _) => self.array = if self.full { "two" } else { "one" },
+            (Step::Check, _) if self.going => (self.array, self.going) = ("", false),
+            (Step::Begin, _) => self.asked_ago = Some(0),
+            (Step::Create | Step::Clone, _) => {
+                let before = self.asked_ago.filter(|_| !self.fresh);
+                self.asked_ago = Some(0);
+                if self.full && self.array == "one" {
+                    // It says no. Whoever hears that takes back that it was asked, and gives it up if nobody asked before.
+                    if luck == Luck::Done {
+                        self.asked_ago = before;
+                    }
+                    if luck == Luck::Done && before.is_none() && !self.is_clone {
+                        self.array = "";
+                        (self.checked, self.fresh, self.asked) = (false, false, false);
+                    }
+                } else {
+                    self.make(if *step == Step::Clone { 4 } else { 10 });
+                }
+            }
             (Step::Expand(more), Some(volume)) => volume.virtual_capacity += more,
             (Step::Rename, Some(volume)) => volume.display_name = wanted().name,
             (Step::Delete, _) => {
@@ -74,9 +130,11 @@ impl Whole {
                 self.bin = self.volume.take();
             }
             (Step::Purge, _) => self.bin = None,
-            (Step::Record(state, _), volume) => {
-                if self.known && volume.is_some() {
-                    self.id = "volume-1";
+            (Step::Record(state, _), _) => {
+                match self.found() {
+                    Found::Volume(_) if self.known => self.id = "volume-1",
+                    Found::Foreign(_) if self.known => self.asked_ago = None,
+                    _ => {}
                 }
                 self.state = Some(state.clone());
             }
@@ -90,12 +148,6 @@ impl World for Whole {
     type Step = Step;
 
     fn next(&self) -> Option<Step> {
-        let found = match (&self.volume, &self.bin) {
-            (Some(volume), _) => Found::Volume(volume),
-            // Nothing is found there by its name.
-            (None, Some(volume)) if !self.id.is_empty() => Found::Deleted(volume),
-            _ => Found::Nothing,
-        };
         let observed = Observed {
             held: self.held,
             deleting: self.deleting,
@@ -103,7 +155,11 @@ impl World for Whole {
             id: self.id,
             group: self.group,
             is_clone: self.is_clone,
-            found: self.known.then_some(found),
+            began: self.has_begun(),
+            pending: self.asked_ago.is_some_and(|looks| looks < CERTAIN_AFTER),
+            checked: self.checked,
+            fresh: self.fresh,
+            found: self.known.then(|| self.found()),
             asked: self.asked,
             ..Observed::default()
         };
@@ -112,21 +168,39 @@ impl World for Whole {
     }
 
     fn act(&mut self, step: &Step, luck: Luck) {
+        self.asked |= matches!(step, Step::Create | Step::Clone);
         if luck != Luck::Failed {
-            self.change(step);
+            self.change(step, luck);
         }
-        if luck == Luck::Done && *step == Step::Clone {
+        let is_made = !self.array.is_empty() && self.volume.is_some();
+        if luck == Luck::Done && *step == Step::Clone && is_made {
             self.group = "cg-1";
         }
-        self.asked |= matches!(step, Step::Create | Step::Clone);
-        self.known = *step == Step::Ask;
+        let is_seen = luck == Luck::Done && matches!(step, Step::Delete | Step::Purge);
+        let stays = self.known && matches!(step, Step::Begin | Step::Check);
+        self.known = *step == Step::Ask || is_seen || stays;
+        self.checked |= luck == Luck::Done && *step == Step::Check && !self.array.is_empty();
+        self.fresh |= luck == Luck::Done && *step == Step::Begin && self.has_begun();
     }
 
+    /// Time goes by with every look.
     fn rest(&mut self) {
         (self.known, self.asked) = (false, false);
-        if let Some(volume) = &mut self.volume {
+        (self.checked, self.fresh) = (false, false);
+        self.asked_ago = self
+            .asked_ago
+            .map(|looks| looks.saturating_add(1).min(CERTAIN_AFTER));
+        self.place.1 = self.place.1.saturating_sub(1);
+        if let Some(volume) = self.volume.as_mut().filter(|_| self.place.1 == 0) {
             volume.status = "Available".to_owned();
         }
+        self.deleted_after = match self.deleted_after {
+            Some(0) => {
+                self.deleting = true;
+                None
+            }
+            later => later.map(|looks| looks - 1),
+        };
     }
 
     fn is_record(step: &Step) -> bool {
@@ -154,16 +228,27 @@ fn starts() -> Vec<Whole> {
         ("one", "volume-1", None, Some(on_array(10))),
         ("one", "volume-1", None, None),
     ];
-    let mut all = Vec::new();
+    // Asked for, and nothing is there yet.
+    let mut all = vec![Whole {
+        held: true,
+        array: "one",
+        asked_ago: Some(0),
+        ..Whole::default()
+    }];
     for (array, id, volume, bin) in on_arrays {
-        for bits in 0..8 {
-            let [held, deleting, is_clone] = [1, 2, 4].map(|bit| bits & bit != 0);
+        for bits in 0..16 {
+            let [held, deleting, is_clone, going] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
+            // What is there was asked for.
+            let began = volume.is_some() || bin.is_some();
             all.push(Whole {
                 held,
                 deleting,
                 is_clone,
+                going: going && !began && id.is_empty() && !array.is_empty(),
+                asked_ago: began.then_some(0),
                 array,
                 id,
+                place: ("one", 0),
                 volume: volume.clone(),
                 bin: bin.clone(),
                 ..Whole::default()
@@ -180,7 +265,10 @@ fn from_any_state_and_whatever_fails_a_volume_is_made_once_or_leaves_no_trace() 
             let end = settle(&start, lucks);
             let told = format!("{lucks:?}: {start:?} became {end:?}");
             if start.deleting && !start.held {
-                assert_eq!(end, start, "it is not ours: {told}");
+                assert!(
+                    !end.gone && end.volume == start.volume,
+                    "it is not ours: {told}"
+                );
             } else if start.deleting {
                 let left = (&end.volume, &end.bin, end.made);
                 assert!(end.gone && left == (&None, &None, 0), "{told}");
@@ -192,6 +280,88 @@ fn from_any_state_and_whatever_fails_a_volume_is_made_once_or_leaves_no_trace() 
                 let there = usize::from(start.volume.is_some());
                 assert_eq!(end.made + there, 1, "{told}");
                 assert_eq!(end.volume, Some(on_array(10)), "{told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whenever_a_volume_is_deleted_and_whatever_fails_nothing_of_it_is_left() {
+    let starts = starts().into_iter().filter(|it| !it.deleting);
+    for start in starts {
+        for looks in 0..6 {
+            let start = Whole {
+                held: true,
+                deleted_after: Some(looks),
+                ..start.clone()
+            };
+            for lucks in Lucks::all() {
+                let end = settle(&start, lucks);
+                let told = format!("{lucks:?}: {start:?} became {end:?}");
+                let left = (&end.volume, &end.bin);
+                assert!(end.gone && left == (&None, &None), "{told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_array_without_room_is_given_up_and_nothing_is_left_on_it() {
+    let unasked = [("", None), ("one", None), ("one", Some(0))];
+    for (array, asked_ago) in unasked {
+        for deleted_after in [None, Some(0), Some(1), Some(3)] {
+            let start = Whole {
+                held: true,
+                full: array == "one",
+                array,
+                asked_ago,
+                deleted_after,
+                ..Whole::default()
+            };
+            for lucks in Lucks::all() {
+                let end = settle(&start, lucks);
+                let told = format!("{lucks:?}: {start:?} became {end:?}");
+                if deleted_after.is_some() {
+                    assert!(end.gone && end.volume.is_none(), "{told}");
+                } else {
+                    assert_eq!(end.state, Some(VolumeState::Ready), "{told}");
+                    let place = if start.full { "two" } else { "one" };
+                    assert_eq!(
+                        (end.place.0, end.array, end.made),
+                        (place, place, 1),
+                        "{told}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_somebody_else_made_under_the_same_name_stays_theirs_whatever_fails() {
+    for deleted_after in [None, Some(0), Some(1), Some(3), Some(5)] {
+        for array in ["", "one"] {
+            let start = Whole {
+                held: true,
+                array,
+                volume: Some(on_array(3)),
+                place: ("one", 0),
+                deleted_after,
+                ..Whole::default()
+            };
+            for lucks in Lucks::all() {
+                let end = settle(&start, lucks);
+                let told = format!("{lucks:?}: {start:?} became {end:?}");
+                assert_eq!((end.made, &end.volume), (0, &start.volume), "{told}");
+                if deleted_after.is_some() {
+                    assert!(end.gone, "{told}");
+                } else {
+                    assert_eq!(
+                        (end.state, end.id),
+                        (Some(VolumeState::Failed), ""),
+                        "{told}"
+                    );
+                }
             }
         }
     }
@@ -234,6 +404,15 @@ fn what_is_wrong_is_told_apart() {
         };
         assert_eq!(show(next_step(&Ok(wanted()), &observed)), shown);
     }
+    let taken = Observed {
+        id: "",
+        began: true,
+        fresh: true,
+        asked: true,
+        found: Some(Found::Foreign(&good)),
+        ..base.clone()
+    };
+    assert_eq!(show(next_step(&Ok(wanted()), &taken)), "Failed/NameTaken");
     let invalid = next_step(&Err("wrong".to_owned()), &base);
     assert_eq!(show(invalid), "Failed/InvalidSpec");
 }
@@ -264,15 +443,39 @@ fn a_volume_that_is_used_or_is_not_ours_is_not_deleted() {
     let cloning = Observed {
         found: Some(Found::Nothing),
         id: "",
+        began: true,
         group: "cg-1",
         ..base.clone()
     };
+    let pending = Observed {
+        group: "",
+        pending: true,
+        ..cloning.clone()
+    };
+    let given_up = Observed {
+        pending: false,
+        ..pending.clone()
+    };
+    // Whatever has its name on the array.
+    let unbegun = Observed {
+        id: "",
+        ..base.clone()
+    };
+    let unasked = Observed {
+        began: true,
+        fresh: true,
+        ..unbegun.clone()
+    };
     for (observed, shown) in [
+        (unasked, "LetGo"),
+        (unbegun, "LetGo"),
         (base, "Delete"),
         (attached, "Deleting/Attached"),
         (snapshots, "Deleting/HasSnapshots"),
         (foreign, "LetGo"),
         (cloning, "Deleting/Cloning"),
+        (pending, "Deleting/Provisioning"),
+        (given_up, "LetGo"),
     ] {
         assert_eq!(show(next_step(&Ok(wanted()), &observed)), shown);
     }

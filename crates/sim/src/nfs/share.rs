@@ -1,4 +1,4 @@
-//! A mounted share, and the permission behind it.
+//! A mounted export, and the permission behind it.
 //!
 //! The permission lasts as long as the connection to the array. While the array is away, operations wait, as those of a hard mount
 //! do, or end with EIO on a soft one. When the array takes the permission back, they end with ESTALE until it is given
@@ -18,12 +18,11 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::HostOptions;
+use super::{Grant, Verdict, Wanted};
 use crate::files::ledger::Ledgers;
 use crate::files::served::{Gate, Served};
-use crate::files::tree::Tree;
+use crate::files::tree::{Snapshots, Tree};
 use crate::mounting;
-use crate::vpsa::data::shares::{Grant, Verdict, Wanted};
 
 /// How long an array may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +30,19 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long apart an array is asked again, and waiting operations look.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A share that may be mounted.
+/// From where and to which port a node connects.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Network {
+    /// Address of the node that arrays see [default: whichever leads to them]
+    #[arg(long, value_name = "IP")]
+    pub ip: Option<IpAddr>,
+
+    /// Port of arrays for NFS, unless a mount names another
+    #[arg(long = "nfs-port", value_name = "PORT", default_value_t = 2049)]
+    pub port: u16,
+}
+
+/// An export that may be mounted.
 #[derive(Debug)]
 pub struct Share {
     grant: Grant,
@@ -40,19 +51,19 @@ pub struct Share {
     soft: bool,
 }
 
-/// Where a share is, and from where it is reached.
+/// Where an export is, and from where it is reached.
 #[derive(Clone, Debug)]
 struct Portal {
     address: SocketAddr,
     source: Option<IpAddr>,
-    export: String,
+    wanted: Wanted,
 }
 
 type Connection = BufReader<TcpStream>;
 
 impl Share {
     /// Asks the array that a source names for permission; the error is what `mount.nfs` says.
-    pub async fn ask(source: &str, options: &[String], host: &HostOptions) -> Result<Self, String> {
+    pub async fn ask(source: &str, options: &[String], network: Network) -> Result<Self, String> {
         let port = options
             .iter()
             .find_map(|option| option.strip_prefix("port=")?.parse().ok());
@@ -60,9 +71,9 @@ impl Share {
             format!("`{source}` is not an address and a path, such as 10.0.0.1:/export/name")
         })?;
         let portal = Portal {
-            address: SocketAddr::new(ip, port.unwrap_or(host.nfs_port)),
-            source: host.ip,
-            export: export.to_owned(),
+            address: SocketAddr::new(ip, port.unwrap_or(network.port)),
+            source: network.ip,
+            wanted: Wanted::new(export, ip, options),
         };
         let (verdict, connection) = portal
             .ask()
@@ -87,7 +98,11 @@ impl Share {
     /// Serves what was mounted, for as long as the permission lasts.
     pub fn serve(self, descriptor: OwnedFd, runtime: &Handle) -> io::Result<Session<Served>> {
         let ledgers = Ledgers::new(self.grant.ledgers.clone());
-        let tree = Tree::open(&self.grant.files, ledgers, None)?;
+        let snapshots = self.grant.snapshots.clone().map(|it| Snapshots {
+            directory: it.directory,
+            writable: it.writable,
+        });
+        let tree = Tree::open(&self.grant.files, ledgers, snapshots)?;
         let stop = CancellationToken::new();
         let standing = Arc::new(Mutex::new(Standing::Granted));
         let watch = watch(
@@ -125,10 +140,7 @@ impl Portal {
                 socket.bind(SocketAddr::new(source, 0))?;
             }
             let mut stream = socket.connect(self.address).await?;
-            let wanted = Wanted {
-                export: self.export.clone(),
-            };
-            let mut line = serde_json::to_vec(&wanted)?;
+            let mut line = serde_json::to_vec(&self.wanted)?;
             line.push(b'\n');
             stream.write_all(&line).await?;
             let mut connection = BufReader::new(stream);

@@ -1,0 +1,243 @@
+//! Disks come to this node and go: sessions, paths, maps.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use stowage_api::causes::chain;
+use stowage_api::vpsa::IscsiStatus;
+use stowage_host::blocking;
+use tokio::time::{Instant, sleep};
+
+use super::NodeServices;
+use super::disk::{self, Disk, is_device};
+use super::iscsi::Paths;
+use crate::driver::error::Error;
+use crate::driver::publication::Iscsi;
+use crate::vsc::cipher::{CHAP_FIELD, Place};
+
+/// How long a disk may take to show up once it is attached.
+const DISCOVERY: Duration = Duration::from_secs(30);
+
+/// How long the device for several paths may take to show up; then one path has to do.
+const JOINING: Duration = Duration::from_secs(10);
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The major number of what is on no disk.
+const NO_DISK: u32 = 0;
+
+impl NodeServices {
+    /// Logs in where that is needed, and returns the device of a disk. Called twice: it is there.
+    pub(super) async fn connect(&self, disk: &Iscsi) -> Result<PathBuf, Error> {
+        let place = Place {
+            object: &disk.array,
+            field: CHAP_FIELD,
+        };
+        let secret = self.cipher.read(&disk.chap_secret, place)?.secret();
+        self.forget_other(disk).await?;
+        let paths = self.paths(disk).await;
+        let sessions = self.initiator.log_in(disk, &secret, paths).await?;
+        self.initiator.rescan(&disk.target).await?;
+        let start = Instant::now();
+        loop {
+            let found = self.disk(disk).await;
+            if let Some(device) = usable(found.as_ref(), sessions, start.elapsed()) {
+                return Ok(device.to_owned());
+            }
+            if start.elapsed() >= DISCOVERY {
+                return Err(Error::NoDisk {
+                    target: disk.target.clone(),
+                    lun: disk.lun,
+                    seconds: DISCOVERY.as_secs(),
+                });
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// By how many paths an array can be used.
+    async fn paths(&self, disk: &Iscsi) -> Paths {
+        if disk.portals.len() < 2 {
+            return Paths::All;
+        }
+        if self.multipath.runs().await {
+            return Paths::All;
+        }
+        tracing::warn!(
+            vpsa = disk.array,
+            portals = disk.portals.len(),
+            "The VPSA has several portals, and multipathd does not run on this node: one path is used."
+        );
+        Paths::One
+    }
+
+    /// A disk of the same number that nobody uses may be another one, which the array does not have any more: the kernel
+    /// would keep its size and its name.
+    async fn forget_other(&self, wanted: &Iscsi) -> Result<(), Error> {
+        let Some(disk) = self.disk(wanted).await else {
+            return Ok(());
+        };
+        if !disk.is_used(&*self.mounter.table().await?) {
+            self.forget(&disk).await?;
+        }
+        Ok(())
+    }
+
+    async fn disk(&self, wanted: &Iscsi) -> Option<Disk> {
+        let disks = self.disks(Some(&wanted.target)).await;
+        disks.into_iter().find(|it| it.lun == wanted.lun)
+    }
+
+    /// The disks of a target, or of all, as far as this node knows them.
+    async fn disks(&self, target: Option<&str>) -> Vec<Disk> {
+        let disks = disk::disks(&self.by_path, target).await;
+        self.multipath.with_maps(disks).await
+    }
+
+    /// The disk that is mounted or shown at a path, if it is one of an array.
+    pub(super) async fn disk_at(&self, path: &Path) -> Result<Option<Disk>, Error> {
+        let view = self.mounter.look(path).await?;
+        let Some(mount) = view.mount() else {
+            return Ok(None);
+        };
+        if !is_device(&mount) && mount.device().major == NO_DISK {
+            return Ok(None);
+        }
+        let mut disks = self.disks(None).await.into_iter();
+        Ok(disks.find(|disk| disk.is_at(&mount)))
+    }
+
+    /// Takes a disk away from the kernel, and ends the sessions that it was the last of.
+    pub(super) async fn let_go(&self, disk: &Disk) -> Result<(), Error> {
+        self.end_sessions(&disk.target, Some(disk)).await
+    }
+
+    /// Ends the sessions with a target unless a disk of it is in use. Called twice: there are none.
+    pub(super) async fn end_sessions(
+        &self,
+        target: &str,
+        going: Option<&Disk>,
+    ) -> Result<(), Error> {
+        let _session = self.initiator.lock(target).await;
+        if let Some(disk) = going {
+            self.forget(disk).await?;
+        }
+        // Looked at only now: another call may have mounted a disk while this one waited.
+        let disks = self.disks(Some(target)).await;
+        let table = self.mounter.table().await?;
+        if disks.iter().any(|disk| disk.is_used(&table)) {
+            return Ok(());
+        }
+        for disk in &disks {
+            self.forget(disk).await?;
+        }
+        self.initiator.log_out(target).await?;
+        Ok(())
+    }
+
+    /// Takes a disk that nobody uses away from the kernel: first what stands on its paths. Called twice: it is gone.
+    async fn forget(&self, disk: &Disk) -> Result<(), Error> {
+        if let Some(map) = &disk.map {
+            self.multipath.flush(&map.name).await?;
+        }
+        for path in &disk.paths {
+            forget(path.name()).await;
+        }
+        Ok(())
+    }
+
+    /// Ends sessions that nobody uses: this driver, or Zadara's before it, may have died before it ended them.
+    pub async fn tidy(&self) {
+        let targets = match self.initiator.targets().await {
+            Ok(targets) => targets,
+            // A node without iSCSI has none.
+            Err(error) => {
+                tracing::debug!(error = chain(&error), "No sessions are looked for.");
+                return;
+            }
+        };
+        for target in targets {
+            if let Err(error) = self.end_sessions(&target, None).await {
+                tracing::warn!(error = chain(&error), target, "A session may be left.");
+            }
+        }
+    }
+
+    /// Tells the cluster whether there is a session; only people look at it.
+    pub(super) async fn say(&self, volume: &str, status: IscsiStatus) {
+        self.registration.say(volume, status).await;
+    }
+}
+
+/// The device by which a disk is to be used, as far as it is known after this time. Several sessions are several paths, which
+/// do not show up at the same moment.
+fn usable(disk: Option<&Disk>, sessions: usize, after: Duration) -> Option<&Path> {
+    let disk = disk?;
+    if disk.map.is_none() && (sessions > 1 || disk.may_have_map()) {
+        if after < JOINING {
+            return None;
+        }
+        tracing::warn!(
+            target = disk.target,
+            lun = disk.lun,
+            "multipathd has made no map for a disk with several paths, so one path is used: is it excluded in multipath.conf?"
+        );
+    }
+    disk.device().map(|device| device.path.as_path())
+}
+
+/// Takes a path away from the kernel; one that is not of the SCSI layer has no switch for it.
+async fn forget(name: &str) {
+    let switch = Path::new("/sys/block").join(name).join("device/delete");
+    blocking(move || {
+        if switch.exists()
+            && let Err(error) = std::fs::write(&switch, "1")
+        {
+            tracing::warn!(switch = %switch.display(), %error, "A disk stays known to the kernel.");
+        }
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk::{Device, Map};
+    use super::*;
+
+    #[test]
+    fn several_paths_are_waited_for_until_they_are_joined_and_not_for_ever() {
+        let device = |path: &str| Device {
+            path: path.into(),
+            number: None,
+        };
+        let disk = |paths: &[&str], map: Option<&str>| Disk {
+            target: "iqn.a".to_owned(),
+            lun: 0,
+            paths: paths.iter().map(|path| device(path)).collect(),
+            held: false,
+            map: map.map(|path| Map {
+                name: "m".to_owned(),
+                device: device(path),
+                working: 1,
+            }),
+        };
+        let (one, two) = (&["/dev/sda"][..], &["/dev/sda", "/dev/sdb"][..]);
+        for (disk, sessions, after, expected) in [
+            (None, 1, DISCOVERY, None),
+            (Some(disk(one, None)), 1, Duration::ZERO, Some("/dev/sda")),
+            (Some(disk(one, None)), 2, Duration::ZERO, None),
+            (Some(disk(two, None)), 2, Duration::ZERO, None),
+            (Some(disk(two, None)), 2, JOINING, Some("/dev/sda")),
+            (
+                Some(disk(two, Some("/dev/dm-0"))),
+                2,
+                LOOK,
+                Some("/dev/dm-0"),
+            ),
+        ] {
+            let found = usable(disk.as_ref(), sessions, after);
+            assert_eq!(found, expected.map(Path::new), "{disk:?} after {after:?}");
+        }
+    }
+}

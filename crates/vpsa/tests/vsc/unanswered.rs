@@ -1,0 +1,148 @@
+//! Requests that the array takes on, or carries out late, while nobody hears of it: what they make has an owner.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stowage_api::vpsa::{Snapshot, Volume};
+use stowage_sim::faults;
+use stowage_sim::vpsa::Array;
+use stowage_sim::vpsa::control::trouble::Own;
+use stowage_sim::vpsa::control::{Fault, Trouble};
+
+use crate::asked::{reaches, times};
+use crate::rig::{PATIENCE, Rig, array};
+use crate::snapshots::{on_array as snapshots_on, snapshot};
+use crate::volumes::{on_array, ready};
+
+/// How long it takes until what the array was asked for is seen, in milliseconds.
+const LATE: u64 = 10_000;
+
+async fn ready_rig(array: &Array, request_timeout: Duration) -> Rig {
+    let rig = Rig::with(|rig| {
+        rig.import = false;
+        rig.request_timeout = request_timeout;
+    })
+    .await;
+    rig.class("gold", json!({})).await;
+    rig.vpsa("one", "gold", array).await;
+    rig.vpsa_is("one", "Ready", "Ready").await;
+    rig.volume("source", "10Gi", json!({})).await;
+    ready(&rig, "source").await;
+    rig
+}
+
+async fn strike(array: &Array, path: &str, trouble: Trouble) {
+    let fault = Fault {
+        method: Some("POST".to_owned()),
+        path: Some(path.to_owned()),
+        times: Some(1),
+        trouble,
+        ..Fault::default()
+    };
+    array.control().add_fault(fault).await.unwrap();
+}
+
+/// How many objects an array has made so far.
+async fn made(array: &Array) -> u32 {
+    let objects = array.control().objects().await.unwrap();
+    objects.vpsa().next_number
+}
+
+/// Returns when the array has made one more, for nobody who waits for it.
+async fn makes_one_more(array: &Array, before: u32) {
+    let deadline = Instant::now() + PATIENCE;
+    while made(array).await <= before {
+        assert!(Instant::now() < deadline, "the array makes nothing");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_is_deleted_before_it_is_seen_is_deleted_on_the_array_too() {
+    let (array, _data) = array(|_| {}).await;
+    let mut rig = ready_rig(&array, Duration::from_secs(10)).await;
+    array
+        .control()
+        .turn(|knobs| knobs.clone_delay = LATE)
+        .await
+        .unwrap();
+    let copy = json!({"cloneSource": {"kind": "Volume", "name": "source"}});
+    for (name, path, trouble, more) in [
+        (
+            "lost",
+            "consistency_groups/*/clone",
+            Trouble::from(Own::DoneButGarbage),
+            &copy,
+        ),
+        (
+            "submitted",
+            "consistency_groups/*/clone",
+            Trouble::from(Own::Submitted),
+            &copy,
+        ),
+        (
+            "late",
+            "volumes",
+            Trouble::from(faults::Trouble::Delay(LATE)),
+            &json!({}),
+        ),
+    ] {
+        strike(&array, path, trouble).await;
+        let (kind, made) = (format!("POST {path}"), made(&array).await);
+        let before = times(&array, &kind).await;
+        rig.volume(name, "10Gi", more.clone()).await;
+        reaches(&array, &kind, before + 1).await;
+        // Whoever asked does not hear of it.
+        rig.stop_plane().await;
+        rig.delete::<Volume>(name).await;
+        rig.start_plane();
+        rig.until::<Volume>(name, Value::is_null).await;
+        makes_one_more(&array, made).await;
+        assert_eq!(
+            on_array(&array).await,
+            [("source".to_owned(), 10)],
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_is_deleted_before_it_is_seen_is_deleted_on_the_array_too() {
+    let (array, _data) = array(|_| {}).await;
+    let mut rig = ready_rig(&array, Duration::from_secs(10)).await;
+    let path = "consistency_groups/*/snapshots";
+    strike(&array, path, faults::Trouble::Delay(LATE).into()).await;
+    let (kind, made) = (format!("POST {path}"), made(&array).await);
+    snapshot(&rig, "s", "source").await;
+    reaches(&array, &kind, 1).await;
+    rig.stop_plane().await;
+    rig.delete::<Snapshot>("s").await;
+    rig.start_plane();
+    rig.until::<Snapshot>("s", Value::is_null).await;
+    makes_one_more(&array, made).await;
+    assert_eq!(snapshots_on(&array).await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_array_refused_or_never_made_does_not_keep_a_volume_for_ever() {
+    let (array, _data) = array(|_| {}).await;
+    let mut rig = ready_rig(&array, Duration::from_secs(3)).await;
+    let refusal = Own::Say {
+        status: 1,
+        message: "The capacity must be smaller".to_owned(),
+    };
+    for (name, trouble) in [
+        ("refused", Trouble::from(refusal)),
+        ("forgotten", Trouble::from(faults::Trouble::Drop)),
+    ] {
+        strike(&array, "volumes", trouble).await;
+        let before = times(&array, "POST volumes").await;
+        rig.volume(name, "10Gi", json!({})).await;
+        reaches(&array, "POST volumes", before + 1).await;
+        rig.stop_plane().await;
+        rig.delete::<Volume>(name).await;
+        rig.start_plane();
+        rig.until::<Volume>(name, Value::is_null).await;
+    }
+    assert_eq!(on_array(&array).await, [("source".to_owned(), 10)]);
+}

@@ -1,0 +1,148 @@
+//! An empty writable snapshot of an existing filesystem.
+//!
+//! It is made from the seed of the filesystem: a snapshot that was taken when the filesystem was empty. Whoever can write
+//! to the filesystem may have replaced it, so it is looked into each time.
+
+use std::path::{Path, PathBuf};
+
+use stowage_host::beneath::Root;
+
+use super::Creation;
+use crate::capacity::choose;
+use crate::driver::directory;
+use crate::driver::filesystem::{Managed, WekaFilesystem};
+use crate::error::Error;
+use crate::handle::SNAPSHOTS;
+use crate::name;
+use crate::rest::api::NewSnapshot;
+use crate::rest::wire::Snapshot;
+use crate::version::Capability;
+
+/// What needs the API.
+const WHAT: &str = "volumes that are snapshots";
+
+impl Creation<'_> {
+    pub(super) async fn blank(&self) -> Result<u64, Error> {
+        let (driver, name) = (self.driver, self.wanted.handle.filesystem());
+        let mut filesystem = driver.filesystem(self.secrets, name, self.deadline).await?;
+        self.check_release(filesystem.api_for(WHAT)?)?;
+        filesystem
+            .require(|filesystem| self.check(filesystem, "create a snapshot"))
+            .await?;
+        let managed = filesystem.api_for(WHAT)?.clone();
+        let found = self.find_snapshot(&managed).await?;
+        if found.is_some()
+            && let Some(bytes) = self.finished(&filesystem).await?
+        {
+            return Ok(bytes);
+        }
+        let bytes = choose(self.wanted.range);
+        let rules = &driver.config.volumes;
+        filesystem
+            .make_room(bytes, rules.enlarge_filesystems, rules)
+            .await?;
+        let (snapshot, is_new) = match found {
+            Some(found) => (found, false),
+            None => {
+                let seed = self.seed(&filesystem, &managed).await?;
+                let made = self.make_snapshot(&managed, Some(&seed.uid));
+                (made.await?, true)
+            }
+        };
+        let completed = self.complete_root(&filesystem, bytes).await;
+        if let Err(error) = &completed
+            && is_new
+            && error.is_final()
+        {
+            self.discard_snapshot(&managed, &snapshot).await;
+        }
+        completed.map(|()| bytes)
+    }
+
+    /// Gives the volume's root to its owner, and then its size.
+    pub(super) async fn complete_root(
+        &self,
+        filesystem: &WekaFilesystem,
+        bytes: u64,
+    ) -> Result<(), Error> {
+        let path = self.wanted.handle.path();
+        let inode = self.adopt_root(filesystem, path).await?;
+        self.set_size(filesystem, inode, bytes).await
+    }
+
+    /// Older clusters do not enforce quotas in snapshots, and the oldest have none.
+    fn check_release(&self, managed: &Managed) -> Result<(), Error> {
+        let allowed = self.driver.config.volumes.any_snapshot_volumes;
+        let (needed, since) = if allowed {
+            (Capability::FilesystemVolumes, "3.13")
+        } else {
+            (Capability::SnapshotQuota, "4.2")
+        };
+        if managed.facts.has(needed) {
+            return Ok(());
+        }
+        let what = "a volume that is a snapshot, with its capacity enforced,";
+        Err(managed.facts.too_old(what, since).into())
+    }
+
+    /// The empty snapshot to begin with.
+    async fn seed(
+        &self,
+        filesystem: &WekaFilesystem,
+        managed: &Managed,
+    ) -> Result<Snapshot, Error> {
+        let access_point = name::of_seed(&filesystem.name);
+        let found = managed.api.snapshot(&managed.filesystem, &access_point);
+        let seed = match found.await? {
+            Some(seed) => seed,
+            None => self.make_seed(filesystem, managed, &access_point).await?,
+        };
+        let place = Path::new(SNAPSHOTS).join(&access_point);
+        match self.any_entry(filesystem, place).await? {
+            None => Ok(seed),
+            Some(entry) => Err(Error::SeedNotEmpty {
+                filesystem: filesystem.name.clone(),
+                snapshot: seed.name,
+                entry,
+            }),
+        }
+    }
+
+    /// Called twice at once: both get the same one.
+    async fn make_seed(
+        &self,
+        filesystem: &WekaFilesystem,
+        managed: &Managed,
+        access_point: &str,
+    ) -> Result<Snapshot, Error> {
+        if let Some(entry) = self.any_entry(filesystem, PathBuf::new()).await? {
+            return Err(Error::FilesystemNotEmpty {
+                filesystem: filesystem.name.clone(),
+                entry,
+            });
+        }
+        let prefix = &self.driver.config.volumes.seed_prefix;
+        let new = NewSnapshot {
+            name: &format!("{prefix}{access_point}"),
+            access_point,
+            source: None,
+            writable: false,
+        };
+        Ok(managed
+            .api
+            .create_snapshot(&managed.filesystem, &new)
+            .await?)
+    }
+
+    async fn any_entry(
+        &self,
+        filesystem: &WekaFilesystem,
+        path: PathBuf,
+    ) -> Result<Option<String>, Error> {
+        let look = move |root: &Root| directory::any_entry(root, &path);
+        let guard = Some(self.guard);
+        self.driver
+            .within(filesystem, guard, self.deadline, look)
+            .await
+    }
+}

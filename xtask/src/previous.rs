@@ -1,0 +1,101 @@
+//! The release before this one, for tests that upgrade from it and go back: built from its commit in a quick profile, once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use devcluster::places;
+use devcluster::process::{capture, logged};
+use devcluster::report::Report;
+
+use crate::image;
+use crate::workspace::{self, say};
+
+/// Its commit.
+const COMMIT: &str = include_str!("../../release/previous");
+
+/// What its binary is called while it is built: beside ours, with which it shares everything that is not our own code.
+const BINARY: &str = "stowage-previous";
+
+/// Its image, as tests name it.
+pub const IMAGE: &str = "stowage.dev/stowage:previous";
+
+/// Makes sure of its image. A clone without its history has no such release: that is told, and `false`.
+pub fn ensure_image(report: &Report) -> anyhow::Result<bool> {
+    let commit = COMMIT.trim();
+    let known = git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]).is_ok();
+    if !known {
+        say(&format!(
+            "This clone does not have commit {commit}: what upgrades from the release before this one is left out. `git fetch --unshallow` brings it."
+        ));
+        return Ok(false);
+    }
+    let place = places::cache().join(format!("previous-{commit}"));
+    if !place.join(BINARY).exists() {
+        build(commit, &place, report)?;
+    }
+    image::write_with(IMAGE, &place.join(BINARY), report)?;
+    Ok(true)
+}
+
+fn git(arguments: &[&str]) -> anyhow::Result<String> {
+    Ok(capture(
+        Command::new("git")
+            .args(arguments)
+            .current_dir(workspace::root()),
+    )?)
+}
+
+/// Nothing is visible at its place before it is whole.
+fn build(commit: &str, place: &Path, report: &Report) -> anyhow::Result<()> {
+    let step = report.step("Building the release before this one");
+    let source = places::cache().join("previous-source");
+    places::remove(&source)?;
+    places::make(&source)?;
+    let archive = source.join("source.tar");
+    git(&[
+        "archive",
+        "--output",
+        &archive.display().to_string(),
+        commit,
+    ])?;
+    capture(
+        Command::new("tar")
+            .arg("-xf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(&source),
+    )?;
+    rename_binary(&source)?;
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args(["build", "--locked", "--package", "stowage", "--bin", BINARY])
+        // As our own: what both need is built once.
+        .args(["--features", "tokio/test-util"])
+        .env("CARGO_TARGET_DIR", workspace::target())
+        .current_dir(&source);
+    logged(&mut cargo, report.log(), |_| ())?;
+    places::make(place)?;
+    let built = workspace::target().join("debug").join(BINARY);
+    let mut strip = Command::new("strip");
+    capture(strip.arg("-o").arg(place.join("next")).arg(&built))?;
+    fs::rename(place.join("next"), place.join(BINARY))?;
+    fs::remove_file(&built)?;
+    places::remove(&source)?;
+    step.done("");
+    Ok(())
+}
+
+/// Two programs of one name would take each other's place.
+fn rename_binary(source: &Path) -> anyhow::Result<()> {
+    let manifest: PathBuf = source.join("crates/cli/Cargo.toml");
+    let text = fs::read_to_string(&manifest)
+        .with_context(|| format!("cannot read `{}`", manifest.display()))?;
+    let named = format!("{text}\n[[bin]]\nname = \"{BINARY}\"\npath = \"src/main.rs\"\n");
+    fs::write(
+        &manifest,
+        named.replacen("[package]\n", "[package]\nautobins = false\n", 1),
+    )?;
+    Ok(())
+}
