@@ -36,6 +36,7 @@ use kube::ResourceExt;
 use kube::core::Resource;
 use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::Action;
+use serde_json::Value;
 use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpec};
 
 use self::apply::Applied;
@@ -49,7 +50,7 @@ use self::problem::Problem;
 pub use self::run::run;
 use self::validate::{ManagementState, management_state, validate};
 use crate::driver::valid::Limit;
-use crate::driver::{ValidDriver, build};
+use crate::driver::{Facts, ValidDriver, build};
 
 /// Brings the cluster to what one instance describes, and its status to what the cluster looks like.
 ///
@@ -118,7 +119,8 @@ async fn deploy(instance: &CSIDriverDeployment, context: &Context) -> Result<Syn
         Ok(driver) => {
             cleanup::ensure_finalizer(instance, context).await?;
             warnings = problem::warnings(&driver, &fetched);
-            let objects = build(&driver, &fetched.facts(&driver, context).await?);
+            let facts = facts(instance, &driver, &fetched, context).await?;
+            let objects = build(&driver, &facts);
             let mut applied =
                 apply::apply(instance, &driver, &objects, fetched.objects, context).await;
             drained = drain::advance(instance, &driver, &mut applied, context).await?;
@@ -143,6 +145,29 @@ async fn deploy(instance: &CSIDriverDeployment, context: &Context) -> Result<Syn
         drained,
         first_port,
     })
+}
+
+/// What the generator must know of the cluster. Without it nobody goes on with the nodes of the driver: they are let go, unless
+/// that may be over in a moment.
+async fn facts(
+    instance: &CSIDriverDeployment,
+    driver: &ValidDriver,
+    fetched: &Fetched,
+    context: &Context,
+) -> Result<Facts, Outcome> {
+    match fetched.facts(driver, context).await {
+        Err(problem) if problem.needs_a_person() => Err(stop(instance, problem, context).await),
+        facts => Ok(facts?),
+    }
+}
+
+/// Ends a reconcile that somebody has to mend something for, and keeps no pods from nodes until then.
+async fn stop(instance: &CSIDriverDeployment, problem: Problem, context: &Context) -> Outcome {
+    match drain::release(instance, context).await {
+        Ok(()) => Outcome::Stopped(vec![problem]),
+        // The status goes on to say which nodes are left.
+        Err(error) => Outcome::Unseen(vec![problem, Problem::may_not_drain(&error)]),
+    }
 }
 
 /// The driver that an instance describes, if it is right and no other instance has a better right to it.
@@ -177,15 +202,24 @@ async fn outcome_of_unreadable(
         Ok(Some(stored)) => {
             instance.metadata = stored.metadata;
             instance.status = serde_json::from_value(stored.data["status"].clone()).ok();
-            // What a deletion does is decided by these, whatever else cannot be read.
-            let word = |field: &str| stored.data["spec"][field].as_str().map(str::to_owned);
-            instance.spec.management_state = word("managementState");
-            instance.spec.uninstall_policy = word("uninstallPolicy");
+            instance.spec = spec_for_deletion(&stored.data["spec"]);
             match instance.meta().deletion_timestamp {
                 Some(_) => cleanup::cleanup(&instance, context).await,
-                None => Problem::unreadable(&invalid.error).into(),
+                None => stop(&instance, Problem::unreadable(&invalid.error), context).await,
             }
         }
     };
     (instance, outcome)
+}
+
+/// What decides about a deletion and its order, whatever else cannot be read.
+fn spec_for_deletion(stored: &Value) -> CSIDriverDeploymentSpec {
+    let word = |field: &str| stored[field].as_str().map(str::to_owned);
+    CSIDriverDeploymentSpec {
+        management_state: word("managementState"),
+        uninstall_policy: word("uninstallPolicy"),
+        startup_taint: word("startupTaint"),
+        node_update_strategy: word("nodeUpdateStrategy").unwrap_or_default(),
+        ..CSIDriverDeploymentSpec::default()
+    }
 }

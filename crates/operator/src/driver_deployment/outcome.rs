@@ -18,6 +18,8 @@ pub(super) enum Outcome {
     Unmanaged,
     /// Problems came before anything could be looked at: what else the status says stays.
     Unseen(Vec<Problem>),
+    /// The same, and a person has to mend something first: nodes that were being emptied were let go.
+    Stopped(Vec<Problem>),
     /// The objects were looked at, and are as described where there was no problem.
     Synced(Box<Synced>),
     /// The instance is being deleted, and this keeps it.
@@ -45,7 +47,7 @@ impl Outcome {
     /// What went wrong with the instance or its objects.
     pub(super) fn problems(&self) -> &[Problem] {
         match self {
-            Self::Unseen(problems) | Self::Held(problems) => problems,
+            Self::Unseen(problems) | Self::Stopped(problems) | Self::Held(problems) => problems,
             Self::Synced(synced) => &synced.applied.problems,
             Self::Unmanaged | Self::Released | Self::Failed(_) => &[],
         }
@@ -76,7 +78,7 @@ impl Outcome {
         match self {
             Self::Unmanaged | Self::Released => true,
             Self::Held(_) | Self::Failed(_) => false,
-            Self::Unseen(_) | Self::Synced(_) => {
+            Self::Unseen(_) | Self::Stopped(_) | Self::Synced(_) => {
                 self.problems().iter().all(|it| !it.is_worth_a_retry)
             }
         }

@@ -119,7 +119,23 @@ impl Problem {
     /// Nodes cannot be asked what is mounted.
     pub(super) fn no_mounts_key(error: &KeyError) -> Self {
         let message = format!("cannot ask nodes what is mounted: {}", answer::chain(error));
-        Self::new(Reason::ApiError, message)
+        let reason = match error {
+            KeyError::Unread(_) => Reason::ApiError,
+            KeyError::Invalid => Reason::Invalid,
+        };
+        Self {
+            // Nobody watches the Secret.
+            is_worth_a_retry: true,
+            ..Self::new(reason, message)
+        }
+    }
+
+    /// Whether it stays until somebody mends something: the instance, a right or an object of the operator's own.
+    pub(super) fn needs_a_person(&self) -> bool {
+        matches!(
+            self.reason,
+            Reason::Forbidden | Reason::Invalid | Reason::Unreadable
+        )
     }
 
     /// The driver has volumes to look after.

@@ -16,7 +16,7 @@ use stowage_api::driver_deployment::{
 use stowage_kubernetes::answer::{self, Answer};
 use stowage_kubernetes::json_patch::{ObjectPatch, PARAMS};
 
-use super::condition::{AVAILABLE, Finding, SYNC_SUCCESSFUL, conditions};
+use super::condition::{AVAILABLE, Finding, PROGRESSING, SYNC_SUCCESSFUL, conditions};
 use super::context::Context;
 use super::event;
 use super::observe::Observation;
@@ -97,6 +97,9 @@ fn status_after(
     match outcome {
         Outcome::Unmanaged => Some(in_state("Unmanaged", without_drain(before))),
         Outcome::Unseen(problems) => Some(with_problems(before, problems, generation)),
+        Outcome::Stopped(problems) => {
+            Some(with_problems(without_drain(before), problems, generation))
+        }
         Outcome::Held(problems) => {
             let status = with_problems(without_drain(before), problems, generation);
             Some(in_state("Removed", status))
@@ -111,10 +114,14 @@ fn status_after(
     }
 }
 
-/// Of an instance whose nodes have been let go.
-fn without_drain(before: CSIDriverDeploymentStatus) -> CSIDriverDeploymentStatus {
-    let drain = None;
-    CSIDriverDeploymentStatus { drain, ..before }
+/// Of an instance whose nodes have been let go: it waits for none of them.
+fn without_drain(mut before: CSIDriverDeploymentStatus) -> CSIDriverDeploymentStatus {
+    if before.drain.take().is_some()
+        && let Some(conditions) = &mut before.conditions
+    {
+        conditions.retain(|it| it.type_ != PROGRESSING);
+    }
+    before
 }
 
 /// What was done and what is seen. Where nothing could be seen, what was seen last stays.

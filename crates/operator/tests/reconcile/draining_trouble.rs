@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::runtime::controller::Action;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use stowage_operator::uninstall;
@@ -148,6 +149,80 @@ async fn an_instance_that_becomes_wrong_lets_its_nodes_go_until_it_is_right_agai
     rig.sync().await;
     assert_eq!(fleet.taints().await, []);
     rig.edit(json!({"spec": {"driverSocket": socket}})).await;
+    until_tainted(&mut rig, &fleet).await;
+}
+
+#[tokio::test]
+async fn an_instance_that_can_no_longer_be_read_lets_its_nodes_go() {
+    let mut rig = Rig::new().await;
+    let fleet = held_up(&mut rig, |_| ()).await;
+    let unreadable = rig.unreadable("hostpath").await;
+    let action = rig.reconcile_seen(unreadable.clone()).await;
+    assert_eq!(action, Action::await_change(), "a person has to act");
+    assert_eq!(fleet.taints().await, []);
+    let instance = rig.instance().await;
+    assert_eq!(instance["status"]["drain"], json!(null));
+    assert_eq!(
+        condition_of(&instance, "SyncSuccessful")["reason"],
+        "Unreadable"
+    );
+    assert_eq!(condition_of(&instance, "Progressing"), json!(null));
+    // Nothing is left to do, and nothing is sent.
+    rig.faults.start(Mode::Off);
+    rig.reconcile_seen(unreadable).await;
+    assert_eq!(rig.faults.writes(), Vec::<String>::new());
+    // It can be read again.
+    until_tainted(&mut rig, &fleet).await;
+}
+
+#[tokio::test]
+async fn an_instance_whose_nodes_cannot_be_let_go_says_so_and_remembers_them() {
+    let mut rig = Rig::new().await;
+    let fleet = held_up(&mut rig, |_| ()).await;
+    let tainted = fleet.taints().await;
+    let unreadable = rig.unreadable("hostpath").await;
+    let node = format!("/nodes/{}", fleet.nodes[0]);
+    rig.faults.refuse("PATCH", &node, "/nodes");
+    let action = rig.reconcile_seen(unreadable.clone()).await;
+    assert_ne!(action, Action::await_change(), "it is tried again");
+    assert_eq!(fleet.taints().await, tainted);
+    let instance = rig.instance().await;
+    let told = condition_of(&instance, "SyncSuccessful")["message"].to_string();
+    assert!(told.contains("cannot empty nodes"), "{told}");
+    assert_eq!(
+        instance["status"]["drain"]["nodes"][0]["name"],
+        json!(fleet.nodes[0])
+    );
+
+    rig.faults.start(Mode::Off);
+    rig.reconcile_seen(unreadable).await;
+    assert_eq!(fleet.taints().await, []);
+}
+
+#[tokio::test]
+async fn a_broken_key_lets_nodes_go_until_somebody_mends_it() {
+    let mut rig = Rig::new().await;
+    let mut fleet = held_up(&mut rig, |_| ()).await;
+    let secrets = resource("", "v1", "Secret", "secrets");
+    let secrets =
+        Api::<DynamicObject>::namespaced_with(rig.client.clone(), &rig.namespace, &secrets);
+    let name = "csi-operator-mounts-key";
+    let broken = Patch::Merge(json!({"data": {"key": null}}));
+    let params = PatchParams::default();
+    secrets.patch(name, &params, &broken).await.unwrap();
+    // One that runs has read it.
+    let mut rig = rig.restarted().await;
+    let action = rig.reconcile("hostpath").await;
+    assert_ne!(action, Action::await_change(), "nobody watches the key");
+    let told = rig.condition("SyncSuccessful").await;
+    assert_eq!(told["reason"], "Invalid", "{told}");
+    assert_eq!(fleet.taints().await, []);
+    assert_eq!(rig.instance().await["status"]["drain"], json!(null));
+
+    let deletion = DeleteParams::default();
+    secrets.delete(name, &deletion).await.unwrap();
+    rig.reconcile("hostpath").await;
+    fleet.new_revision().await;
     until_tainted(&mut rig, &fleet).await;
 }
 

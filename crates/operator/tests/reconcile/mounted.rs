@@ -1,12 +1,12 @@
 //! A driver whose mounts die with its pod stays while its nodes tell of any.
 
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::json;
 use stowage_operator::driver::Kind;
 
 use crate::pods;
-use crate::rig::Rig;
+use crate::rig::{Rig, resource};
 use crate::told::{Sidecar, flag};
 
 /// A driver pod whose sidecar tells what is mounted.
@@ -88,4 +88,51 @@ async fn a_driver_keeps_its_name_while_something_is_mounted_and_a_lost_node_hold
     rig.sync().await;
     assert_eq!(rig.condition("SyncSuccessful").await["status"], "True");
     assert!(rig.get(Kind::CsiDriver, &old).await.is_null());
+}
+
+#[tokio::test]
+async fn an_instance_that_cannot_be_read_goes_as_carefully_as_any_other() {
+    let mut rig = Rig::new().await;
+    let (node, taint) = (
+        format!("{}-new", rig.namespace),
+        format!("startup.example/{}", rig.namespace),
+    );
+    rig.deploy(|instance| {
+        let spec = &mut instance["spec"];
+        spec["nodeUpdateStrategy"] = json!("Draining");
+        spec["startupTaint"] = json!(taint);
+        spec["storageClassTemplates"] = json!([]);
+    })
+    .await;
+    let nodes = resource("", "v1", "Node", "nodes");
+    let nodes = Api::<DynamicObject>::all_with(rig.client.clone(), &nodes);
+    let taints = json!([{"key": taint, "effect": "NoSchedule"}]);
+    let new = json!({"metadata": {"name": node}, "spec": {"taints": taints}});
+    let new = serde_json::from_value(new).unwrap();
+    nodes.create(&PostParams::default(), &new).await.unwrap();
+    let waits = async || {
+        nodes
+            .get(&node)
+            .await
+            .unwrap()
+            .data
+            .to_string()
+            .contains(&taint)
+    };
+    let (sidecar, pods) = driver_pod(&rig).await;
+    sidecar.mount(&["plugins/a/globalmount"]);
+    rig.delete().await;
+    let unreadable = rig.unreadable("hostpath").await;
+    rig.reconcile_seen(unreadable.clone()).await;
+    let told = rig.condition("SyncSuccessful").await;
+    assert_eq!(told["reason"], "InUse", "{told}");
+    assert!(waits().await, "it has no driver yet");
+
+    sidecar.mount(&[]);
+    rig.reconcile_seen(unreadable.clone()).await;
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete(pods::NAME, &at_once).await.unwrap();
+    rig.reconcile_seen(unreadable).await;
+    assert!(rig.instance().await.is_null());
+    assert!(!waits().await, "nobody else would remove it");
 }

@@ -11,6 +11,8 @@ use kube::api::{
 };
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::DeserializeGuard;
+use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::Action;
 use kube::runtime::{reflector, watcher};
 use kube::{Api, Client, Config, ResourceExt};
@@ -258,6 +260,15 @@ impl Rig {
         }
         self.store.apply_watcher_event(&watcher::Event::InitDone);
         found
+    }
+
+    /// The same for one that was stored with another definition than ours.
+    pub(crate) async fn unreadable(&mut self, name: &str) -> Guarded {
+        let seen = self.seen(name).await.unwrap();
+        DeserializeGuard(Err(InvalidObject {
+            error: "stored with another definition".to_owned(),
+            metadata: seen.0.unwrap().metadata,
+        }))
     }
 
     pub(crate) fn instances(&self) -> Api<DynamicObject> {

@@ -21,7 +21,7 @@ fn instance() -> CSIDriverDeployment {
         },
         "status": {
             "observedGeneration": 1, "state": "Managed", "nodes": "3/3", "message": "old",
-            "driverName": "old.example", "firstPort": 9812,
+            "driverName": "old.example", "firstPort": 9812, "drain": {"progress": "1/3", "nodes": []},
             "conditions": [condition("Available"), condition("SyncSuccessful"), condition("Progressing")],
         },
     }))
@@ -73,7 +73,7 @@ fn told(outcome: &Outcome) -> Value {
     json!({
         "state": status.state, "generation": status.observed_generation, "nodes": status.nodes,
         "driver": status.driver_name, "port": status.first_port, "conditions": conditions,
-        "children": children.collect::<Vec<_>>(),
+        "children": children.collect::<Vec<_>>(), "drain": status.drain.map(|it| it.progress),
     })
 }
 
@@ -81,6 +81,7 @@ fn told(outcome: &Outcome) -> Value {
 fn what_was_not_looked_at_stays_as_it_was() {
     let before = json!({
         "state": "Managed", "generation": 1, "nodes": "3/3", "driver": "old.example", "port": 9812, "children": [],
+        "drain": "1/3",
         "conditions": ["Available True Old", "SyncSuccessful True Old", "Progressing True Old"],
     });
     let changed = |changes: Value| {
@@ -96,20 +97,32 @@ fn what_was_not_looked_at_stays_as_it_was() {
         "Available True Old",
         "Progressing True Old"
     ]);
+    // Nodes that were let go are waited for no longer.
+    let let_go = json!(["SyncSuccessful False Unreadable", "Available True Old"]);
     for (outcome, expected) in [
-        (Outcome::Unmanaged, changed(json!({"state": "Unmanaged"}))),
+        (
+            Outcome::Unmanaged,
+            changed(json!({
+                "state": "Unmanaged", "drain": null,
+                "conditions": ["Available True Old", "SyncSuccessful True Old"],
+            })),
+        ),
         (
             Outcome::Unseen(unreadable()),
             changed(json!({"conditions": failed})),
         ),
         (
+            Outcome::Stopped(unreadable()),
+            changed(json!({"conditions": let_go, "drain": null})),
+        ),
+        (
             Outcome::Held(unreadable()),
-            changed(json!({"state": "Removed", "conditions": failed})),
+            changed(json!({"state": "Removed", "conditions": let_go, "drain": null})),
         ),
         (
             synced(unreadable(), false),
             changed(json!({
-                "conditions": failed, "driver": "new.example", "port": null, "children": ["i-node"],
+                "drain": null, "conditions": failed, "driver": "new.example", "port": null, "children": ["i-node"],
             })),
         ),
         (synced(vec![conflict()], false), Value::Null),
@@ -130,7 +143,7 @@ fn a_generation_counts_as_observed_once_there_is_no_problem() {
         done,
         json!({
             "state": "Managed", "generation": 2, "nodes": "0/2", "driver": "new.example", "port": null,
-            "children": ["i-node"],
+            "children": ["i-node"], "drain": null,
             "conditions": [
                 "Available False NodesNotReady", "SyncSuccessful True Synced", "Progressing True RollingOut",
             ],
@@ -154,6 +167,8 @@ fn only_what_time_may_heal_is_tried_again() {
         ),
         (Outcome::Unseen(vec![Problem::unreadable("x")]), true),
         (Outcome::Unseen(vec![claimed()]), false),
+        (Outcome::Stopped(vec![Problem::unreadable("x")]), true),
+        (Outcome::Stopped(vec![claimed()]), false),
         (synced(Vec::new(), true), true),
         (
             synced(vec![Problem::unreadable("x"), claimed()], true),
