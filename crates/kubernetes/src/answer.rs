@@ -62,8 +62,17 @@ impl<'a> Answer<'a> {
 
     /// Whether a write was decided on what is no longer so: the next look at the object tells.
     pub fn is_stale(self) -> bool {
-        matches!(self, Self::Conflict | Self::Refused(_))
+        match self {
+            Self::Conflict => true,
+            Self::Refused(said) => !is_denied(said),
+            _ => false,
+        }
     }
+}
+
+/// Whether an admission webhook or policy refuses a change, in its server's words: it will refuse the next one, too.
+pub(crate) fn is_denied(said: &str) -> bool {
+    said.contains("denied the request") || said.contains("denied request")
 }
 
 /// Whether there is no such object.
@@ -144,6 +153,14 @@ mod tests {
         for (code, message, name, expected) in table {
             assert_eq!(Answer::of(&answer(code, message, name)), expected, "{code}");
         }
+        let is_stale = |said| Answer::of(&answer(422, said, "data")).is_stale();
+        assert!(is_stale(
+            "the server rejected our request due to an error in our request"
+        ));
+        assert!(!is_stale("admission webhook \"w\" denied the request: no"));
+        assert!(!is_stale(
+            "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
+        ));
         let refused = std::io::Error::from_raw_os_error(111);
         let silence = kube::Error::Service(Box::new(refused));
         assert_eq!(Answer::of(&silence), Answer::Unavailable);

@@ -37,7 +37,11 @@ pub enum ObjectError {
 impl ObjectError {
     /// Whether a write was decided on what is no longer so: read again, and decide again.
     pub fn is_stale(&self) -> bool {
-        matches!(self, Self::Conflict(_) | Self::Refused(..))
+        match self {
+            Self::Conflict(_) => true,
+            Self::Refused(_, said) => !answer::is_denied(said),
+            _ => false,
+        }
     }
 
     /// The server's answer is not what it should be.

@@ -271,8 +271,8 @@ impl Update<'_> {
 /// A node that stays as it is, because of what the server says.
 fn refused(drained: &mut Drained, entry: DrainingNode, error: &Error) -> Became {
     let (answer, told) = (Answer::of(error), answer::chain(error));
-    // Somebody changed the node at the same time; a policy says so in other words.
-    if answer.is_stale() && !told.contains("denied the request") {
+    // Somebody changed the node at the same time.
+    if answer.is_stale() {
         return Became::Waits {
             entry,
             is_stuck: false,
