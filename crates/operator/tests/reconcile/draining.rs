@@ -146,10 +146,43 @@ async fn a_budget_that_admits_no_eviction_holds_a_node_and_is_named() {
     );
     assert_eq!(fleet.users().await.len(), 1);
     assert_eq!(fleet.driver_pods().await[0].1, "v1");
+    let events = rig.events().await;
+    let is_told = |it: &String| {
+        it.starts_with("NodeWaiting ") && it.contains("/db-0: its budget allows no disruption")
+    };
+    assert!(events.iter().any(is_told), "{events:#?}");
 
     rig.patch_status(Kind::PodDisruptionBudget, "db", counts(1))
         .await;
     finish(&mut rig, &fleet, 1).await;
+    assert_eq!(fleet.taints().await, []);
+}
+
+#[tokio::test]
+async fn a_mount_holds_a_node_and_is_named_and_where_it_is_seen_nothing_else_is_waited_for() {
+    let mut rig = Rig::new().await;
+    // Longer than the test takes.
+    let rules = json!({"settleSeconds": 600});
+    let (mut fleet, sidecar) = Fleet::deploy_telling(&mut rig, |it| it["nodeDrain"] = rules).await;
+    sidecar.mount(&["plugins/a/globalmount", "plugins/b/globalmount"]);
+    change_template(&mut rig, &mut fleet).await;
+    let mut instance = Value::Null;
+    for _ in 0..20 {
+        rig.reconcile("hostpath").await;
+        fleet.play().await;
+        instance = rig.instance().await;
+    }
+    let told = "2 mounts to go, the first is plugins/a/globalmount";
+    assert_eq!(waiting_for(&instance), told);
+    assert_eq!(instance["status"]["drain"]["nodes"][0]["mounts"], "2");
+    let message = rig.condition("Progressing").await["message"].to_string();
+    assert!(message.contains(told), "{message}");
+    assert_eq!(fleet.driver_pods().await[0].1, "v1");
+    assert_eq!(fleet.taints().await.len(), 1, "no pod may come");
+
+    sidecar.mount(&[]);
+    finish(&mut rig, &fleet, 1).await;
+    assert_eq!(fleet.driver_pods().await[0].1, "v2");
     assert_eq!(fleet.taints().await, []);
 }
 
@@ -185,7 +218,49 @@ async fn an_operator_that_dies_at_any_request_is_followed_by_one_that_goes_on() 
             (fleet.taints().await, fleet.users().await),
             (vec![], vec![])
         );
+        // It did die, at every step.
+        let failed = rig.faults.failed();
+        for (method, part) in [
+            ("GET", "spec.nodeName"),
+            ("PATCH", "/nodes/"),
+            ("POST", "/pods/db-0/eviction"),
+            ("POST", "/pods/db-1/eviction"),
+            ("DELETE", "/pods/"),
+            ("PATCH", "/csidriverdeployments/hostpath/status"),
+        ] {
+            let is_it = |it: &String| it.starts_with(method) && it.contains(part);
+            assert!(failed.iter().any(is_it), "{method} {part}: {failed:#?}");
+        }
     }
+}
+
+#[tokio::test]
+async fn a_pod_that_has_taken_the_place_of_another_is_not_evicted_for_it() {
+    let mut rig = Rig::new().await;
+    let mut fleet = Fleet::deploy(&mut rig, 1, |_| ()).await;
+    let node = fleet.nodes[0].clone();
+    fleet.user("db-0", &node).await;
+    change_template(&mut rig, &mut fleet).await;
+    let (pods, door) = (fleet.pod_api(), rig.faults.hold("/pods/db-0/eviction"));
+    let update = async {
+        while !door.is_open() {
+            rig.reconcile("hostpath").await;
+        }
+    };
+    // Its eviction is on the way when it goes, and another comes that has its name.
+    let meanwhile = async {
+        door.until_reached().await;
+        let at_once = DeleteParams::default().grace_period(0);
+        pods.delete("db-0", &at_once).await.unwrap();
+        fleet.start_user("StatefulSet", "db-0", &node).await;
+        door.open();
+    };
+    tokio::join!(update, meanwhile);
+    let metadata = pods.get("db-0").await.unwrap().metadata;
+    assert_eq!(metadata.deletion_timestamp, None);
+    // It is evicted in its own right.
+    finish(&mut rig, &fleet, 1).await;
+    assert_eq!(fleet.users().await, []);
 }
 
 #[tokio::test]
@@ -212,6 +287,13 @@ async fn a_node_that_takes_too_long_stops_the_update_and_gets_its_pods_back() {
         "{stopped}"
     );
     assert_eq!(rig.condition("Progressing").await["reason"], "DrainStopped");
+    let events = rig.events().await;
+    let is_told = |it: &String| {
+        it.starts_with("UpdateStopped ")
+            && it.contains(&node)
+            && it.contains("db-0: its annotation")
+    };
+    assert!(events.iter().any(is_told), "{events:#?}");
     for _ in 0..3 {
         rig.reconcile("hostpath").await;
     }

@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Request, Uri};
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use stowage_operator::driver::Kind;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use tower::{BoxError, Layer, Service};
 
 use crate::rig::Rig;
@@ -26,6 +29,39 @@ struct State {
     sent: Vec<String>,
     /// Requests that the server refuses.
     refused: Option<Misaddressed>,
+    /// A request that waits.
+    held: Option<Door>,
+}
+
+/// Where a request waits before it reaches the server.
+#[derive(Clone)]
+pub(crate) struct Door {
+    /// What its path ends with.
+    end: String,
+    reached: Arc<Notify>,
+    opened: CancellationToken,
+}
+
+impl Door {
+    /// Waits until a request stands there.
+    pub(crate) async fn until_reached(&self) {
+        let reached = tokio::time::timeout(Duration::from_secs(30), self.reached.notified());
+        reached.await.expect("no such request is sent");
+    }
+
+    /// Lets it through.
+    pub(crate) fn open(&self) {
+        self.opened.cancel();
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened.is_cancelled()
+    }
+
+    async fn pass(&self) {
+        self.reached.notify_one();
+        self.opened.cancelled().await;
+    }
 }
 
 /// Requests that go to another address than their content says: the server refuses them, as a policy would.
@@ -94,6 +130,28 @@ impl Faults {
         self.0.lock().seen.len()
     }
 
+    /// Those that have failed, as `METHOD path`.
+    pub(crate) fn failed(&self) -> BTreeSet<String> {
+        self.0.lock().seen.clone()
+    }
+
+    /// From now on the next request whose path ends like this waits until somebody opens the door.
+    pub(crate) fn hold(&self, end: &str) -> Door {
+        let door = Door {
+            end: end.to_owned(),
+            reached: Arc::default(),
+            opened: CancellationToken::new(),
+        };
+        self.0.lock().held = Some(door.clone());
+        door
+    }
+
+    /// The door that a request stands at.
+    fn door_of(&self, request: &Request<Body>) -> Option<Door> {
+        let held = &mut self.0.lock().held;
+        held.take_if(|door| request.uri().path().ends_with(&door.end))
+    }
+
     /// Writes since the start, as `METHOD path`.
     pub(crate) fn writes(&self) -> Vec<String> {
         let state = self.0.lock();
@@ -160,8 +218,13 @@ where
         if fate == Mode::Before {
             return Box::pin(async { Err("injected: the request is lost".into()) });
         }
+        let door = self.faults.door_of(&request);
+        // It is sent when somebody waits for its answer, and not before.
         let answer = self.inner.call(request);
         Box::pin(async move {
+            if let Some(door) = door {
+                door.pass().await;
+            }
             let answer = answer.await?;
             match fate {
                 Mode::After => Err("injected: the answer is lost".into()),

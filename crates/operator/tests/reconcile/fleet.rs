@@ -1,14 +1,18 @@
 //! Nodes with driver pods and pods that use the driver. There are no kubelets and no DaemonSet controller here: the fleet
 //! does what those would do.
 
+use std::net::SocketAddr;
+
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
 };
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
+use stowage_operator::driver::Kind;
 
 use crate::faults::Faults;
 use crate::rig::{Rig, client_of, resource, server};
+use crate::told::{Sidecar, flag};
 
 const REVISION: &str = "controller-revision-hash";
 
@@ -23,6 +27,8 @@ pub(crate) struct Fleet {
     revision: u64,
     /// Whether new driver pods never get ready.
     pub(crate) breaks: bool,
+    /// Where the sidecars of driver pods tell what is mounted, if they do.
+    tells_at: Option<SocketAddr>,
 }
 
 /// The example with `Draining`, changed.
@@ -51,6 +57,24 @@ impl Fleet {
         fleet
     }
 
+    /// The same on one node, whose sidecar tells what is mounted.
+    pub(crate) async fn deploy_telling(
+        rig: &mut Rig,
+        change: impl FnOnce(&mut Value),
+    ) -> (Self, Sidecar) {
+        deploy_draining(rig, change).await;
+        let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
+        let hash = flag(&set["spec"]["template"]["spec"], "--mounts-key-sha256=").unwrap();
+        let sidecar = Sidecar::start(&format!("{}.example", rig.namespace), &hash, 0).await;
+        let calm = client_of(server(), &Faults::default()).await;
+        let mut fleet = Self::of_set(calm, &rig.namespace, "hostpath-node".to_owned());
+        fleet.tells_at = Some(sidecar.address);
+        fleet.grow(1).await;
+        rig.make_ready(1).await;
+        rig.sync().await;
+        (fleet, sidecar)
+    }
+
     /// The same on nodes that have a DaemonSet of their own, beside that of all others, who have no node.
     pub(crate) async fn deploy_variant(
         rig: &mut Rig,
@@ -73,7 +97,14 @@ impl Fleet {
     }
 
     async fn join_set(client: Client, namespace: &str, set: String, nodes: usize) -> Self {
-        let mut fleet = Self {
+        let mut fleet = Self::of_set(client, namespace, set);
+        fleet.grow(nodes).await;
+        fleet
+    }
+
+    /// A DaemonSet that has no node yet.
+    fn of_set(client: Client, namespace: &str, set: String) -> Self {
+        Self {
             set,
             client,
             namespace: namespace.to_owned(),
@@ -81,22 +112,26 @@ impl Fleet {
             nodes: Vec::new(),
             revision: 0,
             breaks: false,
-        };
-        let csi_nodes = resource("storage.k8s.io", "v1", "CSINode", "csinodes");
-        let csi_nodes = Api::<DynamicObject>::all_with(fleet.client.clone(), &csi_nodes);
-        for number in 0..nodes {
-            let name = format!("{namespace}-node-{number}");
-            let node = json!({"metadata": {"name": name}});
-            fleet.create(&fleet.node_api(), node).await;
-            fleet.report(&name, true).await;
-            let drivers = json!([{"name": fleet.driver, "nodeID": name}]);
-            let known = json!({"metadata": {"name": name}, "spec": {"drivers": drivers}});
-            fleet.create(&csi_nodes, known).await;
-            fleet.nodes.push(name);
+            tells_at: None,
         }
-        fleet.new_revision().await;
-        fleet.play().await;
-        fleet
+    }
+
+    /// Some nodes join, and get driver pods.
+    async fn grow(&mut self, nodes: usize) {
+        let csi_nodes = resource("storage.k8s.io", "v1", "CSINode", "csinodes");
+        let csi_nodes = Api::<DynamicObject>::all_with(self.client.clone(), &csi_nodes);
+        for number in 0..nodes {
+            let name = format!("{}-node-{number}", self.namespace);
+            let node = json!({"metadata": {"name": name}});
+            self.create(&self.node_api(), node).await;
+            self.report(&name, true).await;
+            let drivers = json!([{"name": self.driver, "nodeID": name}]);
+            let known = json!({"metadata": {"name": name}, "spec": {"drivers": drivers}});
+            self.create(&csi_nodes, known).await;
+            self.nodes.push(name);
+        }
+        self.new_revision().await;
+        self.play().await;
     }
 
     fn api(&self, group: &str, version: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
@@ -201,14 +236,23 @@ impl Fleet {
         let accounts = self.api("", "v1", "ServiceAccount", "serviceaccounts");
         let account = serde_json::from_value(account).unwrap();
         let _ = accounts.create(&PostParams::default(), &account).await;
+        let mut containers = vec![json!({"name": "main", "image": "x"})];
+        let ready = if is_ready { "True" } else { "False" };
+        let mut running =
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
+        if let Some(sidecar) = self
+            .tells_at
+            .filter(|_| !metadata["labels"][REVISION].is_null())
+        {
+            let port = format!("--mounts-port={}", sidecar.port());
+            containers.push(json!({"name": "csi-sidecar", "image": "x", "args": [port]}));
+            running["podIP"] = json!(sidecar.ip());
+        }
         let pod = json!({"metadata": metadata, "spec": {
             "nodeName": node, "automountServiceAccountToken": false, "volumes": volumes,
-            "containers": [{"name": "main", "image": "x"}],
+            "containers": containers,
         }});
         self.create(&self.pod_api(), pod).await;
-        let ready = if is_ready { "True" } else { "False" };
-        let running =
-            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
         self.set_status(&self.pod_api(), &name, running).await;
     }
 
@@ -292,6 +336,11 @@ impl Fleet {
         let volumes = resource("", "v1", "PersistentVolume", "persistentvolumes");
         let volumes = Api::<DynamicObject>::all_with(self.client.clone(), &volumes);
         self.create(&volumes, volume).await;
+        self.start_user(controller, name, node).await;
+    }
+
+    /// A controller makes a pod again whose volume is there.
+    pub(crate) async fn start_user(&self, controller: &str, name: &str, node: &str) {
         let owner = json!({
             "apiVersion": "apps/v1", "kind": controller, "name": "db", "uid": "1", "controller": true,
         });

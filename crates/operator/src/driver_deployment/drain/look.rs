@@ -271,3 +271,33 @@ pub(super) fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_of_pods_that_are_left_hold_nothing_nor_what_they_share() {
+        let mount = |path: &str, pod: Option<&str>, volume: Option<&str>| VolumeMount {
+            path: path.to_owned(),
+            pod: pod.map(str::to_owned),
+            volume: volume.map(str::to_owned),
+        };
+        let mounts = vec![
+            mount("agent", Some("left"), Some("a")),
+            mount("shared by agent", None, Some("a")),
+            mount("agent, without a note", Some("left"), None),
+            mount("another pod with the same volume", Some("gone"), Some("a")),
+            mount("of another volume", None, Some("b")),
+            mount("of nobody knows what", None, None),
+        ];
+        let left = ["left".to_owned()];
+        let counted = [
+            "another pod with the same volume",
+            "of another volume",
+            "of nobody knows what",
+        ];
+        assert_eq!(without(mounts.clone(), &left), counted);
+        assert_eq!(without(mounts.clone(), &[]).len(), mounts.len());
+    }
+}
