@@ -11,7 +11,7 @@ use super::valid::{Sidecars, ValidDriver};
 /// Label of the Service by which its ServiceMonitor finds it.
 const SERVICE_LABEL: &str = "stowage.dev/metrics-of";
 
-/// A Service and a ServiceMonitor, where they are wanted and there is a controller with our sidecar.
+/// A Service and a ServiceMonitor, where they are wanted: there is a controller with our sidecar then.
 pub(super) fn objects(driver: &ValidDriver) -> Vec<Object> {
     let (Some(controller), Sidecars::Builtin(_)) = (&driver.controller, &driver.sidecars) else {
         return Vec::new();

@@ -79,9 +79,24 @@ pub(super) fn metrics(
         service: written.service.unwrap_or_default(),
         monitor,
     };
-    if metrics.has_service() && matches!(sidecars, Sidecars::Upstream(_)) {
-        let detail = "needs the built-in sidecar (`sidecars.mode: Builtin`)";
+    if metrics.has_service()
+        && let Some(detail) = without_metrics(spec, sidecars)
+    {
         errors.forbidden(PATH, detail);
     }
     metrics
+}
+
+/// Why no pod has metrics that a Service could lead to, if none has.
+fn without_metrics(spec: &CSIDriverDeploymentSpec, sidecars: &Sidecars) -> Option<&'static str> {
+    match sidecars {
+        Sidecars::Upstream(_) => Some("needs the built-in sidecar (`sidecars.mode: Builtin`)"),
+        Sidecars::Builtin(sidecar) if sidecar.node_deployment => Some(
+            "the Service is for controller pods, and there are none with `sidecars.nodeDeployment: true`: remove one of the two",
+        ),
+        Sidecars::Builtin(_) if spec.driver_controller_template.is_none() => Some(
+            "the Service is for controller pods, and there are none without `driverControllerTemplate`: add it, or remove `metrics`",
+        ),
+        Sidecars::Builtin(_) => None,
+    }
 }

@@ -1,3 +1,4 @@
+mod additions;
 mod classes;
 mod sidecars;
 mod templates;
@@ -355,14 +356,56 @@ fn unknown_fields_are_found_everywhere() {
         "/spec/volumeSnapshotClassTemplates",
         json!([{"metadata": {"name": "s"}, "colour": 1}]),
     );
+    for (field, value) in [
+        (
+            "nodeVariants",
+            json!([{
+                "name": "v", "nodeLabel": {"key": "k", "value": "v", "colour": 1}, "template": template(), "colour": 1,
+            }]),
+        ),
+        (
+            "volumeGroupSnapshotClassTemplates",
+            json!([{"metadata": {"name": "g"}, "colour": 1}]),
+        ),
+        (
+            "volumeAttributesClassTemplates",
+            json!([{"metadata": {"name": "a"}, "parameters": {"a": "b"}, "colour": 1}]),
+        ),
+        (
+            "extraRules",
+            json!({"colour": 1, "controller": {"colour": 1}, "node": {"colour": 1}}),
+        ),
+        ("restartOn", json!({"colour": 1})),
+        (
+            "metrics",
+            json!({"colour": 1, "serviceMonitor": {"colour": 1}}),
+        ),
+        (
+            "driverSecrets",
+            json!([{"secretName": "s", "mountPath": "/s", "colour": 1}]),
+        ),
+    ] {
+        set(&mut instance, &format!("/spec/{field}"), value);
+    }
     refused(
         &instance,
         &[
             "spec.containerImages.colour: Forbidden: unknown field",
             "spec.sidecars.colour: Forbidden: unknown field",
             "spec.sidecars.containers[node].colour: Forbidden: unknown field",
+            "spec.nodeVariants[0].colour: Forbidden: unknown field",
+            "spec.nodeVariants[0].nodeLabel.colour: Forbidden: unknown field",
             "spec.volumeSnapshotClassTemplates[0].colour: Forbidden: unknown field",
+            "spec.volumeGroupSnapshotClassTemplates[0].colour: Forbidden: unknown field",
+            "spec.volumeAttributesClassTemplates[0].colour: Forbidden: unknown field",
+            "spec.extraRules.colour: Forbidden: unknown field",
+            "spec.extraRules.controller.colour: Forbidden: unknown field",
+            "spec.extraRules.node.colour: Forbidden: unknown field",
+            "spec.restartOn.colour: Forbidden: unknown field",
+            "spec.metrics.colour: Forbidden: unknown field",
+            "spec.metrics.serviceMonitor.colour: Forbidden: unknown field",
             "spec.csiDriver.colour: Forbidden: unknown field",
+            "spec.driverSecrets[0].colour: Forbidden: unknown field",
             "spec.colour: Forbidden: unknown field",
         ],
     );
