@@ -1,5 +1,8 @@
 //! Pod templates: JSON that is edited and otherwise left alone.
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Map, Value, json};
 
 use super::valid::Placement;
@@ -93,7 +96,7 @@ impl PodTemplate {
         self.spec().get("hostNetwork") == Some(&Value::Bool(true))
     }
 
-    /// Whether pods need more than any pod may have: a privileged container, or a part of their node.
+    /// Whether pods need more than any pod may have: a part of their node, root, or a container with privileges.
     pub(super) fn needs_privileges(&self) -> bool {
         let spec = self.spec();
         let list = |key: &str| spec[key].as_array().into_iter().flatten();
@@ -101,7 +104,8 @@ impl PodTemplate {
         let mut containers = list("containers").chain(list("initContainers"));
         shares.iter().any(|share| spec[share] == true)
             || list("volumes").any(|volume| !volume["hostPath"].is_null())
-            || containers.any(|it| it["securityContext"]["privileged"] == true)
+            || spec["securityContext"]["runAsUser"] == 0
+            || containers.any(container_needs_privileges)
     }
 
     /// The pod's spec.
@@ -132,6 +136,17 @@ impl PodTemplate {
     pub(super) fn edit(&self) -> Editor {
         Editor(self.0.clone())
     }
+}
+
+fn container_needs_privileges(container: &Value) -> bool {
+    let context = &container["securityContext"];
+    let added = context["capabilities"]["add"].as_array();
+    let mut ports = container["ports"].as_array().into_iter().flatten();
+    context["privileged"] == true
+        || context["runAsUser"] == 0
+        || added.is_some_and(|it| !it.is_empty())
+        // 0 is the same as none.
+        || ports.any(|port| port["hostPort"].as_u64().is_some_and(|it| it > 0))
 }
 
 fn misshapen(pointer: &str, value: &Value, expected: &'static str) -> Misshapen {
