@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use stowage_operator::driver::Kind;
 
-use crate::rig::{Rig, resource};
+use crate::rig::{Rig, condition_of, example, resource};
+use crate::running::{Running, eventually, instances, synced};
 
 /// What pods of both workloads are replaced for.
 async fn hashes(rig: &Rig) -> Vec<Value> {
@@ -130,4 +131,94 @@ async fn classes_and_services_come_and_go_with_what_describes_them() {
         parts.iter().any(|part| it.contains(part))
     };
     assert_eq!(titles.iter().find(is_left), None);
+}
+
+/// The Prometheus operator is installed, as far as it matters here.
+async fn bring_service_monitors(client: &Client) {
+    let definition = json!({
+        "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
+        "spec": {
+            "group": "monitoring.coreos.com", "scope": "Namespaced",
+            "names": {
+                "kind": "ServiceMonitor", "listKind": "ServiceMonitorList", "plural": "servicemonitors",
+                "singular": "servicemonitor",
+            },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    let definitions = resource(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+    );
+    let definitions = Api::<DynamicObject>::all_with(client.clone(), &definitions);
+    let definition = serde_json::from_value(definition).unwrap();
+    let created = definitions
+        .create(&PostParams::default(), &definition)
+        .await;
+    created.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_monitor_comes_with_its_definition_and_goes_with_what_describes_it() {
+    let running = Running::start().await;
+    let client = running.client.clone();
+    let mut instance = example("default");
+    instance["spec"]["metrics"] =
+        json!({"serviceMonitor": {"labels": {"team": "storage"}, "interval": "30s"}});
+    running.create(instance).await;
+    let is_missing = |instance: &Value| {
+        let told = condition_of(instance, "SyncSuccessful")["message"].to_string();
+        told.contains("no ServiceMonitor definition")
+    };
+    let instance = synced(&client, "hostpath").await;
+    assert!(is_missing(&instance), "{instance:#}");
+    bring_service_monitors(&client).await;
+    let monitors = resource(
+        "monitoring.coreos.com",
+        "v1",
+        "ServiceMonitor",
+        "servicemonitors",
+    );
+    let monitors = Api::<DynamicObject>::namespaced_with(client.clone(), "default", &monitors);
+    let name = "hostpath-controller-metrics";
+    let made = eventually("it is made", async || {
+        monitors.get_opt(name).await.ok().flatten()
+    })
+    .await;
+    let described = made.data["spec"].clone();
+    assert_eq!(described["endpoints"][0]["interval"], "30s", "{described}");
+    assert_eq!(made.metadata.labels.unwrap()["team"], "storage");
+    eventually("nothing is missing", async || {
+        (!is_missing(&synced(&client, "hostpath").await)).then_some(())
+    })
+    .await;
+
+    let (params, other) = (
+        PatchParams::default(),
+        json!({"spec": {"endpoints": [{"port": "other"}], "jobLabel": "mine"}}),
+    );
+    let edited = monitors.patch(name, &params, &Patch::Merge(other)).await;
+    assert_ne!(edited.unwrap().data["spec"], described);
+    eventually("the change is taken back", async || {
+        let now = monitors.get(name).await.unwrap();
+        (now.data["spec"] == described).then_some(())
+    })
+    .await;
+
+    let nothing = Patch::Merge(json!({"spec": {"metrics": null}}));
+    let edited = instances(&client)
+        .patch("hostpath", &params, &nothing)
+        .await;
+    edited.unwrap();
+    eventually("it is gone", async || {
+        let found = monitors.get_opt(name).await.unwrap();
+        found.is_none().then_some(())
+    })
+    .await;
+    running.stop().await;
 }

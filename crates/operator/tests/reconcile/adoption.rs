@@ -214,7 +214,8 @@ async fn a_driver_object_of_a_helm_release_is_taken_over_when_it_is_handed_over_
 /// What the guide says to do with objects that an unmanaged instance has left, or that were restored from a backup.
 fn hand_over(rig: &Rig) {
     let namespace = &rig.namespace;
-    let kinds = "daemonset,deployment,serviceaccount,role,rolebinding,clusterrole,clusterrolebinding,csidriver,storageclass";
+    let kinds = "daemonset,deployment,poddisruptionbudget,service,serviceaccount,role,rolebinding,clusterrole,clusterrolebinding,\
+                 csidriver,storageclass";
     let labels = format!(
         "--selector=csidriver.storage.openshift.io/owner-name=hostpath,csidriver.storage.openshift.io/owner-namespace={namespace}"
     );
@@ -226,15 +227,25 @@ fn hand_over(rig: &Rig) {
 #[tokio::test]
 async fn what_an_unmanaged_instance_has_left_is_taken_over_when_it_is_handed_over() {
     let mut rig = Rig::new().await;
-    rig.deploy(|_| ()).await;
+    // With a budget and a Service.
+    let change = |instance: &mut Value| {
+        instance["spec"]["controllerReplicas"] = json!(2);
+        instance["spec"]["metrics"] = json!({"service": true});
+    };
+    rig.deploy(change).await;
     let titles = rig.titles().await;
+    for kind in ["PodDisruptionBudget ", "Service "] {
+        assert!(titles.iter().any(|it| it.starts_with(kind)), "{titles:?}");
+    }
     let set = rig.get(Kind::DaemonSet, "hostpath-node").await;
     rig.edit(json!({"spec": {"managementState": "Unmanaged"}}))
         .await;
     rig.sync().await;
     rig.delete().await;
     rig.sync().await;
-    rig.create(example(&rig.namespace)).await;
+    let mut instance = example(&rig.namespace);
+    change(&mut instance);
+    rig.create(instance).await;
     rig.reconcile("hostpath").await;
     let condition = rig.condition("SyncSuccessful").await;
     assert_eq!(condition["reason"], "Collision");

@@ -205,4 +205,11 @@ async fn the_node_account_of_one_instance_is_not_the_controllers_of_another() {
     for (title, binding) in bindings {
         assert_eq!(binding["subjects"][0]["name"], "hostpath", "{title}");
     }
+    // Nor do its pods run as somebody else's account.
+    let runs_as = |object: &serde_json::Value| {
+        object["spec"]["template"]["spec"]["serviceAccountName"] == "hostpath-node"
+    };
+    let running = owned.iter().filter(|(_, object)| runs_as(object));
+    let running: Vec<_> = running.map(|(title, _)| title.as_str()).collect();
+    assert_eq!(running, ["DaemonSet hostpath-node"], "that of the first");
 }
