@@ -4,7 +4,7 @@
 //! Taints that Kubernetes sets by itself when a node is unwell or cordoned do neither: a client that goes then would take
 //! away what is mounted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 use stowage_api::weka::WekaClientSpec;
@@ -38,23 +38,74 @@ pub enum Fit {
 
 /// How a node stands to a client.
 pub fn fit(spec: &WekaClientSpec, node: &Node) -> Fit {
-    let selector = spec.node_selector.iter().flatten();
-    let mut selector = selector.map(|(key, value)| node.labels.get(key) == Some(value));
-    if !selector.all(|matches| matches) {
+    if !is_selected(spec, node) {
         return Fit::Goes;
     }
-    let tolerations = spec.all_tolerations();
-    let taints = node.taints.iter();
-    let taints = taints.filter(|taint| !taint.key.starts_with(OF_KUBERNETES));
-    let bare: Vec<_> = taints
-        .filter(|taint| !tolerations.iter().any(|it| tolerates(it, taint)))
-        .collect();
+    let bare = not_tolerated(spec, node);
     let has = |effect: &str| bare.iter().any(|taint| taint.effect == effect);
     match () {
         () if has("NoExecute") => Fit::Goes,
         () if has("NoSchedule") => Fit::Stays,
         () => Fit::Starts,
     }
+}
+
+/// Why no node has a client, and what to do, where none fits.
+pub fn why_none(spec: &WekaClientSpec, nodes: &[&Node]) -> String {
+    let labels = spec.node_selector.iter().flatten();
+    let labels: Vec<_> = labels
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let selector = format!("`spec.nodeSelector` (`{}`)", labels.join(","));
+    let mut selected = nodes.iter().filter(|node| is_selected(spec, node));
+    let taints = bare_taints(spec, selected.clone().copied());
+    match (selected.next(), labels.is_empty()) {
+        (None, true) => "the cluster has no nodes: clients start when nodes join".to_owned(),
+        (None, false) => {
+            let labels = labels.join(" ");
+            format!(
+                "no node matches {selector}: label the nodes that are to have a client, with `kubectl label node NAME \
+                 {labels}`, or change the selector"
+            )
+        }
+        (Some(_), has_no_selector) => {
+            let which = if has_no_selector {
+                "every node".to_owned()
+            } else {
+                format!("every node that matches {selector}")
+            };
+            format!(
+                "{which} has a taint that the client does not tolerate ({taints}): add the key of the taint to \
+                 `spec.tolerations`, or remove the taint from the nodes"
+            )
+        }
+    }
+}
+
+/// The taints that keep a client from these nodes, each once.
+fn bare_taints<'a>(spec: &WekaClientSpec, nodes: impl Iterator<Item = &'a Node>) -> String {
+    let taints = nodes.flat_map(|node| not_tolerated(spec, node));
+    let taints = taints.filter(|taint| taint.effect != "PreferNoSchedule");
+    let shown: BTreeSet<_> = taints
+        .map(|taint| format!("`{}:{}`", taint.key, taint.effect))
+        .collect();
+    Vec::from_iter(shown).join(", ")
+}
+
+/// Whether a node has all labels of the selector.
+fn is_selected(spec: &WekaClientSpec, node: &Node) -> bool {
+    let mut selector = spec.node_selector.iter().flatten();
+    selector.all(|(key, value)| node.labels.get(key) == Some(value))
+}
+
+/// The taints of a node that somebody set and that a client does not tolerate.
+fn not_tolerated<'a>(spec: &WekaClientSpec, node: &'a Node) -> Vec<&'a Taint> {
+    let tolerations = spec.all_tolerations();
+    let taints = node.taints.iter();
+    taints
+        .filter(|taint| !taint.key.starts_with(OF_KUBERNETES))
+        .filter(|taint| !tolerations.iter().any(|it| tolerates(it, taint)))
+        .collect()
 }
 
 /// Whether a toleration covers a taint, as the scheduler sees it.
@@ -166,5 +217,49 @@ mod tests {
                 "{spec} {taints}"
             );
         }
+    }
+
+    #[test]
+    fn a_client_that_no_node_fits_says_why_and_what_to_do() {
+        let node = |labels: Value, taints: Value| Node {
+            labels: serde_json::from_value(labels).unwrap(),
+            taints: serde_json::from_value(taints).unwrap(),
+            ..Node::default()
+        };
+        let nodes = [
+            node(json!({"a": "1"}), json!([])),
+            node(
+                json!({"a": "2"}),
+                json!([{"key": "k", "effect": "NoSchedule"}, {"key": "soft", "effect": "PreferNoSchedule"}]),
+            ),
+            node(
+                json!({"a": "2"}),
+                json!([{"key": "k", "effect": "NoExecute"}]),
+            ),
+        ];
+        let nodes: Vec<_> = nodes.iter().collect();
+        let why = |spec: Value, nodes: &[&Node]| {
+            let mut all = json!({"image": "i:1.2.3"});
+            all["nodeSelector"] = spec;
+            why_none(&serde_json::from_value(all).unwrap(), nodes)
+        };
+        assert_eq!(
+            why(json!({"a": "3", "b": ""}), &nodes),
+            "no node matches `spec.nodeSelector` (`a=3,b=`): label the nodes that are to have a client, with `kubectl label \
+             node NAME a=3 b=`, or change the selector"
+        );
+        assert_eq!(
+            why(json!({"a": "2"}), &nodes),
+            "every node that matches `spec.nodeSelector` (`a=2`) has a taint that the client does not tolerate \
+             (`k:NoExecute`, `k:NoSchedule`): add the key of the taint to `spec.tolerations`, or remove the taint from the \
+             nodes"
+        );
+        let tainted = why(json!({}), &nodes[1..]);
+        assert!(tainted.starts_with("every node has a taint"), "{tainted}");
+        let empty = why(json!({}), &[]);
+        assert_eq!(
+            empty,
+            "the cluster has no nodes: clients start when nodes join"
+        );
     }
 }

@@ -13,6 +13,8 @@ pub enum Reason {
     Invalid,
     /// The object cannot be read at all.
     Unreadable,
+    /// No node fits the client.
+    NoNodes,
     /// The target cluster is not there.
     TargetClusterMissing,
     /// The target cluster is going.
@@ -47,6 +49,7 @@ impl Reason {
         match self {
             Self::Invalid => "Invalid",
             Self::Unreadable => "Unreadable",
+            Self::NoNodes => "NoNodes",
             Self::TargetClusterMissing => "TargetClusterMissing",
             Self::TargetClusterDeleting => "TargetClusterDeleting",
             Self::NameInvalid => "NameInvalid",

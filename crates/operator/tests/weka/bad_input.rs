@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::life::{until, with_driver, with_driver_named};
 use crate::rig::{CLIENTS, CSI, ON, Rig, condition, eventually};
 
 async fn until_reason(rig: &Rig, client: &str, about: &str, reason: &str) -> String {
@@ -300,8 +301,110 @@ async fn a_client_that_cannot_be_read_says_so_and_holds_nobody_up_but_itself() {
     )
     .await;
     rig.until_client("bad", "read again", |it| {
-        condition(it, "ContainersSynced")["status"] == "True"
+        condition(it, "ContainersSynced")["reason"] == "NoNodes"
     })
     .await;
     assert!(rig.objects().await.contains("csidrivers csi.bad.weka.io"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_no_node_fits_says_why_and_starts_when_one_does() {
+    let rig = Rig::started(&["a"], ON).await;
+    rig.create_client("c", json!({"nodeSelector": {"weka": "yes"}}))
+        .await;
+    let message = until_reason(&rig, "c", "ContainersSynced", "NoNodes").await;
+    for part in ["`weka=yes`", "`kubectl label node NAME weka=yes`"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    // Its driver is there all the same.
+    until(&rig, &with_driver(&[])).await;
+
+    // The label alone does not help where a taint keeps it away.
+    let taints = json!([{"key": "k", "effect": "NoSchedule"}]);
+    let labelled = json!({"metadata": {"labels": {"weka": "yes"}}, "spec": {"taints": taints}});
+    rig.patch("nodes", "", "a", labelled).await;
+    let client = rig
+        .until_client("c", "the taint is named", |it| {
+            let message = condition(it, "ContainersSynced")["message"].to_string();
+            message.contains("`k:NoSchedule`") && message.contains("`spec.tolerations`")
+        })
+        .await;
+    assert_eq!(condition(&client, "ContainersSynced")["reason"], "NoNodes");
+    let tolerated = json!({"spec": {"tolerations": ["k"]}});
+    rig.patch("wekaclients", CLIENTS, "c", tolerated).await;
+    until(&rig, &with_driver(&[("c", "a")])).await;
+    let client = rig
+        .until_client("c", "synced", |it| {
+            condition(it, "ContainersSynced")["status"] == "True"
+        })
+        .await;
+    assert_eq!(client["status"]["stats"]["containers"]["desired"], 1);
+
+    // One that goes does not miss its nodes.
+    rig.attach("volume", "csi.weka.io", "a", "c-a").await;
+    rig.delete("wekaclients", CLIENTS, "c").await;
+    let client = rig
+        .until_client("c", "going", |it| it["status"]["status"] == "Destroying")
+        .await;
+    assert_eq!(condition(&client, "ContainersSynced")["status"], "True");
+    rig.delete("volumeattachments", "", "volume").await;
+    rig.until_objects(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_whose_cluster_is_gone_or_going_leaves_nothing_behind() {
+    let rig = Rig::started(&["a", "b"], ON).await;
+    let clients = [("gone", "a"), ("going", "b")];
+    for (name, node) in clients {
+        let metadata = json!({"name": name, "namespace": "other"});
+        rig.create("wekaclusters", json!({"metadata": metadata, "spec": {}}))
+            .await;
+        let target = json!({"name": name, "namespace": "other"});
+        let selector = json!({"kubernetes.io/hostname": node});
+        rig.create_client(
+            name,
+            json!({"nodeSelector": selector, "targetCluster": target}),
+        )
+        .await;
+    }
+    let named =
+        |name: &str, node: &str| with_driver_named(&format!("{name}-other"), &[(name, node)]);
+    let all: Vec<_> = clients
+        .iter()
+        .flat_map(|(name, node)| named(name, node))
+        .collect();
+    until(&rig, &all).await;
+    for (name, node) in clients {
+        rig.report(CLIENTS, &format!("{name}-{node}"), true).await;
+        eventually("labelled", async || {
+            (rig.node_labels(node).await.len() == 3).then_some(())
+        })
+        .await;
+        rig.until_client(name, "deployed", |it| it["status"]["csiDeployed"] == true)
+            .await;
+    }
+
+    let kept = json!({"metadata": {"finalizers": ["example.com/kept"]}});
+    rig.patch("wekaclusters", "other", "going", kept).await;
+    for (name, reason) in [
+        ("gone", "TargetClusterMissing"),
+        ("going", "TargetClusterDeleting"),
+    ] {
+        rig.delete("wekaclusters", "other", name).await;
+        until_reason(&rig, name, "CsiDeployed", reason).await;
+    }
+    until(&rig, &all).await;
+    for (name, _) in clients {
+        rig.delete("wekaclients", CLIENTS, name).await;
+    }
+    rig.until_objects(&[]).await;
+    for (name, node) in clients {
+        eventually("gone", async || {
+            rig.client_named(name).await.is_null().then_some(())
+        })
+        .await;
+        assert_eq!(rig.node_labels(node).await, Vec::<String>::new());
+    }
+    let nobody = json!({"metadata": {"finalizers": null}});
+    rig.patch("wekaclusters", "other", "going", nobody).await;
 }

@@ -10,10 +10,10 @@ use crate::weka::conditions::{Finding, set};
 use crate::weka::container::is_ready;
 use crate::weka::context::Context;
 use crate::weka::driver::Outcome;
-use crate::weka::nodes::{Fit, fit};
+use crate::weka::nodes::{Fit, fit, why_none};
 use crate::weka::object::write_status;
 use crate::weka::plan::{Claim, Plan, title};
-use crate::weka::problem::Problem;
+use crate::weka::problem::{Problem, Reason};
 
 /// Whether CSIDriver, storage classes and controller are as they should be.
 const CSI_DEPLOYED: &str = "CsiDeployed";
@@ -45,7 +45,8 @@ fn status(client: &WekaClient, problems: &[Problem], context: &Context) -> WekaC
         .filter_map(|it| it.object.as_deref().ok())
         .collect();
     let counts = counts(client, &containers, context);
-    let printed = format!("{}/{}/{}", counts.active, counts.created, counts.desired);
+    let desired = counts.desired;
+    let printed = format!("{}/{}/{desired}", counts.active, counts.created);
     let before = client.status.clone().unwrap_or_default();
     let status = WekaClientStatus {
         status: state(client, &containers),
@@ -61,13 +62,26 @@ fn status(client: &WekaClient, problems: &[Problem], context: &Context) -> WekaC
         ..before
     };
     let status = with_csi(client, status, &containers, context);
-    let finding = Finding::of_problems(
+    let finding = synced(client, desired, problems, context);
+    with(client, status, Some(finding), CONTAINERS)
+}
+
+/// Whether the containers are as they should be. A client without a node has none, and somebody expects some: nothing is tried
+/// again for it, a node that changes is seen.
+fn synced(client: &WekaClient, desired: i64, problems: &[Problem], context: &Context) -> Finding {
+    let is_leaving = client.meta().deletion_timestamp.is_some();
+    if problems.is_empty() && desired == 0 && !is_leaving {
+        let nodes = context.cluster.all_nodes();
+        let nodes: Vec<_> = nodes.iter().map(|node| &node.0).collect();
+        let problem = Problem::new(Reason::NoNodes, why_none(&client.spec, &nodes));
+        return Finding::of_problem(CONTAINERS, &problem);
+    }
+    Finding::of_problems(
         CONTAINERS,
         problems,
         "Synced",
         "all containers are as described",
-    );
-    with(client, status, Some(finding), CONTAINERS)
+    )
 }
 
 fn state(client: &WekaClient, containers: &[&WekaContainer]) -> ClientState {
