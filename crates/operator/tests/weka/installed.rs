@@ -1,5 +1,6 @@
 //! The manifests of `deploy/weka`: with exactly these rights, and those that every operator has, the work can be done.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +10,9 @@ use stowage_operator::weka::operator_rules;
 
 use crate::life::{until, with_driver};
 use crate::rig::{CLIENTS, ON, Rig, condition, eventually};
+
+/// The namespace of the samples.
+const SAMPLES: &str = "weka-clients";
 
 fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -89,10 +93,87 @@ async fn the_rights_of_the_manifests_are_enough_and_those_for_secrets_are_named_
         ];
         assert!(rig.try_kubectl(&words).is_err(), "{verb}");
     }
+    // Of the secrets elsewhere it sees those that a Role names, and no others.
+    for verb in ["get", "list", "watch"] {
+        let may = |rest: &[&str]| {
+            let words = [&["auth", "can-i", verb][..], rest, &[operator][..]].concat();
+            rig.try_kubectl(&words).is_ok()
+        };
+        assert!(may(&["secrets/weka-csi-csi", "-n", CLIENTS]), "{verb}");
+        assert!(!may(&["secrets", "-n", CLIENTS]), "{verb}");
+        assert!(!may(&["secrets/weka-csi-csi", "-n", "other"]), "{verb}");
+        assert!(!may(&["secrets", "-n", "other"]), "{verb}");
+        assert!(!may(&["secrets", "--all-namespaces"]), "{verb}");
+    }
     rig.delete("wekaclients", CLIENTS, "c").await;
     rig.until_objects(&[]).await;
     eventually("gone", async || {
         rig.client_named("c").await.is_null().then_some(())
     })
     .await;
+}
+
+/// Waits until these clients of the samples have these drivers, and there is no other driver.
+async fn until_drivers(rig: &Rig, expected: &[(&str, &str)]) {
+    for (client, driver) in expected {
+        eventually(&format!("{client}: {driver}"), async || {
+            let client = rig.get("wekaclients", SAMPLES, client).await;
+            let status = &client["status"];
+            (status["csi"]["driverName"] == *driver && status["csiDeployed"] == true).then_some(())
+        })
+        .await;
+    }
+    let drivers = expected.iter().map(|(_, it)| format!("csidrivers {it}"));
+    let drivers: BTreeSet<_> = drivers.collect();
+    eventually(&format!("{drivers:?}"), async || {
+        let objects = rig.objects().await.into_iter();
+        let found = objects.filter(|it| it.starts_with("csidrivers "));
+        (found.collect::<BTreeSet<_>>() == drivers).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_samples_give_clients_the_drivers_that_they_promise() {
+    let rig = Rig::started(&["a", "b"], ON).await;
+    rig.create("namespaces", json!({"metadata": {"name": SAMPLES}}))
+        .await;
+    let account = json!({"metadata": {"name": "default", "namespace": SAMPLES}});
+    rig.create("serviceaccounts", account).await;
+    for (node, label, value) in [
+        ("a", "weka.io/supports-clients", "true"),
+        ("b", "example.com/weka-cluster", "second"),
+    ] {
+        let labels = json!({"metadata": {"labels": {label: value}}});
+        rig.patch("nodes", "", node, labels).await;
+    }
+    let apply = |sample: &str, driver: &str| {
+        let sample = format!("samples/{sample}");
+        let text = fs::read_to_string(deploy(&sample)).unwrap();
+        assert!(text.contains(driver), "{sample}: {driver}");
+        rig.install(&[&sample]);
+    };
+    let second = ("clients-second", "csi.second-cluster.weka.io");
+
+    apply("weka-client.yaml", "csi.weka.io");
+    apply("weka-client-second-cluster.yaml", second.1);
+    until_drivers(&rig, &[("clients", "csi.weka.io"), second]).await;
+    for container in ["clients-a", "clients-second-b"] {
+        eventually(container, async || {
+            let container = rig.get("wekacontainers", SAMPLES, container).await;
+            (!container.is_null()).then_some(())
+        })
+        .await;
+    }
+
+    // With a target cluster, which its own operator takes care of.
+    let cluster = json!({"metadata": {"name": "prod", "namespace": "default"}, "spec": {}});
+    rig.create("wekaclusters", cluster).await;
+    apply(
+        "weka-client-target-cluster.yaml",
+        "csi.prod-default.weka.io",
+    );
+    until_drivers(&rig, &[("clients", "csi.prod-default.weka.io"), second]).await;
+    apply("weka-migration.yaml", "csi.weka.io");
+    until_drivers(&rig, &[("clients", "csi.weka.io"), second]).await;
 }

@@ -6,6 +6,8 @@ use crate::life::{until, with_driver, with_driver_named};
 use crate::rig::{CLIENTS, CSI, ON, Rig, eventually};
 
 const OFF: &str = "csi: {installationEnabled: false}";
+const OTHER_PLUGIN: &str =
+    "{csi: {installationEnabled: true}, defaultImages: {sidecarImage: 'mine:v1'}}";
 
 /// What the operator is in the middle of.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,12 @@ enum Deed {
     HandOver,
     /// The client gets another image.
     Upgrade,
+    /// Its node gets a taint that it does not tolerate.
+    Taint,
+    /// It tolerates something else.
+    Tolerate,
+    /// The driver gets another image.
+    Plugin,
     /// The client is deleted.
     Delete,
 }
@@ -57,7 +65,14 @@ impl Deed {
                 rig.until_client("d", "shared", |it| it["status"]["csi"]["owner"] == "weka/c")
                     .await;
             }
-            Self::Deploy | Self::Rename | Self::SwitchOff | Self::Upgrade | Self::Delete => {}
+            Self::Deploy
+            | Self::Rename
+            | Self::SwitchOff
+            | Self::Upgrade
+            | Self::Delete
+            | Self::Taint
+            | Self::Tolerate
+            | Self::Plugin => {}
         }
         rig.kill().await;
     }
@@ -75,6 +90,12 @@ impl Deed {
                 let image = json!({"spec": {"image": "weka:5.0.0"}});
                 rig.patch("wekaclients", CLIENTS, "c", image).await;
             }
+            Self::Taint => taint(rig, json!([{"key": "k", "effect": "NoExecute"}])).await,
+            Self::Tolerate => {
+                let tolerations = json!({"spec": {"tolerations": ["k"]}});
+                rig.patch("wekaclients", CLIENTS, "c", tolerations).await;
+            }
+            Self::Plugin => rig.configure(OTHER_PLUGIN),
             Self::Drain | Self::HandOver | Self::Delete => {
                 rig.delete("wekaclients", CLIENTS, "c").await;
             }
@@ -83,9 +104,13 @@ impl Deed {
 
     fn expected(self) -> Vec<String> {
         match self {
-            Self::Deploy | Self::SwitchOn | Self::Drain | Self::Upgrade => {
-                with_driver(&[("c", "a")])
-            }
+            Self::Deploy
+            | Self::SwitchOn
+            | Self::Drain
+            | Self::Upgrade
+            | Self::Tolerate
+            | Self::Plugin => with_driver(&[("c", "a")]),
+            Self::Taint => with_driver(&[]),
             Self::Rename => with_driver_named("new", &[("c", "a")]),
             Self::SwitchOff => vec!["pods c-a".to_owned(), "wekacontainers c-a".to_owned()],
             Self::HandOver => with_driver(&[("d", "b")]),
@@ -129,10 +154,28 @@ impl Deed {
                 let pod = rig.get("pods", CLIENTS, "c-a").await;
                 pod["spec"]["containers"][0]["image"] == "weka:5.0.0"
             }
+            Self::Taint => {
+                client["status"]["printer"]["containers"] == "0/0/0" && labels.is_empty()
+            }
+            Self::Tolerate => is_deployed && has_driver(rig, r#""key":"k""#).await,
+            Self::Plugin => is_deployed && has_driver(rig, r#""mine:v1""#).await,
             Self::Delete => client.is_null() && labels.is_empty(),
         };
         status && rig.objects().await == self.expected().into_iter().collect()
     }
+}
+
+async fn taint(rig: &Rig, taints: Value) {
+    let taints = json!({"spec": {"taints": taints}});
+    rig.patch("nodes", "", "a", taints).await;
+}
+
+/// Whether controller and node pod both have this in their pods.
+async fn has_driver(rig: &Rig, what: &str) -> bool {
+    let controller = rig.get("deployments", CSI, "weka-csi-controller").await;
+    let node = rig.get("pods", CSI, "c-a-csi-node").await;
+    let controller = controller["spec"]["template"]["spec"].to_string();
+    controller.contains(what) && node["spec"].to_string().contains(what)
 }
 
 /// Pins a client to a node.
@@ -153,6 +196,7 @@ async fn clear(rig: &Rig) {
         }
     }
     rig.until_objects(&[]).await;
+    taint(rig, Value::Null).await;
     for name in ["c", "d"] {
         eventually("gone", async || {
             rig.client_named(name).await.is_null().then_some(())
@@ -227,4 +271,19 @@ async fn another_owner_survives_a_kill_between_any_two_writes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_survives_a_kill_between_any_two_writes() {
     killed_after_each_write(Deed::Upgrade).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taint_survives_a_kill_between_any_two_writes() {
+    killed_after_each_write(Deed::Taint).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_toleration_survives_a_kill_between_any_two_writes() {
+    killed_after_each_write(Deed::Tolerate).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_image_of_the_driver_survives_a_kill_between_any_two_writes() {
+    killed_after_each_write(Deed::Plugin).await;
 }

@@ -14,6 +14,8 @@ pub(crate) fn resource(plural: &str) -> ApiResource {
         "secrets" => ("", "v1", "Secret"),
         "events" => ("", "v1", "Event"),
         "resourcequotas" => ("", "v1", "ResourceQuota"),
+        "persistentvolumes" => ("", "v1", "PersistentVolume"),
+        "persistentvolumeclaims" => ("", "v1", "PersistentVolumeClaim"),
         "serviceaccounts" => ("", "v1", "ServiceAccount"),
         "clusterroles" => (RBAC, "v1", "ClusterRole"),
         "clusterrolebindings" => (RBAC, "v1", "ClusterRoleBinding"),

@@ -126,6 +126,31 @@ async fn a_changed_toleration_recreates_node_pods_and_nothing_else() {
     })
     .await;
     assert_eq!(identity("pods", CLIENTS, "c-a").await, client_pod);
+    // A node pod with another project's plugin needs a token, which nobody makes here; ours needs none.
+    let all = with_driver(&[("c", "a")]);
+    let without: Vec<_> = all
+        .iter()
+        .filter(|it| *it != "pods c-a-csi-node")
+        .cloned()
+        .collect();
+    until(&rig, &without).await;
+    rig.configure("{csi: {installationEnabled: true}, defaultImages: {sidecarImage: 'mine:v2'}}");
+    until(&rig, &all).await;
+    for (plural, name) in [
+        ("deployments", "weka-csi-controller"),
+        ("pods", "c-a-csi-node"),
+    ] {
+        eventually(name, async || {
+            let object = rig.get(plural, CSI, name).await;
+            object["spec"]
+                .to_string()
+                .contains("\"mine:v2\"")
+                .then_some(())
+        })
+        .await;
+    }
+    until(&rig, &all).await;
+    assert_eq!(identity("pods", CLIENTS, "c-a").await, client_pod);
 }
 
 #[tokio::test(flavor = "multi_thread")]
