@@ -125,6 +125,7 @@ impl Update {
         let row = row.beside("the first half", first.writes);
         table.add(row.goal(Goal::AtMost(1.2)));
         let row = Row::new("API reads for each node", second.reads);
-        table.add(row.beside("the first half", first.reads));
+        let row = row.beside("the first half", first.reads);
+        table.add(row.goal(Goal::AtMost(1.2)));
     }
 }

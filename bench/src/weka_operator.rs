@@ -7,12 +7,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::core::GroupVersionKind;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
+use stowage_api::weka::WekaContainer;
 use tokio::time::{Instant, sleep};
 
 use crate::control_plane::Measured;
@@ -31,9 +35,18 @@ const DEFINITIONS: [&str; 2] = [
 const CLIENTS: &str = "weka";
 /// Where CSI node pods are.
 const CSI: &str = "weka-operator-system";
-const CONFIG: &str = "csi: {installationEnabled: true}\n";
-/// How many node pods are deleted, one after the other.
-const DELETED: usize = 10;
+/// The operator's configuration, as `deploy/operator.yaml` names it.
+const CONFIG: &str = "csi-operator-config";
+/// The controller's Deployment.
+const CONTROLLER: &str = "weka-csi-controller";
+/// Replicas of the controller at the start.
+const REPLICAS: i32 = 2;
+/// The label of nodes that get a client.
+const LABEL: &str = "bench";
+/// How many node pods are deleted, and how many nodes are labelled, one after the other.
+const CHANGED: usize = 10;
+/// How long the operator may take to react to a change, s.
+const REACTION: f64 = 2.0;
 /// What all nodes share: kind, group, name in paths, namespace and name.
 const SHARED: [(&str, &str, &str, &str, &str); 3] = [
     (
@@ -50,13 +63,7 @@ const SHARED: [(&str, &str, &str, &str, &str); 3] = [
         "",
         "storageclass-csi-weka-io-default",
     ),
-    (
-        "Deployment",
-        "apps",
-        "deployments",
-        CSI,
-        "weka-csi-controller",
-    ),
+    ("Deployment", "apps", "deployments", CSI, CONTROLLER),
 ];
 /// What memory it may have.
 const MOST: Most = Most {
@@ -85,7 +92,7 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
     ensure!(args.nodes > 0, "--nodes must be at least 1");
     let stage = prepare(args).await?;
     let begin = stage.audit.end();
-    let operator = Process::start(stowage, &arguments(&stage)?).await?;
+    let operator = Process::start(stowage, &arguments(&stage)).await?;
     until_all_there(&stage, args.nodes).await?;
     let converged = operator.started().elapsed();
     let requests = until_quiet(&stage, begin, PATIENCE).await?;
@@ -105,12 +112,20 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
     ));
     at_rest(&stage, Duration::from_secs(args.rest), &mut table).await?;
     operator.memory()?.add_to(&mut table, "at rest", MOST);
-    let slowest = repair(&stage, args.nodes.min(DELETED)).await?;
-    let row = Row::new(
-        "a deleted node pod is back, slowest, s",
-        slowest.as_secs_f64(),
-    );
-    table.add(row.goal(Goal::AtMost(2.0)));
+    reactions(&stage, args.nodes.min(CHANGED), &mut table).await?;
+    operator.stop().await?;
+    say(&format!("{table}\n"));
+    Ok(table)
+}
+
+/// How long it takes until the operator has answered a change: of what it made, of a node, of its configuration.
+async fn reactions(stage: &Measured, count: usize, table: &mut Table) -> anyhow::Result<()> {
+    let mut add = |what: &str, took: Duration| {
+        let row = Row::new(what, took.as_secs_f64());
+        table.add(row.goal(Goal::AtMost(REACTION)));
+    };
+    let slowest = repair(stage, count).await?;
+    add("a deleted node pod is back, slowest, s", slowest);
     for (what, group, plural, namespace, name) in SHARED {
         let kind = GroupVersionKind::gvk(group, "v1", what);
         let resource = ApiResource::from_gvk_with_plural(&kind, plural);
@@ -119,12 +134,13 @@ pub async fn run(stowage: &Path, args: &Args) -> anyhow::Result<Table> {
             namespace => Api::namespaced_with(stage.admin.clone(), namespace, &resource),
         };
         let took = back(&api, name).await?;
-        let row = Row::new(format!("a deleted {what} is back, s"), took.as_secs_f64());
-        table.add(row.goal(Goal::AtMost(2.0)));
+        add(&format!("a deleted {what} is back, s"), took);
     }
-    operator.stop().await?;
-    say(&format!("{table}\n"));
-    Ok(table)
+    let slowest = label(stage).await?;
+    add("a labelled node has its container, slowest, s", slowest);
+    let slowest = reconfigure(stage).await?;
+    add("a changed configuration is in effect, slowest, s", slowest);
+    Ok(())
 }
 
 /// Starts the control plane, with nodes and a client that wait.
@@ -140,22 +156,16 @@ async fn prepare(args: &Args) -> anyhow::Result<Measured> {
         Ok(())
     })
     .await?;
-    let kind = GroupVersionKind::gvk("", "v1", "Node");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "nodes");
-    let nodes = Api::<DynamicObject>::all_with(stage.admin.clone(), &resource);
+    configure(&stage, REPLICAS).await?;
+    let nodes = Api::<Node>::all(stage.admin.clone());
     Latency::measure(0..args.nodes, 8, |number| {
         let nodes = nodes.clone();
-        async move {
-            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node_name(number)}});
-            let node = serde_json::from_value(node)?;
-            nodes.create(&PostParams::default(), &node).await?;
-            Ok(())
-        }
+        async move { make(&nodes, &node_name(number), json!({LABEL: "yes"})).await }
     })
     .await?;
     let client = json!({
         "apiVersion": "weka.weka.io/v1alpha1", "kind": "WekaClient", "metadata": {"name": "c"},
-        "spec": {"image": "example/weka:4.4.5", "tolerations": ["bench"]},
+        "spec": {"image": "example/weka:4.4.5", "tolerations": ["bench"], "nodeSelector": {LABEL: "yes"}},
     });
     let client = serde_json::from_value(client)?;
     clients(&stage)
@@ -164,22 +174,40 @@ async fn prepare(args: &Args) -> anyhow::Result<Measured> {
     Ok(stage)
 }
 
-fn arguments(stage: &Measured) -> anyhow::Result<Vec<String>> {
-    let config = stage.directory.path().join("config.yaml");
-    std::fs::write(&config, CONFIG)?;
-    Ok(vec![
+fn arguments(stage: &Measured) -> Vec<String> {
+    vec![
         "operator".to_owned(),
         format!("--kubeconfig={}", stage.kubeconfig.display()),
-        format!("--config={}", config.display()),
+        format!("--config-map={CONFIG}"),
         "--leader-election=true".to_owned(),
         format!("--leader-election-namespace={CLIENTS}"),
-    ])
+    ]
 }
 
 fn clients(stage: &Measured) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("weka.weka.io", "v1alpha1", "WekaClient");
     let resource = ApiResource::from_gvk_with_plural(&kind, "wekaclients");
     Api::namespaced_with(stage.admin.clone(), CLIENTS, &resource)
+}
+
+async fn make(nodes: &Api<Node>, name: &str, labels: Value) -> anyhow::Result<()> {
+    let node = json!({"metadata": {"name": name, "labels": labels}});
+    let node = serde_json::from_value(node)?;
+    nodes.create(&PostParams::default(), &node).await?;
+    Ok(())
+}
+
+/// Writes the operator's configuration. Called twice: it is there once.
+async fn configure(stage: &Measured, replicas: i32) -> anyhow::Result<()> {
+    let values = format!("csi: {{installationEnabled: true, controllerReplicas: {replicas}}}\n");
+    let config = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG},
+        "data": {"config.yaml": values},
+    });
+    let maps = Api::<ConfigMap>::namespaced(stage.admin.clone(), CLIENTS);
+    let params = PatchParams::apply("bench");
+    maps.patch(CONFIG, &params, &Patch::Apply(config)).await?;
+    Ok(())
 }
 
 fn node_name(number: usize) -> String {
@@ -219,6 +247,45 @@ async fn repair(stage: &Measured, count: usize) -> anyhow::Result<Duration> {
     Ok(slowest)
 }
 
+/// Gives nodes the label, one after the other; the longest time until one had its container.
+async fn label(stage: &Measured) -> anyhow::Result<Duration> {
+    let nodes = Api::<Node>::all(stage.admin.clone());
+    let containers = Api::<WekaContainer>::namespaced(stage.admin.clone(), CLIENTS);
+    let names: Vec<_> = (0..CHANGED)
+        .map(|number| format!("late-{number:04}"))
+        .collect();
+    for name in &names {
+        make(&nodes, name, json!({})).await?;
+    }
+    let mut slowest = Duration::ZERO;
+    for name in &names {
+        let labels = Patch::Merge(json!({"metadata": {"labels": {LABEL: "yes"}}}));
+        let started = Instant::now();
+        nodes.patch(name, &PatchParams::default(), &labels).await?;
+        let container = format!("c-{name}");
+        let took = until(&containers, &container, started, |_| true);
+        slowest = slowest.max(took.await?);
+    }
+    Ok(slowest)
+}
+
+/// Changes the operator's configuration and back; the longest time until the controller followed.
+async fn reconfigure(stage: &Measured) -> anyhow::Result<Duration> {
+    let deployments = Api::<Deployment>::namespaced(stage.admin.clone(), CSI);
+    let mut slowest = Duration::ZERO;
+    for replicas in [REPLICAS + 1, REPLICAS] {
+        let follows = |controller: &Deployment| {
+            let spec = controller.spec.as_ref();
+            spec.is_some_and(|it| it.replicas == Some(replicas))
+        };
+        let started = Instant::now();
+        configure(stage, replicas).await?;
+        let took = until(&deployments, CONTROLLER, started, follows);
+        slowest = slowest.max(took.await?);
+    }
+    Ok(slowest)
+}
+
 /// Deletes an object; how long it takes until it is back.
 async fn back<K>(api: &Api<K>, name: &str) -> anyhow::Result<Duration>
 where
@@ -227,12 +294,29 @@ where
     let uid = api.get(name).await?.uid().context("no uid")?;
     let started = Instant::now();
     api.delete(name, &DeleteParams::background()).await?;
+    let is_new = |found: &K| found.uid().is_some_and(|new| new != uid);
+    until(api, name, started, is_new).await
+}
+
+/// Waits until an object is as expected; how long after `started` it was.
+async fn until<K>(
+    api: &Api<K>,
+    name: &str,
+    started: Instant,
+    is_so: impl Fn(&K) -> bool,
+) -> anyhow::Result<Duration>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
     loop {
         let found = api.get_opt(name).await?;
-        if found.is_some_and(|found| found.uid().is_some_and(|new| new != uid)) {
+        if found.is_some_and(|found| is_so(&found)) {
             return Ok(started.elapsed());
         }
-        ensure!(started.elapsed() < PATIENCE, "{name} does not come back");
+        ensure!(
+            started.elapsed() < PATIENCE,
+            "{name} is not as expected after {PATIENCE:?}"
+        );
         sleep(Duration::from_millis(2)).await;
     }
 }
