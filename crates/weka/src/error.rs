@@ -20,8 +20,10 @@ use crate::selinux::LabelLost;
 use crate::snapshot_id::SnapshotIdError;
 
 mod code;
+mod full;
 mod nfs;
 
+pub(crate) use full::FullError;
 pub(crate) use nfs::NfsError;
 
 /// Why a call fails.
@@ -66,7 +68,9 @@ pub(crate) enum Error {
         "{0} need the API of the Weka cluster: name its secret in the class (`csi.storage.k8s.io/provisioner-secret-name` and its likes)"
     )]
     NeedsApi(&'static str),
-    #[error("volume `{0}` does not exist")]
+    #[error(
+        "volume `{0}` does not exist: correct the volume handle or the secret, or, if the volume was deleted on the Weka cluster, delete its claim and PersistentVolume"
+    )]
     VolumeMissing(String),
     #[error("path `/{}` does not exist on filesystem `{filesystem}`: create the directory, or correct the volume handle", path.display())]
     PathMissing { filesystem: String, path: PathBuf },
@@ -110,23 +114,8 @@ pub(crate) enum Error {
         "filesystem `{0}` disappeared while it was being created: somebody deleted it, or the Weka cluster could not complete it; a retry creates it again"
     )]
     FilesystemVanished(String),
-    #[error(
-        "filesystem `{filesystem}` cannot have {bytes} bytes: the Weka cluster has {available} left; delete filesystems, enlarge the cluster, or ask for less"
-    )]
-    ClusterFull {
-        filesystem: String,
-        bytes: u64,
-        available: u64,
-    },
-    #[error(
-        "filesystem `{filesystem}` has {total} bytes, of which {promised} are promised to other volumes, so {bytes} do not fit (--enforcedirvoltotalcapacity): delete volumes, enlarge the filesystem, start the driver with --allowautofsexpansion, or ask for less"
-    )]
-    Overprovisioned {
-        filesystem: String,
-        bytes: u64,
-        promised: u64,
-        total: u64,
-    },
+    #[error(transparent)]
+    Full(#[from] FullError),
     #[error(
         "filesystem `{filesystem}` holds data outside of snapshots (`{entry}`), so no empty snapshot of it can be made for new volumes: use an empty filesystem, or `volumeType: dir/v1`"
     )]
@@ -147,7 +136,9 @@ pub(crate) enum Error {
         access_point: String,
         snapshot: String,
     },
-    #[error("snapshot `{0}` does not exist")]
+    #[error(
+        "snapshot `{0}` does not exist: correct the snapshot handle or the secret, or, if the snapshot was deleted on the Weka cluster, delete its VolumeSnapshot"
+    )]
     SnapshotMissing(String),
     #[error(
         "snapshot `{name}` already exists, as a snapshot of another volume (on filesystem `{filesystem}`): use another name"
@@ -179,6 +170,14 @@ pub(crate) enum Error {
         "volume `{name}` already exists with {difference}, which is not what the request asks for"
     )]
     Incompatible { name: String, difference: String },
+    #[error(
+        "volume `{id}` was begun and cannot be completed at the moment: remove the cause, and the next attempt completes it"
+    )]
+    HalfMade {
+        id: String,
+        #[source]
+        source: Box<Error>,
+    },
     #[error("volume `{0}` has no quota, so its capacity cannot be enforced")]
     NoQuota(String),
     #[error(
@@ -285,31 +284,5 @@ impl Error {
             self,
             Self::Mount(_) | Self::UnconfirmedContainer { .. } | Self::Nfs(NfsError::Denied { .. })
         )
-    }
-
-    /// Whether the same call can never succeed: then nothing half-made should stay.
-    pub(crate) fn is_final(&self) -> bool {
-        let error = match self {
-            Self::Access(AccessError::Api(error)) => error,
-            Self::OtherCluster { .. } => return true,
-            _ => return false,
-        };
-        match error {
-            ApiError::Forbidden { .. }
-            | ApiError::TooOld { .. }
-            | ApiError::Missing { .. }
-            | ApiError::Refused { .. } => true,
-            ApiError::Unreachable { .. }
-            | ApiError::Deadline { .. }
-            | ApiError::Untrusted { .. }
-            | ApiError::Scheme(_)
-            | ApiError::CaCertificate(_)
-            | ApiError::Client(_)
-            | ApiError::Login { .. }
-            | ApiError::LoginRefused { .. }
-            | ApiError::Malformed { .. }
-            | ApiError::Conflict { .. }
-            | ApiError::Ambiguous(_) => false,
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Snapshot handles: `<type>/<version>/<filesystem>:<name>:<access point>[/<inner path>]`.
+//! Snapshot handles: `[<type>/<version>/]<filesystem>:<name>:<access point>[/<inner path>]`.
 //!
 //! They are in VolumeSnapshotContents, and as old as those: what was ever given out is read and written back.
 
@@ -48,8 +48,8 @@ impl SnapshotId {
     /// Reads a handle.
     pub(crate) fn parse(text: &str) -> Result<Self, SnapshotIdError> {
         let error = || SnapshotIdError(text.to_owned());
-        let parts = Parts::split(text).ok_or_else(error)?;
-        let names: Vec<_> = parts.place.split(':').collect();
+        let (place, inner) = split(text).ok_or_else(error)?;
+        let names: Vec<_> = place.split(':').collect();
         let [filesystem, name, access_point] = names[..] else {
             return Err(error());
         };
@@ -57,7 +57,6 @@ impl SnapshotId {
         if names.iter().any(|name| name.is_empty()) || is_outside || text.len() > LONGEST {
             return Err(error());
         }
-        let inner = parts.inner;
         let inner = inner.filter(|inner| !inner.trim_matches('/').is_empty());
         Ok(Self {
             text: text.to_owned(),
@@ -111,6 +110,19 @@ impl SnapshotId {
     }
 }
 
+/// Place and inner path. Handles that people wrote may lack type and version: then the first part is the place.
+fn split(text: &str) -> Option<(&str, Option<&str>)> {
+    let (first, rest) = match text.split_once('/') {
+        Some((first, rest)) => (first, Some(rest)),
+        None => (text, None),
+    };
+    if first.contains(':') {
+        return (!text.contains('\0')).then_some((first, rest));
+    }
+    let parts = Parts::split(text)?;
+    Some((parts.place, parts.inner))
+}
+
 impl fmt::Display for SnapshotId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -157,6 +169,21 @@ mod tests {
     }
 
     #[test]
+    fn a_handle_without_type_and_version_names_the_same_snapshot() {
+        for rest in [
+            "fs:name:POINT",
+            "fs:name:POINT/v1/dir",
+            "fs:name:POINT//dir",
+        ] {
+            let short = SnapshotId::parse(rest).unwrap();
+            let long = SnapshotId::parse(&format!("wekasnap/v2/{rest}")).unwrap();
+            assert_eq!(short.view(), long.view(), "{rest}");
+            assert!(short.is_called("csisnp-name"));
+            assert_eq!(short.to_string(), rest, "it is given back as it was");
+        }
+    }
+
+    #[test]
     fn what_is_no_snapshot_handle_is_refused() {
         for text in [
             "",
@@ -168,6 +195,11 @@ mod tests {
             "wekasnap/v2/fs:name:..",
             "wekasnap/v2/fs:a:b:c",
             "/v2/fs:name:point",
+            "fs:name",
+            "fs:name:",
+            "fs:name:..",
+            "fs:a:b:c",
+            ":name:point",
         ] {
             assert!(SnapshotId::parse(text).is_err(), "{text}");
         }

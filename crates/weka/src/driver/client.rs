@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use stowage_host::PathError;
 use stowage_host::workers::Workers;
 
-use super::filesystem::{Managed, WekaFilesystem};
+use super::filesystem::AskedCluster;
 use crate::error::Error;
 use crate::procfs::{ClientError, Containers, Frontends};
 use crate::rest::wire::Container;
@@ -100,10 +100,10 @@ impl LocalClient {
         })?
     }
 
-    /// The container to mount through; none where one need not be named.
+    /// The container to mount filesystems of a cluster through; none where one need not be named.
     pub(crate) async fn container(
         &self,
-        filesystem: &WekaFilesystem,
+        cluster: Option<AskedCluster<'_>>,
         deadline: Deadline,
     ) -> Result<Option<LocalContainer>, Error> {
         let frontends = self.frontends(deadline).await?;
@@ -111,16 +111,11 @@ impl LocalClient {
         if frontends.is_nameless() {
             return Ok(None);
         }
-        let of_secret = filesystem
-            .managed
-            .as_ref()
-            .and_then(|managed| managed.api.client().credentials.local_container.clone());
+        let of_secret =
+            cluster.and_then(|cluster| cluster.api.client().credentials.local_container.clone());
         let configured = self.configured.clone().or(of_secret);
-        let named = filesystem
-            .managed
-            .as_ref()
-            .filter(|managed| managed.facts.has(Capability::ClientOfManyClusters));
-        let Some(managed) = named else {
+        let named = cluster.filter(|cluster| cluster.facts.has(Capability::ClientOfManyClusters));
+        let Some(cluster) = named else {
             // An old cluster, or one that cannot be asked: the option may not exist.
             return match configured {
                 Some(name) => Ok(Some(frontends.choose(Some(&name), None)?.into())),
@@ -131,24 +126,28 @@ impl LocalClient {
             };
         };
         let choice = Choice {
-            cluster: managed.facts.guid.clone(),
+            cluster: cluster.facts.guid.clone(),
             configured,
             frontends,
         };
         if let Some(container) = self.chosen.find(&choice) {
             return Ok(Some(container));
         }
-        let container = self.choose(&choice, managed).await?;
+        let container = self.choose(&choice, cluster).await?;
         self.chosen.remember(choice, container.clone());
         Ok(Some(container))
     }
 
     /// Asks the cluster which containers are its own, also where there is only one: it may be of another cluster, which may
     /// have a filesystem of the same name.
-    async fn choose(&self, choice: &Choice, managed: &Managed) -> Result<LocalContainer, Error> {
+    async fn choose(
+        &self,
+        choice: &Choice,
+        cluster: AskedCluster<'_>,
+    ) -> Result<LocalContainer, Error> {
         let (frontends, configured) = (&choice.frontends, choice.configured.as_deref());
-        let known = match managed.api.containers().await {
-            Ok(all) => self.containers_of(&managed.facts.name, &all),
+        let known = match cluster.api.containers().await {
+            Ok(all) => self.containers_of(&cluster.facts.name, &all),
             // It need not be asked where there is no choice.
             Err(
                 error @ (ApiError::Forbidden { .. }

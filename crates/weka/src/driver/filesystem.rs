@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Driver;
 use crate::capacity::{check_fits, grow_thin};
 use crate::config::VolumeRules;
-use crate::error::Error;
+use crate::error::{Error, FullError};
 use crate::handle::Handle;
 use crate::quota::Limits;
 use crate::rest::facts::Facts;
@@ -35,7 +35,22 @@ pub(crate) struct Managed {
     pub(crate) filesystem: Filesystem,
 }
 
+/// A cluster that can be asked.
+#[derive(Clone, Copy)]
+pub(crate) struct AskedCluster<'a> {
+    pub(crate) api: &'a Api,
+    pub(crate) facts: &'a Facts,
+}
+
 impl Managed {
+    /// The cluster that it is on.
+    pub(crate) fn cluster(&self) -> AskedCluster<'_> {
+        AskedCluster {
+            api: &self.api,
+            facts: &self.facts,
+        }
+    }
+
     /// Gives a directory's quota other limits; one that has them already may still be on its way to be active.
     pub(crate) async fn resize_quota(
         &self,
@@ -78,11 +93,12 @@ impl Managed {
         let more = bytes.saturating_sub(total);
         let available = self.api.unprovisioned().await?;
         if more > available {
-            return Err(Error::ClusterFull {
+            return Err(FullError::ClusterFull {
                 filesystem: self.filesystem.name.clone(),
                 bytes,
                 available,
-            });
+            }
+            .into());
         }
         let thin = self.filesystem.thin();
         let thin = thin.map(|thin| grow_thin(thin, total, bytes, rules.keep_thin_ratio));

@@ -129,12 +129,14 @@ impl Mounts {
         let mut plans = self.plans(filesystem, options, deadline).await?.into_iter();
         let mut failure = Error::MountLost(filesystem.name.clone());
         while let Some(plan) = plans.next() {
-            failure = match self.ensure_plan(filesystem, &plan, deadline).await {
-                Err(error) if error.is_of_mount() => error,
+            let time = plan.time(deadline, plans.len());
+            let is_skipped = |error: &Error| plans.len() > 0 && plan.is_silence(error);
+            failure = match self.ensure_plan(filesystem, &plan, time).await {
+                Err(error) if error.is_of_mount() || is_skipped(&error) => error,
                 outcome => return outcome,
             };
-            if plan.is_by_nfs() {
-                self.nfs.forget(filesystem);
+            if let Some(server) = plan.server {
+                self.nfs.avoid(server, filesystem);
             }
             if plans.len() > 0 {
                 let error = chain(&failure);

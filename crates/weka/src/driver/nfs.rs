@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use stowage_host::mount::MountError;
 
-use super::filesystem::{Managed, WekaFilesystem};
+use super::filesystem::{AskedCluster, Managed, WekaFilesystem};
 use crate::config::NfsRules;
 use crate::error::{Error, NfsError};
 use crate::nfs::covers;
@@ -24,6 +24,9 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// How long a new permission may take until every server of the cluster knows it.
 const SETTLING: Duration = Duration::from_secs(20);
+
+/// How long other servers are tried before one from which nothing could be mounted.
+const AVOIDED: Duration = Duration::from_secs(300);
 
 /// The port of NFS: only to find the way to a server.
 const PORT: u16 = 2049;
@@ -50,6 +53,8 @@ pub(crate) struct NfsAccess {
     pub(crate) rules: NfsRules,
     node: String,
     known: Mutex<HashMap<Key, (Servers, Instant)>>,
+    /// When nothing could be mounted from a server.
+    failures: Mutex<HashMap<IpAddr, Instant>>,
 }
 
 impl NfsAccess {
@@ -58,6 +63,7 @@ impl NfsAccess {
             rules,
             node,
             known: Mutex::default(),
+            failures: Mutex::default(),
         }
     }
 
@@ -66,10 +72,7 @@ impl NfsAccess {
     /// Called twice: it may already.
     pub(crate) async fn servers(&self, filesystem: &WekaFilesystem) -> Result<Servers, Error> {
         let managed = filesystem.api_for(WHAT)?;
-        let organization = &managed.api.client().credentials.organization;
-        if !organization.eq_ignore_ascii_case(ROOT_ORGANIZATION) {
-            return Err(NfsError::Organization(organization.clone()).into());
-        }
+        check_organization(managed.cluster())?;
         let key = key(filesystem);
         let now = Instant::now();
         {
@@ -79,8 +82,9 @@ impl NfsAccess {
                 return Ok(servers.clone());
             }
         }
-        let mut addresses = self.addresses(managed).await?;
+        let mut addresses = self.addresses(managed.cluster()).await?;
         rotate(&mut addresses, &self.node, filesystem.uid());
+        self.put_avoided_last(&mut addresses);
         let changed = self.admit(managed, addresses[0]).await?;
         let servers = Servers {
             addresses,
@@ -89,6 +93,20 @@ impl NfsAccess {
         let mut known = self.known.lock();
         known.insert(key, (servers.clone(), Instant::now()));
         Ok(servers)
+    }
+
+    /// Refuses a node that cannot mount anything of a cluster, as far as that shows before there is something to mount.
+    pub(crate) async fn check_able(&self, cluster: AskedCluster<'_>) -> Result<(), Error> {
+        check_organization(cluster)?;
+        let addresses = self.addresses(cluster).await?;
+        self.client_address(addresses[0])?;
+        Ok(())
+    }
+
+    /// The address from which this node mounts from a server.
+    fn client_address(&self, server: IpAddr) -> Result<IpAddr, NfsError> {
+        let address = own_address(server).or(self.rules.node_ip);
+        address.ok_or(NfsError::NoRoute(server))
     }
 
     /// The node's address, if the driver has a network of its own and may mount by NFS: mounts go with the network that they
@@ -115,26 +133,34 @@ impl NfsAccess {
         }
     }
 
-    /// A mount was refused: what was remembered may be wrong.
-    pub(crate) fn forget(&self, filesystem: &WekaFilesystem) {
+    /// A filesystem could not be mounted from a server: what was remembered may be wrong, and others are tried before it.
+    pub(crate) fn avoid(&self, server: IpAddr, filesystem: &WekaFilesystem) {
+        self.failures.lock().insert(server, Instant::now());
         self.known.lock().remove(&key(filesystem));
     }
 
+    /// Puts servers last from which nothing could be mounted lately.
+    fn put_avoided_last(&self, addresses: &mut [IpAddr]) {
+        let mut failures = self.failures.lock();
+        failures.retain(|_, failed| failed.elapsed() < AVOIDED);
+        addresses.sort_by_key(|address| failures.contains_key(address));
+    }
+
     /// The addresses at which the cluster serves; at least one.
-    async fn addresses(&self, managed: &Managed) -> Result<Vec<IpAddr>, Error> {
-        let of_secret = &managed.api.client().credentials.nfs_addresses;
+    async fn addresses(&self, cluster: AskedCluster<'_>) -> Result<Vec<IpAddr>, Error> {
+        let of_secret = &cluster.api.client().credentials.nfs_addresses;
         if !of_secret.is_empty() {
             return Ok(of_secret.clone());
         }
         let wanted = self.rules.interface_group.as_deref();
-        let groups = managed.api.interface_groups().await?;
+        let groups = cluster.api.interface_groups().await?;
         let mut groups = groups
             .iter()
             .filter(|group| group.kind == "NFS" && wanted.is_none_or(|name| group.name == name))
             .map(|group| group.ips.iter().filter_map(|ip| ip.parse().ok()).collect());
         let found = groups.find(|addresses: &Vec<IpAddr>| !addresses.is_empty());
         found.ok_or_else(|| {
-            let (cluster, group) = (managed.facts.name.clone(), wanted.map(str::to_owned));
+            let (cluster, group) = (cluster.facts.name.clone(), wanted.map(str::to_owned));
             NfsError::NoInterfaceGroup { cluster, group }.into()
         })
     }
@@ -142,9 +168,7 @@ impl NfsAccess {
     /// Gives this node what it lacks to mount a filesystem; returns whether that was anything.
     async fn admit(&self, managed: &Managed, server: IpAddr) -> Result<bool, Error> {
         let (api, name) = (&managed.api, &self.rules.client_group);
-        let address = own_address(server)
-            .or(self.rules.node_ip)
-            .ok_or(NfsError::NoRoute(server))?;
+        let address = self.client_address(server)?;
         let group = api.client_group(name).await?;
         let mut rules = group.rules.iter().filter(|rule| rule.kind == "IP");
         let is_member = rules.any(|rule| covers(&rule.rule, address));
@@ -207,6 +231,15 @@ impl NfsAccess {
     }
 }
 
+/// NFS serves one organization only.
+fn check_organization(cluster: AskedCluster<'_>) -> Result<(), NfsError> {
+    let organization = &cluster.api.client().credentials.organization;
+    if organization.eq_ignore_ascii_case(ROOT_ORGANIZATION) {
+        return Ok(());
+    }
+    Err(NfsError::Organization(organization.clone()))
+}
+
 fn key(filesystem: &WekaFilesystem) -> Key {
     [filesystem.cluster(), filesystem.uid()].map(str::to_owned)
 }
@@ -259,6 +292,17 @@ mod tests {
             .map(|number| order(&format!("node-{number}"))[0])
             .collect();
         assert_eq!(firsts.len(), 3, "all of them are used");
+    }
+
+    #[test]
+    fn a_server_that_failed_is_tried_last() {
+        let access = NfsAccess::new(NfsRules::never(), "node".to_owned());
+        let [first, second, third] =
+            ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|ip| ip.parse::<IpAddr>().unwrap());
+        access.failures.lock().insert(first, Instant::now());
+        let mut addresses = [first, second, third];
+        access.put_avoided_last(&mut addresses);
+        assert_eq!(addresses, [second, third, first]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::Driver;
 use super::filesystem::{Managed, WekaFilesystem};
 use crate::capacity::SizeError;
-use crate::error::Error;
+use crate::error::{Error, FullError};
 use crate::handle::{Backing, Handle};
 use crate::quota::Size;
 use crate::rest::Api;
@@ -127,12 +127,13 @@ impl Driver {
                 Err(Error::Size(SizeError::AboveFilesystem {
                     filesystem, total, ..
                 })) => {
-                    return Err(Error::Overprovisioned {
+                    return Err(FullError::Overprovisioned {
                         filesystem,
                         bytes,
                         promised,
                         total,
-                    });
+                    }
+                    .into());
                 }
                 room => break room?,
             }

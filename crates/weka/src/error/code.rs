@@ -19,6 +19,15 @@ impl From<Error> for Status {
 }
 
 impl Error {
+    /// Whether the answer ends the call: whoever gets it need not call again, so nothing half-made may stay behind. After
+    /// the other codes the same call is made until it has such an answer.
+    pub(crate) fn is_final(&self) -> bool {
+        !matches!(
+            self.code(),
+            Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::Aborted
+        )
+    }
+
     pub(super) fn code(&self) -> Code {
         match self {
             Self::Busy(_) | Self::BadToken => Code::Aborted,
@@ -33,7 +42,7 @@ impl Error {
             | Self::GroupMissing(_)
             | Self::FilesystemMissing(_) => Code::InvalidArgument,
             Self::Size(_) => Code::OutOfRange,
-            Self::ClusterFull { .. } | Self::Overprovisioned { .. } => Code::ResourceExhausted,
+            Self::Full(_) => Code::ResourceExhausted,
             Self::MayNotCreateFilesystems => Code::PermissionDenied,
             Self::Access(error) => access_code(error),
             Self::Client(_)
@@ -67,6 +76,7 @@ impl Error {
             | Self::MountHung(_)
             | Self::MountStuck { .. }
             | Self::MountLost(_)
+            | Self::HalfMade { .. }
             | Self::Crowded
             | Self::Kubernetes(_)
             | Self::Annotations { .. } => Code::Unavailable,

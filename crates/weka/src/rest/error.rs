@@ -89,6 +89,16 @@ impl ApiError {
         matches!(self, Self::Missing { .. }) || self.says("Directory has no quota")
     }
 
+    /// Whether a refusal says that the cluster has no capacity left.
+    pub(crate) fn is_no_room(&self) -> bool {
+        let Self::Refused { message, .. } = self else {
+            return false;
+        };
+        let message = message.to_lowercase();
+        let is_short = |word: &&str| message.contains(word);
+        message.contains("capacity") && ["not enough", "insufficient"].iter().any(is_short)
+    }
+
     /// Whether a refusal is what the caller wanted to know.
     pub(super) fn is_answer(&self) -> bool {
         self.is_path_missing() || self.is_quota_missing()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Value, json};
 
 use super::facts::{Facts, Workload};
@@ -246,6 +247,7 @@ fn place(workload: &Workload, pod: &mut Value) {
         ("tolerations", json!(from.tolerations)),
         ("priorityClassName", json!(from.priority_class_name)),
         ("hostNetwork", json!(from.host_network)),
+        ("dnsPolicy", json!(dns_policy(from))),
         ("imagePullSecrets", json!(from.image_pull_secrets)),
     ] {
         let empty = [json!(null), json!({}), json!([]), json!(""), json!(false)];
@@ -253,6 +255,14 @@ fn place(workload: &Workload, pod: &mut Value) {
             pod[field] = value;
         }
     }
+}
+
+/// How names are found. On the node's network it is not the cluster's way by itself, and the plugin's controller does not ask for
+/// it; endpoints in secrets may be names of Services.
+fn dns_policy(pod: &PodSpec) -> Option<&str> {
+    let is_default = |policy: &&str| *policy == "ClusterFirst";
+    let given = pod.dns_policy.as_deref().filter(|it| !is_default(it));
+    given.or_else(|| (pod.host_network == Some(true)).then_some("ClusterFirstWithHostNet"))
 }
 
 /// The kubelet's directory, if it is not the usual one.

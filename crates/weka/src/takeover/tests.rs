@@ -422,6 +422,33 @@ fn no_value_of_a_secret_is_kept() {
 }
 
 #[test]
+fn pods_that_mount_by_nfs_keep_the_network_of_their_node_and_find_names_of_the_cluster() {
+    let mut workloads = ["controller", "node"].map(|mode| {
+        let kind = match mode {
+            "node" => WorkloadKind::DaemonSet,
+            _ => WorkloadKind::Deployment,
+        };
+        plugin(kind, mode, &[&format!("--csimode={mode}"), "--usenfs"])
+    });
+    for workload in &mut workloads {
+        workload.pod.host_network = Some(true);
+        // As the server fills it in.
+        workload.pod.dns_policy = Some("ClusterFirst".to_owned());
+    }
+    let report = report(&Facts {
+        workloads: workloads.into(),
+        ..facts()
+    });
+    for template in ["driverControllerTemplate", "driverPerNodeTemplate"] {
+        let pod = &report.manifest[0]["spec"][template]["spec"];
+        assert_eq!(pod["hostNetwork"], true, "{pod}");
+        assert_eq!(pod["dnsPolicy"], "ClusterFirstWithHostNet", "{pod}");
+        let words = pod["containers"][0]["args"].to_string();
+        assert!(words.contains("--usenfs"), "{words}");
+    }
+}
+
+#[test]
 fn node_pods_for_selinux_carry_over_as_all_of_them_or_as_those_of_some_nodes() {
     let node = |name: &str, words: &[&str], operator: &str| {
         let words = [&["--csimode=node"], words].concat();

@@ -243,10 +243,35 @@ isolated! {
         expect(rig.delete(&format!("weka/v2/empty:{OBJECT}")).await, Code::FailedPrecondition, &["Retain"]);
         assert_eq!(cluster.snapshots().await, ["nightly"]);
         assert_eq!(cluster.filesystems().await, ["default", "empty"]);
+        // One that can be written is not ours either, if it is called otherwise.
+        cluster.add_filesystem("second", &json!({})).await;
+        let uid = cluster.filesystem("second").await["uid"].clone();
+        let taken = json!({ "fs_uid": uid, "name": "scratch", "access_point": OBJECT, "is_writable": true });
+        cluster.call("POST", "snapshots", Some(taken)).await;
+        let refused = rig.create(NAME, GIB, &with(&SNAPSHOTS, &[("filesystemName", "second")])).await;
+        expect(refused, Code::AlreadyExists, &[OBJECT, "`second`", "`scratch`", "delete that snapshot"]);
+        expect(rig.delete(&format!("weka/v2/second:{OBJECT}")).await, Code::FailedPrecondition, &["Retain"]);
+        assert_eq!(cluster.snapshots().await, ["nightly", "scratch"]);
         let rig = rig.legacy();
         for class in [&FILESYSTEMS[..], &SNAPSHOTS[..]] {
             expect(rig.create("one", GIB, class).await, Code::InvalidArgument, &["API", "secret"]);
         }
+        rig.stop().await;
+    }
+
+    async fn room_that_others_take_meanwhile_is_said_to_be_gone(directory: &Path) {
+        let cluster = Cluster::start(directory, |options| options.capacity = 110 * GIB).await;
+        let rig = Rig::start(directory, &cluster, &ALLOWED);
+        cluster.fault("POST", "fileSystems", 1, Trouble::Delay(3000)).await;
+        let making = {
+            let rig = Rig::of_process(directory, &cluster);
+            tokio::spawn(async move { rig.create(NAME, 6 * GIB, &FILESYSTEMS).await })
+        };
+        crate::crash::held(&cluster, "POST fileSystems").await;
+        cluster.add_filesystem("meanwhile", &json!({ "total_capacity": 5 * GIB })).await;
+        let words = ["has no room", "enlarge the cluster", "Not enough available capacity"];
+        expect(making.await.unwrap(), Code::ResourceExhausted, &words);
+        assert_eq!(cluster.filesystems().await, ["default", "meanwhile"]);
         rig.stop().await;
     }
 

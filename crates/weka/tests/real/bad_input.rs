@@ -12,7 +12,7 @@ use stowage_sim::weka::state::access::Role;
 use tonic::{Code, Status};
 
 use crate::cluster::{Cluster, secret_of};
-use crate::rig::{GIB, Map, Rig, capability, expect, range};
+use crate::rig::{ALLOWED, FILESYSTEMS, GIB, Map, Rig, SNAPSHOTS, capability, expect, range};
 
 const MODE: Mode = Mode::MultiNodeMultiWriter;
 
@@ -201,14 +201,19 @@ isolated! {
 
     async fn a_controller_without_a_client_makes_nothing_and_says_why(directory: &Path) {
         let cluster = Cluster::start(directory, |_| {}).await;
-        let rig = Rig::start(directory, &cluster, &[]);
+        cluster.add_filesystem("empty", &json!({})).await;
+        let rig = Rig::start(directory, &cluster, &ALLOWED);
         let modules = directory.join("modules");
         let loaded = std::fs::read(&modules).unwrap();
         std::fs::write(&modules, "ext4 1 0 - Live 0x0\n").unwrap();
-        for name in ["one", "two"] {
-            expect(rig.create(name, GIB, &[]).await, Code::FailedPrecondition, &["`wekafsgw` is not loaded", "Weka client"]);
+        for class in [&[][..], &FILESYSTEMS, &SNAPSHOTS] {
+            for name in ["one", "two"] {
+                expect(rig.create(name, GIB, class).await, Code::FailedPrecondition, &["`wekafsgw` is not loaded", "Weka client"]);
+            }
         }
         assert_eq!(cluster.volumes(), Vec::<String>::new());
+        assert_eq!(cluster.filesystems().await, ["default", "empty"], "nothing was made");
+        assert_eq!(cluster.snapshots().await, Vec::<String>::new(), "nothing was made");
         std::fs::write(&modules, loaded).unwrap();
         rig.create("one", GIB, &[]).await.unwrap();
         rig.stop().await;

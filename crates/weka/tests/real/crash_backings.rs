@@ -2,6 +2,7 @@
 //! the same call, and what is deleted afterwards is gone.
 
 use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 
 use devcluster::isolated;
@@ -11,8 +12,9 @@ use tonic::Status;
 
 use crate::cluster::Cluster;
 use crate::crash::{HELD, forget_mounts, held, kill, start_with};
+use crate::helper::{self, Moment};
 use crate::nfs::BY_NFS;
-use crate::rig::{ALLOWED, FILESYSTEMS, GIB, Rig, SNAPSHOTS, of_snapshot, of_volume};
+use crate::rig::{ALLOWED, FILESYSTEMS, GIB, Rig, SNAPSHOTS, eventually, of_snapshot, of_volume};
 
 /// A call whose driver is killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -180,16 +182,46 @@ impl Kills<'_> {
                 kill(child);
                 assert!(held_call.await.unwrap().is_err(), "{step}");
                 control.clear_faults().await.unwrap();
-                (child, rig) = start_with(directory, cluster, self.flags);
-                let made = self.scene.perform(&rig, call).await;
-                let made = made.unwrap_or_else(|error| panic!("{step}: {error}"));
-                let again = self.scene.perform(&rig, call).await;
-                assert_eq!(again.unwrap(), made, "{step}: called twice");
-                self.scene.clean_up(&rig, call, &made).await;
-                self.assert_left(&before, &step).await;
+                (child, rig) = self.finish(call, &before, &step).await;
             }
         }
         kill(child);
+    }
+
+    /// Kills the driver in the middle of a mount: before the kernel has it, and afterwards.
+    async fn while_mounting(self, calls: &[Call]) {
+        let (directory, cluster) = (self.directory, self.cluster);
+        let (mut child, mut rig) = start_with(directory, cluster, self.flags);
+        let before = [cluster.filesystems().await, cluster.snapshots().await];
+        for &call in calls {
+            for moment in [Moment::Before, Moment::After] {
+                let step = format!("{call:?} {moment:?} the mount");
+                forget_mounts(&rig);
+                helper::hold(directory, moment);
+                let held_call = {
+                    let (scene, rig) = (self.scene.clone(), Rig::of_process(directory, cluster));
+                    tokio::spawn(async move { scene.perform(&rig, call).await })
+                };
+                eventually("the mount", || helper::is_held(directory)).await;
+                kill(child);
+                helper::kill(directory, moment);
+                assert!(held_call.await.unwrap().is_err(), "{step}");
+                (child, rig) = self.finish(call, &before, &step).await;
+            }
+        }
+        kill(child);
+    }
+
+    /// Another driver ends what one began that was killed.
+    async fn finish(&self, call: Call, before: &[Vec<String>; 2], step: &str) -> (Child, Rig) {
+        let (child, rig) = start_with(self.directory, self.cluster, self.flags);
+        let made = self.scene.perform(&rig, call).await;
+        let made = made.unwrap_or_else(|error| panic!("{step}: {error}"));
+        let again = self.scene.perform(&rig, call).await;
+        assert_eq!(again.unwrap(), made, "{step}: called twice");
+        self.scene.clean_up(&rig, call, &made).await;
+        self.assert_left(before, step).await;
+        (child, rig)
     }
 
     async fn assert_left(&self, [filesystems, snapshots]: &[Vec<String>; 2], step: &str) {
@@ -257,6 +289,14 @@ isolated! {
             rig.delete(&volume).await.unwrap();
             rig.stop().await;
         }
+    }
+
+    async fn so_it_is_in_the_middle_of_a_mount(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        cluster.add_filesystem("empty", &json!({})).await;
+        let scene = scene(directory, &cluster, &ALLOWED, &[]).await;
+        let kills = Kills { directory, cluster: &cluster, flags: &ALLOWED, scene };
+        kills.while_mounting(&[Call::CreateFilesystem, Call::CreateSnapshotVolume]).await;
     }
 
     async fn so_it_is_with_permissions_for_nfs(directory: &Path) {

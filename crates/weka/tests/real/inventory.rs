@@ -16,7 +16,7 @@ use tonic::Code;
 
 use crate::cluster::Cluster;
 use crate::kubernetes::api_server;
-use crate::rig::{ALLOWED, FILESYSTEMS, GIB, Rig, SNAPSHOTS, eventually, expect, of_volume};
+use crate::rig::{ALLOWED, FILESYSTEMS, GIB, Map, Rig, SNAPSHOTS, eventually, expect, of_volume};
 
 const CONTENTS: &str = include_str!("../../../../deploy/crds/snapshot.storage.k8s.io.yaml");
 
@@ -235,6 +235,21 @@ isolated! {
         assert_eq!((first.len(), rest.len()), (2, 1));
         let (one, _) = list(ListSnapshotsRequest { snapshot_id: ids[1].clone(), ..ListSnapshotsRequest::default() }).await;
         assert_eq!(one.len(), 1);
+        // Somebody imported one and named no secret: that of the request counts, also for one that Kubernetes has not yet.
+        let imported = rig.snapshot("imported", &volume).await.unwrap().snapshot_id;
+        let by_id = |secrets: &Map| ListSnapshotsRequest { snapshot_id: imported.clone(), secrets: secrets.clone(), ..ListSnapshotsRequest::default() };
+        assert_eq!(list(by_id(&rig.secret)).await.0.len(), 1);
+        let mut bare = content("bare", json!({ "snapshotHandle": imported }));
+        bare["metadata"]["annotations"] = json!(null);
+        apply(&server, &bare);
+        let (found, _) = list(by_id(&rig.secret)).await;
+        assert_eq!((found.len(), &found[0].snapshot_id, &found[0].source_volume_id), (1, &imported, &volume));
+        assert_eq!(list(by_id(&Map::new())).await.0.len(), 0, "nobody can be asked");
+        let (all, _) = list(ListSnapshotsRequest { secrets: rig.secret.clone(), ..ListSnapshotsRequest::default() }).await;
+        assert_eq!(all.len(), 4);
+        let short = imported.strip_prefix("wekasnap/v2/").unwrap();
+        rig.delete_snapshot(short).await.unwrap();
+        assert_eq!(list(by_id(&rig.secret)).await.0.len(), 0, "it was deleted by the short form of its handle");
         rig.delete_snapshot(&ids[0]).await.unwrap();
         let (left, _) = list(ListSnapshotsRequest { source_volume_id: volume.clone(), ..ListSnapshotsRequest::default() }).await;
         assert_eq!(left.len(), 2, "what the array has not is not there");

@@ -174,12 +174,16 @@ isolated! {
         let rig = Rig::start(directory, &cluster, &["--usenfs", "--clientgroupname=readers"]);
         expect(rig.create("one", GIB, &[]).await, Code::FailedPrecondition, &["`readers`", "`default`", "change its permission"]);
         rig.stop().await;
-        let rig = Rig::start(directory, &cluster, &["--usenfs", "--interfacegroupname=second"]);
-        expect(rig.create("one", GIB, &[]).await, Code::FailedPrecondition, &["`second`", "--interfacegroupname"]);
+        let nowhere = [&BY_NFS[..], &["--interfacegroupname=second"]].concat();
+        let rig = Rig::start(directory, &cluster, &nowhere);
+        for class in [&[][..], &FILESYSTEMS] {
+            expect(rig.create("one", GIB, class).await, Code::FailedPrecondition, &["`second`", "--interfacegroupname"]);
+        }
         let rig = rig.legacy();
         expect(rig.create("one", GIB, &[]).await, Code::InvalidArgument, &["NFS", "API"]);
         rig.stop().await;
         assert_eq!(cluster.volumes(), Vec::<String>::new());
+        assert_eq!(cluster.filesystems().await, ["default"], "nothing is half-made");
         // Addresses of the secret count without any interface group.
         let rig = Rig::start(directory, &cluster, &["--usenfs", "--interfacegroupname=second", "--clientgroupname=all"]);
         let all = cluster.call("POST", "nfs/clientGroups", Some(json!({ "name": "all" }))).await;
@@ -190,6 +194,30 @@ isolated! {
         rig.create("one", GIB, &[]).await.unwrap();
         let rules = cluster.call("GET", "nfs/clientGroups?name=all", None).await[0]["rules"].clone();
         assert_eq!(rules.as_array().unwrap().len(), 1, "a network that has the node needs no rule for it");
+        rig.stop().await;
+    }
+
+    async fn a_server_that_does_not_answer_is_left_for_the_next(directory: &Path) {
+        let (cluster, _host) = start(directory, None).await;
+        add_interface_group(&cluster, "first").await;
+        let port = cluster.array.nfs().unwrap().port();
+        // They take connections and say nothing. Most nodes begin with one of them.
+        let silent = ["127.0.0.8", "127.0.0.9"];
+        let listeners = silent.map(|ip| std::net::TcpListener::bind((ip, port)).unwrap());
+        let mut rig = Rig::start(directory, &cluster, &BY_NFS);
+        let addresses = format!("{},127.0.0.1", silent.join(","));
+        rig.secret.extend(map(&[("nfsTargetIps", &addresses)]));
+        let id = rig.create("one", GIB, &[]).await.unwrap().volume_id;
+        // The others have been left already, so that a filesystem of its own is not held up again.
+        let began = std::time::Instant::now();
+        let other = rig.create("two", GIB, &FILESYSTEMS).await.unwrap().volume_id;
+        assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+        for id in [&id, &other] {
+            rig.publish(id, "pod", MODE).await.unwrap();
+            rig.unpublish(id, "pod").await.unwrap();
+            rig.delete(id).await.unwrap();
+        }
+        drop(listeners);
         rig.stop().await;
     }
 

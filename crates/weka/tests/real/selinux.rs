@@ -10,7 +10,7 @@ use tonic::Code;
 use crate::cluster::Cluster;
 use crate::helper;
 use crate::nfs::{add_interface_group, start};
-use crate::rig::{GIB, Rig, expect};
+use crate::rig::{ALLOWED, FILESYSTEMS, GIB, Rig, expect};
 
 const MODE: Mode = Mode::MultiNodeMultiWriter;
 
@@ -49,8 +49,11 @@ isolated! {
     async fn mounts_have_labels_where_the_driver_is_told_so(directory: &Path) {
         let cluster = Cluster::start(directory, |_| {}).await;
         helper::install_selinux(directory);
-        let rig = Rig::start(directory, &cluster, &[]);
-        expect(rig.create("volume", GIB, &[]).await, Code::Internal, &["no SELinux context"]);
+        let rig = Rig::start(directory, &cluster, &ALLOWED);
+        for class in [&[][..], &FILESYSTEMS] {
+            expect(rig.create("volume", GIB, class).await, Code::Internal, &["no SELinux context"]);
+        }
+        assert_eq!(cluster.filesystems().await, ["default"], "what could not be mounted is gone");
         rig.stop().await;
         let rig = Rig::start(directory, &cluster, &["--selinux-support"]);
         live(&rig).await;
@@ -84,9 +87,12 @@ isolated! {
         let filesystems = directory.join("filesystems");
         std::fs::write(&filesystems, "nodev\tselinuxfs\n").unwrap();
         let shown = format!("--proc-filesystems={}", filesystems.display());
-        let rig = Rig::start(directory, &cluster, &["--selinux-support", &shown]);
-        expect(rig.create("volume", GIB, &[]).await, Code::FailedPrecondition, &["would lose its label", "`/sys/fs`"]);
+        let rig = Rig::start(directory, &cluster, &[ALLOWED[0], "--selinux-support", &shown]);
+        for class in [&[][..], &FILESYSTEMS] {
+            expect(rig.create("volume", GIB, class).await, Code::FailedPrecondition, &["would lose its label", "`/sys/fs`"]);
+        }
         assert_eq!(cluster.volumes(), Vec::<String>::new(), "nothing is half-made");
+        assert_eq!(cluster.filesystems().await, ["default"], "nothing is half-made");
         rig.stop().await;
         // Where nothing is labelled, nothing gets lost.
         let rig = Rig::start(directory, &cluster, &[&*shown]);

@@ -10,7 +10,7 @@ use stowage_sim::weka::state::access::Role;
 use tonic::Code;
 
 use crate::cluster::Cluster;
-use crate::rig::{GIB, Rig, block, map};
+use crate::rig::{ALLOWED, FILESYSTEMS, GIB, Rig, block, expect, map};
 
 const QUOTA: &str = "fileSystems/*/quota/*";
 
@@ -54,6 +54,38 @@ isolated! {
         restarted.unwrap();
         made.unwrap();
         assert_eq!(cluster.volumes().len(), 10 + 2 + 8 + 1);
+        rig.stop().await;
+    }
+
+    async fn a_filesystem_that_was_begun_is_gone_or_the_caller_is_told_to_come_again(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let control = cluster.array.control();
+        // The first call ends before the filesystem is complete, and its caller comes again.
+        let short = [ALLOWED[0], "--grpcrequesttimeoutseconds=3"];
+        let rig = Rig::start(directory, &cluster, &short);
+        cluster.fault("GET", "fileSystems/*/mountToken", 1000, Trouble::Refuse(503)).await;
+        let refused = rig.create("begun", GIB, &FILESYSTEMS).await.unwrap_err();
+        assert!(matches!(refused.code(), Code::Unavailable | Code::DeadlineExceeded), "{refused}");
+        assert_eq!(cluster.filesystems().await.len(), 2, "it was begun");
+        control.clear_faults().await.unwrap();
+        rig.stop().await;
+        let rig = Rig::start(directory, &cluster, &ALLOWED);
+        let modules = directory.join("modules");
+        let loaded = std::fs::read(&modules).unwrap();
+        std::fs::write(&modules, "ext4 1 0 - Live 0x0\n").unwrap();
+        let words = ["was begun", "the next attempt", "`wekafsgw` is not loaded"];
+        expect(rig.create("begun", GIB, &FILESYSTEMS).await, Code::Unavailable, &words);
+        std::fs::write(&modules, loaded).unwrap();
+        let id = rig.create("begun", GIB, &FILESYSTEMS).await.unwrap().volume_id;
+        rig.delete(&id).await.unwrap();
+        // What cannot be taken away either is not forgotten.
+        cluster.fault("PUT", QUOTA, 1, Trouble::Refuse(400)).await;
+        cluster.fault("DELETE", "fileSystems/*", 1, Trouble::Refuse(400)).await;
+        expect(rig.create("stuck", GIB, &FILESYSTEMS).await, Code::Unavailable, &["was begun", "quota"]);
+        assert_eq!(cluster.filesystems().await.len(), 2, "it is still there");
+        let id = rig.create("stuck", GIB, &FILESYSTEMS).await.unwrap().volume_id;
+        rig.delete(&id).await.unwrap();
+        assert_eq!(cluster.filesystems().await, ["default"]);
         rig.stop().await;
     }
 

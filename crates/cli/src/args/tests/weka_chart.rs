@@ -31,7 +31,10 @@ const EVERYTHING: &str = "--allowsnapshotsoflegacyvolumes --alwaysallowsnapshotv
 
 /// What the plugin has besides.
 const REST: &str = "--maxvolumespernode=7 --debugpath=/tmp --suppresssnapshotcapability=t --suppressrvolumeclonecapability=1 \
-    --allowprotocolcontainers=TRUE --allowasyncobjectdeletion=F --allowsnapshotsofdirectoryvolumes=0";
+    --allowprotocolcontainers=TRUE --allowasyncobjectdeletion=F --allowsnapshotsofdirectoryvolumes=0 \
+    --allowautoseedsnapshotcreation --rotateapiendpointoneachrequest --wekametricsfetchintervalseconds=30 \
+    --wekametricsfetchconcurrentrequests=2 --wekametricsquotaupdateconcurrentrequests=3 \
+    --wekametricsquotamapvalidityseconds=60 --fetchquotasinbatchmode=false --enablemetricsserverleaderelection";
 
 fn parse(line: &str) -> Result<WekaArgs, clap::Error> {
     let words = original::arguments(line.split_whitespace().map(Into::into));

@@ -52,6 +52,11 @@ pub(super) const FLAGS: &[Flag] = &[
         ),
     ),
     switch(
+        "allowautoseedsnapshotcreation",
+        "Always on: the empty snapshot from which snapshot volumes are made is created where it is missing",
+        AlwaysOn,
+    ),
+    switch(
         "allowprotocolcontainers",
         "Always on: containers are chosen by name",
         AlwaysOn,

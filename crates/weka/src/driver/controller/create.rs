@@ -16,7 +16,7 @@ use stowage_csi::proto::csi::{
 use stowage_csi::sizes::{Range, signed};
 
 use crate::driver::{Driver, Guard};
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::handle::{Backing, Handle};
 use crate::options::{OptionError, Options, Vocabulary};
 use crate::parameters::{ClassBacking, Parameters};
@@ -93,6 +93,40 @@ struct Creation<'a> {
     wanted: &'a Wanted,
     guard: &'a Guard,
     deadline: Deadline,
+}
+
+impl Creation<'_> {
+    /// Says how a creation ended that has something on the array by now. What this call made is taken away before it ends
+    /// with a final failure. What cannot be taken away, or an earlier call made, must not end so: the caller would forget it.
+    async fn settle<T>(
+        &self,
+        outcome: Result<T, Error>,
+        is_new: bool,
+        discard: impl Future<Output = Result<(), Error>>,
+    ) -> Result<T, Error> {
+        let error = match outcome {
+            // It is another volume than the one that is wanted.
+            Err(error @ (Error::Incompatible { .. } | Error::NotEncrypted(_))) if !is_new => {
+                return Err(error);
+            }
+            Err(error) if error.is_final() => error,
+            outcome => return outcome,
+        };
+        let volume = &self.wanted.handle;
+        if is_new {
+            match discard.await {
+                Ok(()) => return Err(error),
+                Err(error) => {
+                    let error = chain(&error);
+                    tracing::warn!(error, volume_id = %volume, "Cannot remove a partly created volume.");
+                }
+            }
+        }
+        Err(Error::HalfMade {
+            id: volume.to_string(),
+            source: Box::new(error),
+        })
+    }
 }
 
 pub(super) async fn create(

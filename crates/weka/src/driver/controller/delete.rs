@@ -113,8 +113,8 @@ impl Deletion<'_> {
         let found = managed.api.snapshot(&managed.filesystem, access_point);
         match found.await? {
             None => Ok(()),
-            // It is the snapshot of a volume, not one.
-            Some(found) if !found.is_writable => Err(Error::NotOurs(self.handle.to_string())),
+            // It is the snapshot of a volume, or of somebody else.
+            Some(found) if !found.is_volume() => Err(Error::NotOurs(self.handle.to_string())),
             Some(found) => self.driver.delete_snapshot(managed, &found).await,
         }
     }

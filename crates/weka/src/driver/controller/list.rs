@@ -18,6 +18,7 @@ use crate::handle::Handle;
 use crate::quota::Size;
 use crate::rest::wire::{Filesystem, Quota, Snapshot};
 use crate::rest::{Api, Deadline};
+use crate::snapshot_id::SnapshotId;
 use crate::{name, topology};
 
 /// How many snapshots are asked about at a time: the array lists the quotas of directories, but not those in snapshots.
@@ -46,7 +47,7 @@ pub(super) async fn list(
     })
 }
 
-/// The snapshots that Kubernetes has.
+/// The snapshots that Kubernetes has. One that is asked for by its handle need not be among them.
 pub(super) async fn snapshots(
     driver: &Driver,
     request: ListSnapshotsRequest,
@@ -57,9 +58,17 @@ pub(super) async fn snapshots(
     let is_wanted = |found: &str, source: &str| {
         (id.is_empty() || found == id) && (volume.is_empty() || source == volume)
     };
-    let known = driver
-        .known_snapshots(inventory, is_wanted, deadline)
+    let secrets = &request.secrets;
+    let mut known = driver
+        .known_snapshots(inventory, is_wanted, secrets, deadline)
         .await?;
+    if known.is_empty()
+        && let Ok(asked) = SnapshotId::parse(&id)
+        && is_wanted(&id, asked.source().as_str())
+    {
+        let found = driver.snapshot_on_cluster(asked, secrets, deadline);
+        known.extend(found.await?);
+    }
     let all = known.into_iter().map(|known| {
         let described = described(&known.id, known.volume_id, &known.found, known.bytes);
         let entry = SnapshotEntry {
@@ -156,7 +165,7 @@ async fn on_cluster(driver: &Driver, api: &Api) -> Result<Vec<(Handle, Quota)>, 
         return Ok(found);
     }
     let mut snapshots = api.snapshots().await?;
-    snapshots.retain(|one| one.is_writable && name::is_object(&one.access_point));
+    snapshots.retain(|one| one.is_volume() && name::is_object(&one.access_point));
     let looks = snapshots.iter().filter_map(|snapshot| {
         let mut filesystems = filesystems.iter();
         let filesystem = filesystems.find(|one| one.name == snapshot.filesystem)?;

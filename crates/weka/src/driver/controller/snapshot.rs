@@ -77,7 +77,7 @@ pub(super) async fn create(
     };
     let made = managed.api.create_snapshot(&managed.filesystem, &new);
     let bytes = existing.size().map(|size| size.bytes);
-    answered(&id, &volume, &made.await?, bytes)
+    answered(&id, &volume, &made.await?.0, bytes)
 }
 
 /// A volume that is a filesystem is gone with it; any other may be well, where the secret does not show it.

@@ -38,11 +38,13 @@ struct Content {
 }
 
 impl Driver {
-    /// The snapshots for which `is_wanted` says yes, by handle and volume.
+    /// The snapshots for which `is_wanted` says yes, by handle and volume. Those for which Kubernetes names no secret, as it is
+    /// with snapshots that somebody imported, are looked for with the secrets of the request.
     pub(crate) async fn known_snapshots(
         &self,
         inventory: &Inventory,
         is_wanted: impl Fn(&str, &str) -> bool,
+        secrets: &BTreeMap<String, String>,
         deadline: Deadline,
     ) -> Result<Vec<KnownSnapshot>, Error> {
         let mut contents = inventory.contents(&self.config.serving.driver_name).await?;
@@ -58,7 +60,10 @@ impl Driver {
         let mut known = Vec::new();
         for ((_, filesystem), contents) in groups {
             let secret = contents.first().and_then(|content| content.secret.as_ref());
-            let api = self.cluster_of_secret(inventory, secret, deadline).await?;
+            let api = match secret {
+                None => self.clusters.of_request(secrets, deadline)?,
+                secret => self.cluster_of_secret(inventory, secret, deadline).await?,
+            };
             let Some(api) = api else {
                 continue;
             };
@@ -80,6 +85,29 @@ impl Driver {
         known.sort_by_key(|snapshot| snapshot.id.to_string());
         known.dedup_by_key(|snapshot| snapshot.id.to_string());
         Ok(known)
+    }
+
+    /// The snapshot with this handle on the cluster of a request, whether Kubernetes has it or not.
+    pub(crate) async fn snapshot_on_cluster(
+        &self,
+        id: SnapshotId,
+        secrets: &BTreeMap<String, String>,
+        deadline: Deadline,
+    ) -> Result<Option<KnownSnapshot>, Error> {
+        let Some(api) = self.clusters.of_request(secrets, deadline)? else {
+            return Ok(None);
+        };
+        let Some(filesystem) = api.recent_filesystem(id.filesystem()).await? else {
+            return Ok(None);
+        };
+        let found = api.snapshot(&filesystem, id.access_point()).await?;
+        let found = found.filter(|found| id.is_at(found) && !found.is_writable);
+        Ok(found.map(|found| KnownSnapshot {
+            volume_id: id.source().to_string(),
+            bytes: None,
+            id,
+            found,
+        }))
     }
 }
 

@@ -10,7 +10,7 @@ use stowage_host::mountinfo::Mount;
 
 use super::{Mounts, NFS_ATTEMPTS, Retries};
 use crate::driver::client::LocalContainer;
-use crate::driver::filesystem::WekaFilesystem;
+use crate::driver::filesystem::{AskedCluster, Managed, WekaFilesystem};
 use crate::error::{Error, chain};
 use crate::name;
 use crate::nfs::translate;
@@ -35,7 +35,7 @@ pub(super) struct Plan {
     /// The client's container that it goes through.
     pub(super) container: Option<LocalContainer>,
     /// The server of NFS that it goes to.
-    server: Option<IpAddr>,
+    pub(super) server: Option<IpAddr>,
     /// Until when a refusal may only mean that a permission is new.
     pub(super) settling_until: Option<Instant>,
 }
@@ -43,6 +43,26 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn is_by_nfs(&self) -> bool {
         self.kind == NFS[0]
+    }
+
+    /// How long it is waited for, while `others` are left to try. A server of NFS that does not answer must not use up the time
+    /// of those that would.
+    pub(super) fn time(&self, deadline: Deadline, others: usize) -> Deadline {
+        match u32::try_from(others) {
+            Ok(others) if self.is_by_nfs() && others > 0 => {
+                Deadline::after(deadline.remaining() / (others + 1))
+            }
+            _ => deadline,
+        }
+    }
+
+    /// Whether a failure is that of a server of NFS that does not answer.
+    pub(super) fn is_silence(&self, error: &Error) -> bool {
+        let is_silence = matches!(
+            error,
+            Error::MountUnfinished { .. } | Error::MountStuck { .. } | Error::MountHung(_)
+        );
+        is_silence && self.is_by_nfs()
     }
 
     /// Whether a mount has its source. The client may leave out the address that it was given.
@@ -128,7 +148,8 @@ impl Mounts {
         if self.backend.is_some() {
             return Ok(vec![self.by_client(filesystem, options, None)?]);
         }
-        match self.client.container(filesystem, deadline).await {
+        let cluster = filesystem.managed.as_ref().map(Managed::cluster);
+        match self.client.container(cluster, deadline).await {
             Ok(container) => self.by_client_or_nfs(filesystem, options, container).await,
             Err(error) if self.nfs.rules.as_failback && error.is_of_client() => {
                 let reason = chain(&error);
@@ -136,6 +157,26 @@ impl Mounts {
                 self.by_nfs(filesystem, options).await
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Refuses a node that could mount no filesystem of a cluster, before one is made for it in vain.
+    pub(crate) async fn check_able(
+        &self,
+        cluster: AskedCluster<'_>,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        if let Some(kernel) = self.selinux {
+            kernel.check_keeps_labels()?;
+        }
+        if self.nfs.rules.always {
+            return self.nfs.check_able(cluster).await;
+        }
+        match self.client.container(Some(cluster), deadline).await {
+            Err(error) if self.nfs.rules.as_failback && error.is_of_client() => {
+                self.nfs.check_able(cluster).await
+            }
+            found => found.map(drop),
         }
     }
 

@@ -69,12 +69,12 @@ impl Api {
     }
 
     /// Makes a snapshot, which is there at once. One that somebody else made at the same access point meanwhile is
-    /// returned in its place.
+    /// returned in its place. Returns also whether it was this call that made it.
     pub(crate) async fn create_snapshot(
         &self,
         filesystem: &Filesystem,
         new: &NewSnapshot<'_>,
-    ) -> Result<Snapshot, ApiError> {
+    ) -> Result<(Snapshot, bool), ApiError> {
         let doing = "create a snapshot";
         let call = Call::with(Method::POST, ROUTE, ROUTE, doing);
         let mut body = json!({
@@ -90,10 +90,10 @@ impl Api {
         }
         let answer = self.client.call(&call, Some(&body), self.deadline).await;
         match self.unless_gone(filesystem, answer) {
-            Ok(answer) => read(answer.data, doing),
+            Ok(answer) => Ok((read(answer.data, doing)?, true)),
             Err(error @ (ApiError::Refused { .. } | ApiError::Conflict { .. })) => {
                 let found = self.snapshot(filesystem, new.access_point).await?;
-                found.ok_or(error)
+                Ok((found.ok_or(error)?, false))
             }
             Err(error) => Err(error),
         }

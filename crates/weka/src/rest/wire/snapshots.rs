@@ -23,3 +23,11 @@ pub(crate) struct Snapshot {
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) creation_time: String,
 }
+
+impl Snapshot {
+    /// Whether it can be a volume, or have one in it: it can be written, and is called as its access point after a prefix.
+    /// People change the prefix.
+    pub(crate) fn is_volume(&self) -> bool {
+        self.is_writable && !self.access_point.is_empty() && self.name.ends_with(&self.access_point)
+    }
+}

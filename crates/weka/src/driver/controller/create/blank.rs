@@ -23,40 +23,55 @@ const WHAT: &str = "volumes that are snapshots";
 
 impl Creation<'_> {
     pub(super) async fn blank(&self) -> Result<u64, Error> {
-        let (driver, name) = (self.driver, self.wanted.handle.filesystem());
-        let mut filesystem = driver.filesystem(self.secrets, name, self.deadline).await?;
+        let name = self.wanted.handle.filesystem();
+        let filesystem = self.driver.filesystem(self.secrets, name, self.deadline);
+        let mut filesystem = filesystem.await?;
         self.check_release(filesystem.api_for(WHAT)?)?;
         filesystem
             .require(|filesystem| self.check(filesystem, "create a snapshot"))
             .await?;
         let managed = filesystem.api_for(WHAT)?.clone();
-        let found = self.find_snapshot(&managed).await?;
-        if found.is_some()
-            && let Some(bytes) = self.finished(&filesystem).await?
-        {
-            return Ok(bytes);
-        }
         let bytes = choose(self.wanted.range);
-        let rules = &driver.config.volumes;
-        filesystem
-            .make_room(bytes, rules.enlarge_filesystems, rules)
-            .await?;
-        let (snapshot, is_new) = match found {
+        let (snapshot, is_new) = match self.find_snapshot(&managed).await? {
             Some(found) => (found, false),
             None => {
+                self.make_room(&mut filesystem, bytes).await?;
                 let seed = self.seed(&filesystem, &managed).await?;
-                let made = self.make_snapshot(&managed, Some(&seed.uid));
-                (made.await?, true)
+                self.make_snapshot(&managed, Some(&seed.uid)).await?
             }
         };
-        let completed = self.complete_root(&filesystem, bytes).await;
-        if let Err(error) = &completed
-            && is_new
-            && error.is_final()
-        {
-            self.discard_snapshot(&managed, &snapshot).await;
+        let completed = self.complete_blank(filesystem, is_new, bytes).await;
+        let discard = self.discard_snapshot(&managed, &snapshot);
+        self.settle(completed, is_new, discard).await
+    }
+
+    /// Makes the snapshot a volume of this size, or of the size that it has.
+    async fn complete_blank(
+        &self,
+        mut filesystem: WekaFilesystem,
+        is_new: bool,
+        bytes: u64,
+    ) -> Result<u64, Error> {
+        if !is_new {
+            if let Some(bytes) = self.finished(&filesystem).await? {
+                return Ok(bytes);
+            }
+            self.make_room(&mut filesystem, bytes).await?;
         }
-        completed.map(|()| bytes)
+        self.complete_root(&filesystem, bytes).await?;
+        Ok(bytes)
+    }
+
+    /// Makes sure that the filesystem of a snapshot is large enough for it.
+    pub(super) async fn make_room(
+        &self,
+        filesystem: &mut WekaFilesystem,
+        bytes: u64,
+    ) -> Result<(), Error> {
+        let rules = &self.driver.config.volumes;
+        filesystem
+            .make_room(bytes, rules.enlarge_filesystems, rules)
+            .await
     }
 
     /// Gives the volume's root to its owner, and then its size.
@@ -128,10 +143,8 @@ impl Creation<'_> {
             source: None,
             writable: false,
         };
-        Ok(managed
-            .api
-            .create_snapshot(&managed.filesystem, &new)
-            .await?)
+        let made = managed.api.create_snapshot(&managed.filesystem, &new);
+        Ok(made.await?.0)
     }
 
     async fn any_entry(

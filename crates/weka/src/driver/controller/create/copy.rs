@@ -40,27 +40,21 @@ impl Creation<'_> {
         let check = |filesystem: &WekaFilesystem| self.check(filesystem, "create a snapshot");
         filesystem.require(check).await?;
         if let Some(found) = self.find_snapshot(&managed).await? {
-            return self
-                .complete_copy(&filesystem, &managed, &found, None)
-                .await;
+            let completed = self.complete_copy(&filesystem, &managed, &found, None);
+            let completed = completed.await;
+            let discard = self.discard_snapshot(&managed, &found);
+            return self.settle(completed, false, discard).await;
         }
         let original = self.original(source, &filesystem, &managed).await?;
         let bytes = choose_copy(self.wanted.range, original.bytes)?;
-        let rules = &self.driver.config.volumes;
-        filesystem
-            .make_room(bytes, rules.enlarge_filesystems, rules)
-            .await?;
+        self.make_room(&mut filesystem, bytes).await?;
         let made = self.make_snapshot(&managed, original.snapshot.as_deref());
-        let made = made.await?;
+        let (made, is_new) = made.await?;
         let completed = self
             .complete_copy(&filesystem, &managed, &made, Some(bytes))
             .await;
-        if let Err(error) = &completed
-            && error.is_final()
-        {
-            self.discard_snapshot(&managed, &made).await;
-        }
-        completed
+        let discard = self.discard_snapshot(&managed, &made);
+        self.settle(completed, is_new, discard).await
     }
 
     fn check_copy(&self, source: &Source) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use super::Creation;
 use crate::capacity::{check_fits, choose};
 use crate::driver::directory;
 use crate::driver::filesystem::WekaFilesystem;
-use crate::error::{Error, chain};
+use crate::error::Error;
 
 impl Creation<'_> {
     /// Makes a directory, gives it to its owner, and then its size.
@@ -30,20 +30,13 @@ impl Creation<'_> {
         let handle = &self.wanted.handle;
         let reserved = driver.reserve(&mut filesystem, handle, bytes).await?;
         let (inode, new) = self.make_directory(&filesystem, bytes).await?;
-        match self.set_size(&filesystem, inode, bytes).await {
-            Ok(()) => {
-                if let Some(reserved) = reserved {
-                    reserved.keep();
-                }
-                Ok(bytes)
-            }
-            Err(error) => {
-                if new && error.is_final() {
-                    self.discard_directory(&filesystem).await;
-                }
-                Err(error)
-            }
+        let sized = self.set_size(&filesystem, inode, bytes).await;
+        let discard = self.discard_directory(&filesystem);
+        self.settle(sized, new, discard).await?;
+        if let Some(reserved) = reserved {
+            reserved.keep();
         }
+        Ok(bytes)
     }
 
     /// What can be refused before anything is made.
@@ -83,22 +76,14 @@ impl Creation<'_> {
             .await
     }
 
-    /// Takes away what could not be completed. If even that fails, the repeated call finds it.
-    async fn discard_directory(&self, filesystem: &WekaFilesystem) {
+    /// Takes away a directory whose volume could not be completed.
+    async fn discard_directory(&self, filesystem: &WekaFilesystem) -> Result<(), Error> {
         let path = self.wanted.handle.path();
         let discard = move |root: &Root| directory::discard(root, &path);
-        let discarded = self
-            .driver
-            .within(filesystem, Some(self.guard), self.deadline, discard);
-        self.report_left(discarded.await);
-    }
-
-    /// Something that was partly made and could not be taken away is found by the repeated call.
-    pub(super) fn report_left(&self, removed: Result<(), Error>) {
-        if let Err(error) = removed {
-            let (error, volume) = (chain(&error), &self.wanted.handle);
-            tracing::warn!(error, volume_id = %volume, "Cannot remove a partly created volume.");
-        }
+        let guard = Some(self.guard);
+        self.driver
+            .within(filesystem, guard, self.deadline, discard)
+            .await
     }
 }
 

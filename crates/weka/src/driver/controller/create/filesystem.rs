@@ -3,8 +3,8 @@
 use super::Creation;
 use super::encryption::encryption;
 use crate::capacity::choose;
-use crate::driver::filesystem::{Managed, WekaFilesystem};
-use crate::error::Error;
+use crate::driver::filesystem::{AskedCluster, Managed, WekaFilesystem};
+use crate::error::{Error, FullError};
 use crate::parameters::NewFilesystemParameters;
 use crate::rest::api::NewFilesystem;
 use crate::rest::wire::Filesystem;
@@ -24,15 +24,12 @@ impl Creation<'_> {
         }
         facts.check_may_write("create a filesystem")?;
         let name = self.wanted.handle.filesystem();
-        let found = api.filesystem(name).await?;
-        let is_new = found.is_none();
         let bytes = choose(self.wanted.range);
-        let found = match found {
-            Some(found) if found.is_usable() => found,
-            Some(_) => self.usable(&api).await?,
+        let (found, is_new) = match api.filesystem(name).await? {
+            Some(found) => (found, false),
             None => self.make_filesystem(&api, new, bytes).await?,
         };
-        let mut filesystem = WekaFilesystem {
+        let filesystem = WekaFilesystem {
             name: name.to_owned(),
             managed: Some(Managed {
                 api,
@@ -40,6 +37,24 @@ impl Creation<'_> {
                 filesystem: found,
             }),
         };
+        let completed = self.complete_filesystem(filesystem.clone(), is_new, bytes);
+        let completed = completed.await;
+        let discard = self.driver.remove_filesystem(&filesystem);
+        self.settle(completed, is_new, discard).await
+    }
+
+    /// Waits until the filesystem can be used, and makes it a volume of this size, or of the size that it has.
+    async fn complete_filesystem(
+        &self,
+        mut filesystem: WekaFilesystem,
+        is_new: bool,
+        bytes: u64,
+    ) -> Result<u64, Error> {
+        if let Some(managed) = &mut filesystem.managed
+            && !managed.filesystem.is_usable()
+        {
+            managed.filesystem = self.usable(&managed.api).await?;
+        }
         self.check(&filesystem, "create a filesystem")?;
         if !is_new && let Some(bytes) = self.finished(&filesystem).await? {
             return Ok(bytes);
@@ -47,23 +62,17 @@ impl Creation<'_> {
         filesystem
             .make_room(bytes, true, &self.driver.config.volumes)
             .await?;
-        let completed = self.complete_root(&filesystem, bytes).await;
-        if let Err(error) = &completed
-            && is_new
-            && error.is_final()
-        {
-            self.discard_filesystem(&filesystem).await;
-        }
-        completed.map(|()| bytes)
+        self.complete_root(&filesystem, bytes).await?;
+        Ok(bytes)
     }
 
-    /// Makes the filesystem, and waits until it can be used.
+    /// Makes the filesystem, which takes a moment until it can be used. Returns also whether it was this call that made it.
     async fn make_filesystem(
         &self,
         api: &Api,
         new: &NewFilesystemParameters,
         bytes: u64,
-    ) -> Result<Filesystem, Error> {
+    ) -> Result<(Filesystem, bool), Error> {
         let rules = &self.driver.config.volumes;
         if !rules.create_filesystems {
             return Err(Error::MayNotCreateFilesystems);
@@ -91,24 +100,41 @@ impl Creation<'_> {
         };
         let available = api.unprovisioned().await?;
         if wanted.bytes > available {
-            return Err(Error::ClusterFull {
+            return Err(FullError::ClusterFull {
                 filesystem: wanted.name,
                 bytes: wanted.bytes,
                 available,
-            });
+            }
+            .into());
         }
+        // It is of no use where this node could not mount it.
+        let cluster = AskedCluster { api, facts: &facts };
+        let able = self.driver.mounts.check_able(cluster, self.deadline);
+        able.await?;
+        self.ask_for(api, wanted).await
+    }
+
+    /// Asks for the filesystem. Called twice: it is there, and not made by this call.
+    async fn ask_for(&self, api: &Api, wanted: NewFilesystem) -> Result<(Filesystem, bool), Error> {
+        let name = self.wanted.handle.filesystem();
         match api.create_filesystem(&wanted).await {
-            Ok(made) if made.is_usable() => Ok(made),
-            Ok(_) => self.usable(api).await,
+            Ok(made) => Ok((made, true)),
             // Another process may have made it; one of this name that is on its way out is in the way.
             Err(error @ ApiError::Conflict { .. }) => match api.filesystem(name).await? {
-                Some(_) => self.usable(api).await,
+                Some(found) => Ok((found, false)),
                 None => {
                     tracing::debug!(%error, "A filesystem of this name is in the way.");
                     Err(Error::FilesystemRemoving(name.to_owned()))
                 }
             },
             Err(ApiError::Missing { .. }) => Err(Error::GroupMissing(wanted.group)),
+            // Others have taken what was left a moment ago.
+            Err(source) if source.is_no_room() => Err(FullError::NoRoom {
+                filesystem: wanted.name,
+                bytes: wanted.bytes,
+                source,
+            }
+            .into()),
             Err(error) => Err(error.into()),
         }
     }
@@ -118,11 +144,5 @@ impl Creation<'_> {
         let name = self.wanted.handle.filesystem();
         let found = api.await_filesystem(name).await?;
         found.ok_or_else(|| Error::FilesystemVanished(name.to_owned()))
-    }
-
-    /// Takes away a filesystem whose volume could not be completed.
-    async fn discard_filesystem(&self, filesystem: &WekaFilesystem) {
-        let removed = self.driver.remove_filesystem(filesystem).await;
-        self.report_left(removed);
     }
 }

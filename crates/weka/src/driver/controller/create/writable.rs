@@ -22,12 +22,13 @@ impl Creation<'_> {
         found.map(|found| self.owned(found)).transpose()
     }
 
-    /// Makes the volume's snapshot from another one, or from the filesystem as it is.
+    /// Makes the volume's snapshot from another one, or from the filesystem as it is. Returns also whether it was this call
+    /// that made it.
     pub(super) async fn make_snapshot(
         &self,
         managed: &Managed,
         source: Option<&str>,
-    ) -> Result<Snapshot, Error> {
+    ) -> Result<(Snapshot, bool), Error> {
         let prefix = &self.driver.config.volumes.volume_prefix;
         let access_point = self.access_point();
         let new = NewSnapshot {
@@ -36,17 +37,18 @@ impl Creation<'_> {
             source,
             writable: true,
         };
-        let made = managed
-            .api
-            .create_snapshot(&managed.filesystem, &new)
-            .await?;
-        self.owned(made)
+        let made = managed.api.create_snapshot(&managed.filesystem, &new);
+        let (made, is_new) = made.await?;
+        Ok((self.owned(made)?, is_new))
     }
 
     /// Takes away a snapshot whose volume could not be completed.
-    pub(super) async fn discard_snapshot(&self, managed: &Managed, snapshot: &Snapshot) {
-        let deleted = managed.api.delete_snapshot(&snapshot.uid).await;
-        self.report_left(deleted.map_err(Error::from));
+    pub(super) async fn discard_snapshot(
+        &self,
+        managed: &Managed,
+        snapshot: &Snapshot,
+    ) -> Result<(), Error> {
+        Ok(managed.api.delete_snapshot(&snapshot.uid).await?)
     }
 
     /// Gives the root of a filesystem or snapshot to the volume's owner; returns its number.
@@ -63,9 +65,9 @@ impl Creation<'_> {
             .await
     }
 
-    /// A snapshot that cannot be written is somebody else's.
+    /// Only a snapshot that can be the volume is: any other is somebody else's.
     fn owned(&self, snapshot: Snapshot) -> Result<Snapshot, Error> {
-        if snapshot.is_writable {
+        if snapshot.is_volume() {
             return Ok(snapshot);
         }
         Err(Error::AccessPointTaken {
