@@ -87,16 +87,19 @@ fn delete(
     }
 }
 
-/// Attaches the volume `v`.
+/// Attaches the share `v`.
 fn attach(request: &'static str, is_done: fn(&State) -> bool) -> Step {
-    let spec =
-        json!({"volumeName": "v", "VSCNodeName": "n", "attachType": "NFS", "readOnly": false});
     Step {
-        asked: object("VolumeAttachment", "v.n", &spec),
+        asked: attachment("v", "NFS"),
         request: ("POST", request),
         is_done,
         object: ("volumeattachment", "v.n", is_ready),
     }
+}
+
+fn attachment(volume: &str, attach_type: &str) -> Asked {
+    let spec = json!({"volumeName": volume, "VSCNodeName": "n", "attachType": attach_type, "readOnly": false});
+    object("VolumeAttachment", &format!("{volume}.n"), &spec)
 }
 
 /// Changes the volume `v`.
@@ -123,10 +126,40 @@ fn has(state: &State, name: &str) -> bool {
     volumes.any(|it| it.display_name == name)
 }
 
+/// A disk that is attached to the node of a share, and goes again.
+fn disk() -> Vec<Step> {
+    vec![
+        Step {
+            asked: volume("d", &json!({"volumeType": "Block"})),
+            request: ("POST", "volumes"),
+            is_done: |state| has(state, "d"),
+            object: ("volume", "d", is_ready),
+        },
+        Step {
+            asked: attachment("d", "ISCSI"),
+            request: ("POST", "servers/*/volumes"),
+            is_done: |state| state.attachments.len() == 2,
+            // Nobody logs in here: the array has done its part.
+            object: ("volumeattachment", "d.n", |it| {
+                it["status"]["state"] == "ISCSILoginPending"
+                    && it["status"]["Block"]["target"].is_string()
+            }),
+        },
+        delete("volumeattachment", "d.n", "volumes/*/detach", |state| {
+            state.attachments.len() == 1
+        }),
+        // Into the recycle bin.
+        delete("volume", "d", "volumes/*", |state| {
+            let mut volumes = state.volumes.values();
+            volumes.all(|it| it.display_name != "d" || it.is_recycled())
+        }),
+    ]
+}
+
 /// The life of a volume that is attached, grown, copied, and deleted with everything around it.
 fn life() -> Vec<Step> {
     let copy = json!({"size": "12Gi", "cloneSource": {"kind": "Snapshot", "name": "s"}});
-    vec![
+    let mut steps = vec![
         Step {
             asked: volume("v", &json!({})),
             request: ("POST", "volumes"),
@@ -159,6 +192,9 @@ fn life() -> Vec<Step> {
             state.attachments.is_empty()
         }),
         attach("servers/*/volumes", |state| !state.attachments.is_empty()),
+    ];
+    steps.extend(disk());
+    steps.extend([
         Step {
             asked: object(
                 "Snapshot",
@@ -195,7 +231,8 @@ fn life() -> Vec<Step> {
         delete("volume", "v", "volumes/*", |state| {
             state.volumes.values().all(Volume::is_recycled)
         }),
-    ]
+    ]);
+    steps
 }
 
 struct Scene {
@@ -232,7 +269,7 @@ impl Scene {
             object(
                 "VSCNode",
                 "n",
-                &json!({"displayName": "n", "NAS": {"IP": "10.0.0.1"}}),
+                &json!({"displayName": "n", "NAS": {"IP": "10.0.0.1"}, "block": {"IQN": "iqn.2026-01.test:n"}}),
             ),
         ] {
             scene.ask(&asked);
@@ -328,12 +365,13 @@ async fn a_driver_that_is_killed_after_any_change_is_followed_by_one_that_goes_o
     let left = (left.volumes.len(), left.snapshots.len(), left.servers.len());
     assert_eq!(left, (0, 0, 0));
     let counters = scene.array.control().counters().await.unwrap();
-    // Once each, but for the server record, which was made twice because it went in between.
+    // Once each, for a share and a disk; but for the server record, which was made twice because it went in between.
     for (kind, count) in [
-        ("POST volumes", 1),
+        ("POST volumes", 2),
         ("POST volumes/*/expand", 1),
         ("POST volumes/*/rename", 1),
         ("POST servers", 2),
+        ("POST servers/*/volumes", 3),
         ("POST consistency_groups/*/snapshots", 1),
         ("POST consistency_groups/*/clone", 1),
     ] {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use stowage_api::causes::chain;
 use stowage_api::vpsa::{Tls, Vpsa};
-use stowage_kubernetes::secrets;
+use stowage_kubernetes::secrets::{self, SecretError};
 
 use super::array::step::Trouble;
 use super::cipher::{Ciphers, Place};
@@ -92,11 +92,14 @@ impl Clients {
             };
             let mut values = secrets::read(&self.kubernetes, Some(&place))
                 .await
-                .map_err(|error| Trouble::Description(chain(&error)))?;
+                .map_err(|error| no_secret(&error))?;
             let key = reference.key.as_deref().unwrap_or(TOKEN_KEY);
             let token = values.remove(key).map(|text| text.trim().into());
             return token.ok_or_else(|| {
-                Trouble::Description(format!("secret `{}` has no key `{key}`", reference.name))
+                Trouble::Description(format!(
+                    "secret `{}` has no key `{key}`: add it, or correct `tokenSecretRef`",
+                    reference.name
+                ))
             });
         }
         let Some(token) = &array.spec.token else {
@@ -112,6 +115,18 @@ impl Clients {
             Err(error) => Err(Trouble::Description(format!("`token`: {error}"))),
         }
     }
+}
+
+/// Why the Secret of a token cannot be read. It is the VPSA that names it, and no class.
+fn no_secret(error: &SecretError) -> Trouble {
+    Trouble::Description(match error {
+        SecretError::Missing(name) => {
+            format!("secret `{name}` does not exist: create it, or correct `tokenSecretRef`")
+        }
+        SecretError::Forbidden(_) | SecretError::NotText(..) | SecretError::Unreadable(..) => {
+            chain(error)
+        }
+    })
 }
 
 fn trust(tls: Option<&Tls>) -> Trust {

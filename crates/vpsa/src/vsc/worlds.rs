@@ -52,6 +52,11 @@ pub trait World: Clone + Debug + PartialEq {
 
     /// Whether it only asks: a call that changes nothing.
     fn asks(step: &Self::Step) -> bool;
+
+    /// Whether a look goes on after this was not done, because that tells something, too.
+    fn goes_on_without(_step: &Self::Step) -> bool {
+        false
+    }
 }
 
 /// One look, up to its end or to the first call that is not done.
@@ -66,7 +71,7 @@ fn look<W: World>(world: &mut W, lucks: &mut Lucks) {
         }
         let luck = lucks.next();
         world.act(&step, luck);
-        if luck != Luck::Done && !W::asks(&step) {
+        if luck != Luck::Done && !W::goes_on_without(&step) {
             return world.rest();
         }
         if !W::asks(&step) {

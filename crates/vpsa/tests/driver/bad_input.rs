@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stowage_csi::proto::csi::volume_content_source::{Type, VolumeSource};
 use stowage_csi::proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerGetVolumeRequest, CreateVolumeRequest,
-    DeleteSnapshotRequest, DeleteVolumeRequest, VolumeCondition, VolumeContentSource,
+    DeleteSnapshotRequest, DeleteVolumeRequest, ProbeRequest, VolumeCondition, VolumeContentSource,
 };
 use stowage_sim::vpsa::control::trouble::Own;
 use stowage_sim::vpsa::control::{Fault, Trouble};
@@ -74,6 +74,8 @@ isolated! {
         let refused = rig.refused(request(&[])).await;
         assert_eq!(refused.code(), Code::FailedPrecondition);
         assert!(refused.message().contains("`bronze`") && refused.message().contains("`gold`"), "{refused}");
+        let (_, message) = rig.event("gold", "SeveralDefaults").await;
+        assert!(message.starts_with("bronze is a default class, too"), "{message}");
         for class in ["bronze", "gold"] {
             rig.change("vscstorageclass", class, &json!({"spec": {"isDefault": false}}));
         }
@@ -112,6 +114,22 @@ isolated! {
         rig.stop_driver().await;
     }
 
+    async fn a_name_that_is_taken_by_another_volume_is_refused_and_that_volume_stays(directory: &Path) {
+        let mut rig = Rig::start(directory, json!({})).await;
+        let used = rig.create("pvc-1", 2, false, None).await.unwrap();
+        let again = rig.create("pvc-1", 2, false, None).await.unwrap();
+        assert_eq!(again.id, used.id, "the same is answered again");
+        for (gib, raw, says) in [(3, false, "another size: 2Gi"), (2, true, "another type: NAS")] {
+            let refused = rig.create("pvc-1", gib, raw, None).await.err().unwrap();
+            assert_eq!(refused.code(), Code::AlreadyExists, "{refused}");
+            let says = format!("Volume `pvc-1` exists already and has {says}");
+            assert!(refused.message().contains(&says), "{refused}");
+        }
+        assert_eq!(rig.on_array().await, (1, 0, 0));
+        rig.delete(used).await;
+        rig.stop_driver().await;
+    }
+
     async fn nothing_shrinks_and_nothing_goes_that_something_else_needs(directory: &Path) {
         let mut rig = Rig::start(directory, json!({})).await;
         let used = rig.create("pvc-1", 2, false, None).await.unwrap();
@@ -141,15 +159,26 @@ isolated! {
         rig.change("volume", "pvc-1", &json!({"spec": {"size": "1Gi"}}));
         let told = |it: &Value| it["status"]["conditions"][0]["reason"] == "CannotShrink";
         rig.until("volume", "pvc-1", told).await;
+        let (kind, message) = rig.event("pvc-1", "CannotShrink").await;
+        assert_eq!(kind, "Warning", "{message}");
+        assert_eq!(message, "it has 2 GB and cannot shrink to 1: write the larger size");
         rig.change("volume", "pvc-1", &json!({"spec": {"size": "2Gi"}}));
         rig.server.kubectl(&["delete", "vpsas.storage.zadara.com", "one", "--wait=false"]).unwrap();
         let in_use = |it: &Value| it["status"]["conditions"][0]["reason"] == "InUse";
         rig.until("vpsa", "one", in_use).await;
+        let (_, message) = rig.event("one", "Deleting").await;
+        assert_eq!(message, "2 volumes and snapshots are on it: delete them, and it goes");
         let refused = rig.refused(request(&[])).await;
         assert!(refused.message().contains("one: its state is Deleting"), "{refused}");
+        // The snapshot's volume, too, is only deleted by hand.
+        rig.server.kubectl(&["delete", "volumes.storage.zadara.com", "pvc-1", "--wait=false"]).unwrap();
+        let (_, message) = rig.event("pvc-1", "HasSnapshots").await;
+        assert_eq!(message, "it has 1 snapshots: delete them, and it goes");
         assert_eq!(rig.on_array().await, (1, 1, 0));
         let request = DeleteSnapshotRequest { snapshot_id: snapshot, ..DeleteSnapshotRequest::default() };
         rig.controller.delete_snapshot(request).await.unwrap();
+        // Nothing is in its way any more, and whoever asks for it again is not refused.
+        rig.until("volume", "pvc-1", Value::is_null).await;
         rig.delete(used).await;
         rig.until("vpsa", "one", Value::is_null).await;
         assert_eq!(rig.on_array().await, (0, 0, 0));
@@ -179,6 +208,9 @@ isolated! {
         assert!(!rig.health(&used).await.abnormal);
         rig.array.control().stop_endpoint(0).await.unwrap();
         rig.until("vpsa", "one", |it| it["status"]["state"] == "Unreachable").await;
+        // A restart of the pod would help nobody.
+        let alive = rig.identity.probe(ProbeRequest {}).await.unwrap();
+        assert_eq!(alive.into_inner().ready, Some(true));
         let condition = rig.health(&used).await;
         assert!(condition.abnormal && condition.message.contains("VPSA `one` is Unreachable"), "{condition:?}");
         rig.array.control().start_endpoint(0).await.unwrap();

@@ -9,7 +9,7 @@ use serde_json::json;
 use stowage_csi::proto::csi::{DeleteSnapshotRequest, DeleteVolumeRequest};
 use tonic::Code;
 
-use crate::calls::GIB;
+use crate::calls::{GIB, Used};
 use crate::rig::{NODE, Rig};
 use crate::tools;
 
@@ -78,6 +78,17 @@ async fn live(directory: &Path, class: serde_json::Value, disks: bool) {
     rig.delete(copy).await;
     assert_eq!(rig.on_array().await, (0, 0, 0));
     rig.stop_driver().await;
+}
+
+/// Publishes as a kubelet does: again, as long as nothing but time is lacking.
+async fn publish_in_time(rig: &mut Rig, used: &mut Used) {
+    for _ in 0..20 {
+        let Err(late) = rig.publish(used).await else {
+            return;
+        };
+        assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
+    }
+    panic!("{} is never published", used.id);
 }
 
 isolated! {
@@ -159,6 +170,10 @@ isolated! {
         }
         for tool in tools {
             tools::go_on(directory, tool);
+        }
+        // Nobody restarted the driver: a call that was abandoned holds nothing.
+        for used in [&mut share, &mut disk] {
+            publish_in_time(&mut rig, used).await;
         }
         rig.stop_driver().await;
         rig.request_timeout = "180s";

@@ -12,6 +12,7 @@ use stowage_csi::client::{ClientOptions, Connection};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
 use stowage_csi::proto::csi::controller_client::ControllerClient;
+use stowage_csi::proto::csi::identity_client::IdentityClient;
 use stowage_csi::proto::csi::node_client::NodeClient;
 use stowage_service::{Health, Metrics, Process, Tasks};
 use stowage_sim::vpsa::{Array, Options};
@@ -40,6 +41,7 @@ pub struct Rig {
     pub server: ApiServer,
     pub array: Array,
     directory: PathBuf,
+    pub identity: IdentityClient<Connection>,
     pub controller: ControllerClient<Connection>,
     pub node: NodeClient<Connection>,
     /// How long a call may take.
@@ -111,6 +113,7 @@ impl Rig {
             server,
             array,
             directory: directory.to_owned(),
+            identity: IdentityClient::new(connection.clone()),
             controller: ControllerClient::new(connection.clone()),
             node: NodeClient::new(connection),
             request_timeout: "180s",
@@ -214,6 +217,32 @@ impl Rig {
                 return object;
             }
             assert!(Instant::now() < deadline, "{object:#}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Type and message of an Event about an object of the driver, once there is one with this reason.
+    pub async fn event(&self, name: &str, reason: &str) -> (String, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let about = format!("involvedObject.name={name},reason={reason}");
+        let words = [
+            "get",
+            "events",
+            "-A",
+            "-o",
+            "json",
+            "--field-selector",
+            &about,
+        ];
+        loop {
+            let text = self.server.kubectl(&words).unwrap();
+            let found: Value = serde_json::from_str(&text).unwrap();
+            let event = &found["items"][0];
+            if let (Some(kind), Some(message)) = (event["type"].as_str(), event["message"].as_str())
+            {
+                return (kind.to_owned(), message.to_owned());
+            }
+            assert!(Instant::now() < deadline, "no Event {reason} about {name}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

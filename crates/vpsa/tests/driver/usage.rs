@@ -177,4 +177,23 @@ isolated! {
         assert_eq!(node["spec"]["NAS"]["IP"], "127.0.0.1");
         rig.stop_driver().await;
     }
+
+    async fn a_node_that_gets_another_initiator_says_so_and_its_disks_go_on_under_the_new_name(directory: &Path) {
+        let mut rig = Rig::start(directory, json!({})).await;
+        let known = rig.until("vscnode", NODE, |it| it["spec"]["block"]["IQN"] == "iqn.2026-01.test:node-1").await;
+        rig.stop_driver().await;
+        fs::write(rig.path("initiatorname.iscsi"), "InitiatorName=iqn.2026-01.test:renamed\n").unwrap();
+        rig.start_driver();
+        let now = rig.until("vscnode", NODE, |it| it["spec"]["block"]["IQN"] == "iqn.2026-01.test:renamed").await;
+        assert_eq!(now["metadata"]["uid"], known["metadata"]["uid"], "it is the same VSCNode");
+        assert_eq!(now["spec"]["NAS"], known["spec"]["NAS"]);
+        let mut disk = rig.create("pvc-1", 1, true, None).await.unwrap();
+        rig.attach(&mut disk).await.unwrap();
+        let servers = rig.array.control().objects().await.unwrap().servers;
+        let initiators: Vec<&str> = servers.values().map(|it| it.iqn.as_str()).collect();
+        assert_eq!(initiators, ["iqn.2026-01.test:renamed"]);
+        rig.unpublish(&disk).await.unwrap();
+        rig.delete(disk).await;
+        rig.stop_driver().await;
+    }
 }

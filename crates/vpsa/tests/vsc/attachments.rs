@@ -158,6 +158,9 @@ async fn a_record_that_was_edited_by_hand_is_repaired_and_one_of_others_is_used_
         assert!(std::time::Instant::now() < deadline, "{attached:?}");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
+    let message = rig.event(&own, "ServerRepaired").await;
+    let says = format!("Server record `n` ({server}) had the address `10.9.9.9`");
+    assert!(message.starts_with(&says), "{message}");
     for name in [&own, &other] {
         rig.delete::<VolumeAttachment>(name).await;
         rig.until::<VolumeAttachment>(name, Value::is_null).await;

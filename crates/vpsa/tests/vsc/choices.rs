@@ -65,6 +65,11 @@ async fn a_volume_that_somebody_else_made_under_the_same_name_is_left_alone() {
         it["status"]["conditions"][0]["reason"] == "NameTaken"
     })
     .await;
+    let message = rig.warning("v", "NameTaken").await;
+    assert!(
+        message.contains("VPSA `one` has a volume `v`") && message.contains("rename one of them"),
+        "{message}"
+    );
     rig.delete::<Volume>("v").await;
     rig.until::<Volume>("v", Value::is_null).await;
     assert_eq!(on_array(&array).await, [("v".to_owned(), 10)]);
@@ -119,6 +124,7 @@ async fn a_snapshot_that_somebody_else_took_under_the_same_name_is_left_alone() 
         })
         .await;
     assert_eq!(judged["status"]["conditions"][0]["reason"], "NameTaken");
+    rig.warning("s", "NameTaken").await;
     rig.delete::<Snapshot>("s").await;
     rig.until::<Snapshot>("s", Value::is_null).await;
     assert_eq!(snapshots_on(&array).await, ["s"]);

@@ -5,12 +5,14 @@
     reason = "clippy exempts tests, but not the functions they share"
 )]
 
+mod access;
 mod adopted;
 mod arrays;
 mod asked;
 mod attachments;
 mod choices;
 mod classes;
+mod health;
 mod imports;
 mod nodes;
 mod rig;

@@ -300,8 +300,20 @@ impl Rig {
         .await
     }
 
-    /// The messages of Events about an object, once there is one with this reason.
+    /// The message of an Event about an object, once there is one with this reason.
     pub async fn event(&self, name: &str, reason: &str) -> String {
+        let event = self.whole_event(name, reason).await;
+        event.message.unwrap_or_default()
+    }
+
+    /// The same of a Warning.
+    pub async fn warning(&self, name: &str, reason: &str) -> String {
+        let event = self.whole_event(name, reason).await;
+        assert_eq!(event.type_.as_deref(), Some("Warning"), "{event:?}");
+        event.message.unwrap_or_default()
+    }
+
+    async fn whole_event(&self, name: &str, reason: &str) -> Event {
         let events: Api<Event> = Api::all(self.client.clone());
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -311,7 +323,7 @@ impl Rig {
                     && event.reason.as_deref() == Some(reason)
             });
             if let Some(event) = found.next() {
-                return event.message.clone().unwrap_or_default();
+                return event.clone();
             }
             assert!(Instant::now() < deadline, "no Event {reason} about {name}");
             tokio::time::sleep(Duration::from_millis(50)).await;

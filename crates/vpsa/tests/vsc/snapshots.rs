@@ -67,6 +67,8 @@ async fn a_snapshot_is_taken_once_restored_into_more_room_and_deleted() {
     rig.delete::<Volume>("v").await;
     let waits = |it: &Value| it["status"]["conditions"][0]["reason"] == "HasSnapshots";
     rig.until::<Volume>("v", waits).await;
+    let message = rig.event("v", "HasSnapshots").await;
+    assert_eq!(message, "it has 1 snapshots: delete them, and it goes");
     rig.stop_plane().await;
     rig.delete::<Snapshot>("s").await;
     rig.until::<Snapshot>("s", |it| !it["metadata"]["deletionTimestamp"].is_null())

@@ -66,6 +66,7 @@ pub fn next_step(observed: &Observed, patience: Option<Duration>) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vsc::worlds::{Luck, Lucks, World, settle};
 
     const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
@@ -119,5 +120,97 @@ mod tests {
         };
         assert_eq!(next_step(&gone(1), None), Step::Rest);
         assert_eq!(next_step(&gone(0), None), Step::Forget);
+    }
+
+    /// A node, its VSCNode and its volumes, and what steps do to them.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Whole {
+        node: Observed,
+        /// Its volumes are being detached on their arrays.
+        is_detaching: bool,
+        released: bool,
+        gone: bool,
+    }
+
+    impl World for Whole {
+        type Step = Step;
+
+        fn next(&self) -> Option<Step> {
+            let step = next_step(&self.node, PATIENCE);
+            (!self.gone && step != Step::Rest).then_some(step)
+        }
+
+        fn act(&mut self, step: &Step, luck: Luck) {
+            if luck == Luck::Failed {
+                return;
+            }
+            match step {
+                Step::Forget => self.gone = true,
+                Step::Fence => self.node.fenced = true,
+                Step::Detach => self.is_detaching = true,
+                Step::Release => {
+                    let is_cut_off = self.node.fenced && self.node.attachments == 0;
+                    assert!(is_cut_off, "it may still write: {self:?}");
+                    self.released = true;
+                }
+                Step::Readmit => self.node.fenced = false,
+                Step::Rest => {}
+            }
+        }
+
+        fn rest(&mut self) {
+            // Kubernetes has detached what was attached to a Node that is gone.
+            if std::mem::take(&mut self.is_detaching) || !self.node.exists {
+                self.node.attachments = 0;
+            }
+        }
+
+        /// One look does no more than these.
+        fn is_record(step: &Step) -> bool {
+            matches!(step, Step::Detach | Step::Release)
+        }
+
+        fn asks(_step: &Step) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn from_any_state_and_whatever_fails_a_lost_node_is_cut_off_before_its_pods_go() {
+        for seconds in [None, Some(59), Some(61)] {
+            for bits in 0..16 {
+                let [exists, too_many, fenced, is_used] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
+                let node = Observed {
+                    exists,
+                    lost: seconds.map(Duration::from_secs),
+                    too_many,
+                    fenced,
+                    attachments: if is_used { 2 } else { 0 },
+                };
+                let start = Whole {
+                    node,
+                    is_detaching: false,
+                    released: false,
+                    gone: false,
+                };
+                for lucks in Lucks::all() {
+                    let end = settle(&start, lucks);
+                    let told = format!("{lucks:?}: {start:?} became {end:?}");
+                    let is_given_up = seconds == Some(61) && (fenced || (is_used && !too_many));
+                    if !exists {
+                        assert!(end.gone && !end.released, "{told}");
+                    } else if is_given_up {
+                        let left = (end.node.fenced, end.node.attachments);
+                        assert!(end.released && left == (true, 0), "{told}");
+                    } else {
+                        let stays = Observed {
+                            fenced: fenced && seconds.is_some(),
+                            ..node
+                        };
+                        assert!(!end.released && end.node == stays, "{told}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -17,7 +17,7 @@ use stowage_kubernetes::queue::{Queue, Verdict};
 
 use self::look::{Look, Seen};
 use super::has_begun;
-use super::step::{Observed, Step, next_step};
+use super::step::{Observed, Step, is_trouble, next_step};
 use super::wanted::Wanted;
 use crate::rest::wire::Volume as ArrayVolume;
 use crate::vsc::allocator::Allocator;
@@ -170,8 +170,7 @@ impl Volumes {
             _ => {}
         }
         if self.context.record(volume, now, reason).await? {
-            let is_trouble = *state == VolumeState::Failed;
-            self.context.tell(volume, reason, is_trouble);
+            self.context.tell(volume, reason, is_trouble(state, reason));
         }
         Ok(())
     }

@@ -101,6 +101,14 @@ pub enum Step {
     Rest,
 }
 
+/// The reason of a volume that is to be smaller than it is.
+const CANNOT_SHRINK: &str = "CannotShrink";
+
+/// Whether people have to hear of it as a warning. A volume that cannot shrink can be used, but somebody asked in vain.
+pub fn is_trouble(state: &VolumeState, reason: &Reason) -> bool {
+    *state == VolumeState::Failed || reason.word == CANNOT_SHRINK
+}
+
 /// What is to be done next. [`Step::Record`] is the last: whoever has recorded it rests.
 pub fn next_step(wanted: &Result<Wanted, String>, observed: &Observed<'_>) -> Step {
     if observed.deleting {
@@ -211,7 +219,7 @@ fn keep(wanted: &Wanted, volume: &ArrayVolume, expanding: bool) -> Step {
             "it has {size} GB and cannot shrink to {}: write the larger size",
             wanted.gigabytes
         );
-        return Step::Record(VolumeState::Ready, Reason::ready("CannotShrink", message));
+        return Step::Record(VolumeState::Ready, Reason::ready(CANNOT_SHRINK, message));
     }
     Step::Record(
         VolumeState::Ready,

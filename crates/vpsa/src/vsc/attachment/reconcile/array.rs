@@ -13,6 +13,7 @@ use crate::rest::{Api, ApiError, Outcome, Refusal, ServerId, VolumeId};
 use crate::vsc::attachment::server::{Host, best, second_name};
 use crate::vsc::attachment::step::{Seen, Step};
 use crate::vsc::cluster::Kept;
+use crate::vsc::condition::Reason;
 use crate::vsc::context::SOON;
 use crate::vsc::error::StepError;
 
@@ -104,7 +105,11 @@ impl Attachments {
                 let attach_type = &attachment.spec.attach_type;
                 let second = second_name(&node.object.spec.display_name, attach_type);
                 let wanted = Description::of(&node, attach_type, server.display_name == second);
-                in_use(api.configure_server(&id, &wanted.server()).await, look)?
+                let done = in_use(api.configure_server(&id, &wanted.server()).await, look)?;
+                if !look.in_use {
+                    self.tell_repaired(attachment, &server);
+                }
+                done
             }
             (Step::Attach, Some((id, _))) => {
                 look.asked = true;
@@ -127,6 +132,23 @@ impl Attachments {
             tokio::time::sleep(SOON).await;
         }
         Ok(())
+    }
+
+    /// Somebody edited the record on the array, or the node has another address or initiator than before.
+    fn tell_repaired(&self, attachment: &VolumeAttachment, before: &Server) {
+        let Server {
+            id,
+            display_name,
+            iscsi_ip,
+            iqn,
+            ..
+        } = before;
+        let message = format!(
+            "Server record `{display_name}` ({id}) had the address `{iscsi_ip}` and the initiator `{iqn}`: it was changed to those of VSCNode `{}`",
+            attachment.spec.vsc_node_name
+        );
+        let reason = Reason::ready("ServerRepaired", message);
+        self.context.tell(attachment, &reason, false);
     }
 
     /// Called twice: the record is found by the node's IQN or address before.

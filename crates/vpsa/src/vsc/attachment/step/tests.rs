@@ -245,8 +245,8 @@ impl World for Whole {
     }
 
     fn act(&mut self, step: &Step, luck: Luck) {
-        let is_record = Self::is_record(step);
-        self.known = *step == Step::Ask || (is_record && self.known);
+        let is_told = luck == Luck::Done && *step == Step::Ask;
+        self.known = is_told || (Self::is_record(step) && self.known);
         self.asked |= *step == Step::Attach;
         if luck == Luck::Failed {
             return;

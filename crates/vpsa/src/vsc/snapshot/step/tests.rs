@@ -228,7 +228,8 @@ impl World for Whole {
     }
 
     fn act(&mut self, step: &Step, luck: Luck) {
-        let is_known = std::mem::replace(&mut self.known, *step == Step::Ask);
+        let is_told = luck == Luck::Done && *step == Step::Ask;
+        let is_known = std::mem::replace(&mut self.known, is_told);
         self.asked |= *step == Step::Take;
         if luck == Luck::Failed {
             return;

@@ -89,6 +89,11 @@ impl Whole {
         self.asked_ago.is_some()
     }
 
+    /// Nothing of it can be on the array, and it need not be there.
+    fn may_give_up(&self) -> bool {
+        !self.has_begun() && self.id.is_empty() && self.group.is_empty() && !self.is_clone
+    }
+
     fn found(&self) -> Found<'_> {
         let by_id = !self.id.is_empty();
         match (self.seen(), &self.bin) {
@@ -178,7 +183,12 @@ impl World for Whole {
         }
         let is_seen = luck == Luck::Done && matches!(step, Step::Delete | Step::Purge);
         let stays = self.known && matches!(step, Step::Begin | Step::Check);
-        self.known = *step == Step::Ask || is_seen || stays;
+        let is_told = luck == Luck::Done && *step == Step::Ask;
+        self.known = is_told || is_seen || stays;
+        // An array that does not answer before it was asked to make anything is given up for another.
+        if luck == Luck::Failed && *step == Step::Ask && self.may_give_up() {
+            self.array = "";
+        }
         self.checked |= luck == Luck::Done && *step == Step::Check && !self.array.is_empty();
         self.fresh |= luck == Luck::Done && *step == Step::Begin && self.has_begun();
     }
