@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use stowage_api::{CrdGroup, VERSION_ANNOTATION};
 
@@ -15,6 +16,9 @@ use crate::cluster::{Cluster, trouble};
 /// What Helm leaves in place when a release goes, should somebody hand a definition over to one.
 const KEEP: (&str, &str) = ("helm.sh/resource-policy", "keep");
 
+/// The version of a definition from before definitions had one.
+const EARLIEST: &str = "0.0.0";
+
 /// A server takes a new definition into service within about a second.
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
@@ -22,10 +26,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 /// What is done with a definition.
 #[derive(Debug, PartialEq, Eq)]
 enum Decision {
-    /// It is not there, or older, or of an earlier product whose place this one takes.
+    /// It is not there, or of this release or an older one, or of an earlier product whose place this one takes.
     Write,
-    /// It is as it should be.
-    Leave,
     /// It is newer than we are.
     Newer(String),
     /// Somebody else's, and it serves what we need.
@@ -34,7 +36,7 @@ enum Decision {
     Unfit(String),
 }
 
-/// Brings the definitions of these groups up to date. Called twice: nothing is written the second time.
+/// Brings the definitions of these groups up to date. Called twice: nothing changes the second time.
 pub async fn bring_up_to_date(cluster: &Cluster, groups: &[CrdsGroup]) -> anyhow::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
     let asked = |group: &CrdGroup| groups.contains(&CrdsGroup::from(*group));
@@ -47,32 +49,31 @@ pub async fn bring_up_to_date(cluster: &Cluster, groups: &[CrdsGroup]) -> anyhow
             let live = api.get_opt(&name).await.map_err(|error| {
                 trouble::request(cluster, &format!("get definition `{name}`"), &error)
             })?;
-            decided.push((name, decide(group, &crd, live.as_ref()), crd));
+            decided.push((decide(group, &crd, live.as_ref()), name, live, crd));
         }
     }
     // All of them are looked at before one is changed.
-    for (name, decision, _) in &decided {
+    for (decision, name, ..) in &decided {
         if let Decision::Unfit(reason) = decision {
             bail!(
                 "definition `{name}` was installed by somebody else and {reason}: nothing was changed"
             );
         }
     }
-    for (name, decision, crd) in decided {
-        match decision {
-            Decision::Write => {
-                write(&api, &name, &crd).await?;
-                say(&format!("{name}: written"))?;
+    for (decision, name, live, crd) in decided {
+        let outcome = match decision {
+            Decision::Write if write(&api, &name, live, &crd).await? => "written".to_owned(),
+            Decision::Write => "unchanged".to_owned(),
+            Decision::Newer(version) => {
+                format!("left as it is, because it is of the newer release {version}")
             }
-            Decision::Leave => say(&format!("{name}: unchanged"))?,
-            Decision::Newer(version) => say(&format!(
-                "{name}: left as it is, because it is of the newer release {version}"
-            ))?,
-            Decision::Foreign => say(&format!(
-                "{name}: left as it is, because somebody else installed it"
-            ))?,
-            Decision::Unfit(_) => {}
-        }
+            Decision::Foreign => format!(
+                "left as it is, because somebody else installed it; if it came with an earlier release of Stowage, hand it over by \
+                 `kubectl annotate crd {name} {VERSION_ANNOTATION}={EARLIEST}` and repeat this"
+            ),
+            Decision::Unfit(_) => continue,
+        };
+        say(&format!("{name}: {outcome}"))?;
     }
     Ok(())
 }
@@ -99,7 +100,7 @@ fn decide(
     };
     match version::compare(&live_version, &our_version) {
         Ordering::Greater => Decision::Newer(live_version),
-        Ordering::Equal if annotation(live, KEEP.0).is_some() => Decision::Leave,
+        // A version does not say everything: builds between two releases have the same one.
         Ordering::Equal | Ordering::Less => Decision::Write,
     }
 }
@@ -121,16 +122,19 @@ fn foreign(ours: &CustomResourceDefinition, live: &CustomResourceDefinition) -> 
     }
 }
 
-/// Writes it, and waits until the server serves it.
+/// Writes it, and waits until the server serves it. Returns whether that changed anything.
 async fn write(
     api: &Api<CustomResourceDefinition>,
     name: &str,
+    before: Option<CustomResourceDefinition>,
     crd: &CustomResourceDefinition,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let ours = PatchParams::apply(FIELD_MANAGER).force();
-    api.patch(name, &ours, &Patch::Apply(crd))
+    let written = api
+        .patch(name, &ours, &Patch::Apply(crd))
         .await
         .with_context(|| format!("cannot write definition `{name}`"))?;
+    let is_changed = before.is_none_or(|it| it.resource_version() != written.resource_version());
     for _ in 0..LOOKS {
         let live = api.get(name).await?;
         let conditions = live.status.and_then(|it| it.conditions).unwrap_or_default();
@@ -140,7 +144,7 @@ async fn write(
                 .any(|it| it.type_ == kind && it.status == "True")
         };
         if is("Established") {
-            return Ok(());
+            return Ok(is_changed);
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
     }
@@ -171,7 +175,7 @@ mod tests {
             (DriverDeployments, None, Decision::Write),
             (DriverDeployments, Some(None), Decision::Write),
             (DriverDeployments, Some(Some("0.0.9")), Decision::Write),
-            (DriverDeployments, Some(Some("1.0.0")), Decision::Leave),
+            (DriverDeployments, Some(Some("1.0.0")), Decision::Write),
             (
                 DriverDeployments,
                 Some(Some("1.2.0")),
@@ -180,7 +184,8 @@ mod tests {
             (Vpsa, Some(None), Decision::Write),
             (Weka, Some(None), Decision::Foreign),
             (Snapshots, Some(None), Decision::Foreign),
-            (Snapshots, Some(Some("1.0.0")), Decision::Leave),
+            (Snapshots, Some(Some(EARLIEST)), Decision::Write),
+            (Snapshots, Some(Some("1.0.0")), Decision::Write),
         ] {
             let ours = of(group, Some("1.0.0"));
             let live = live.map(|version| of(group, version));

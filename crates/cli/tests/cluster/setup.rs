@@ -93,6 +93,8 @@ fn definitions_go_forward(server: &ApiServer) {
         "keep"
     );
 
+    same_version_with_other_content_is_brought_up_to_date(server, &groups);
+
     // An older one is brought up to date, a newer one stays.
     let annotate = |value: &str| {
         let value = format!("stowage.dev/version={value}");
@@ -161,6 +163,38 @@ fn definitions_go_forward(server: &ApiServer) {
         text.contains("volumesnapshotcontents.snapshot.storage.k8s.io: written"),
         "{text}"
     );
+    what_an_earlier_release_left_is_handed_over(server, &text);
+}
+
+/// Builds between two releases have the version of the last one.
+fn same_version_with_other_content_is_brought_up_to_date(server: &ApiServer, groups: &[&str]) {
+    let columns = |server: &ApiServer| {
+        get(server, &["crd", DEFINITION])["spec"]["versions"][0]["additionalPrinterColumns"].clone()
+    };
+    let ours = columns(server);
+    let patch = r#"[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]"#;
+    server
+        .kubectl(&["patch", "crd", DEFINITION, "--type=json", "-p", patch])
+        .unwrap();
+    assert_ne!(columns(server), ours);
+    let text = said(server, groups);
+    assert!(text.contains(&format!("{DEFINITION}: written\n")), "{text}");
+    assert_eq!(columns(server), ours);
+}
+
+/// Definitions of earlier releases look like everybody's; the line about one tells how it becomes ours.
+fn what_an_earlier_release_left_is_handed_over(server: &ApiServer, text: &str) {
+    const NAME: &str = "volumesnapshots.snapshot.storage.k8s.io";
+    let schema = |server: &ApiServer| {
+        get(server, &["crd", NAME])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clone()
+    };
+    assert_eq!(schema(server), Value::Null);
+    let command = text.split('`').find(|it| it.starts_with("kubectl "));
+    let words: Vec<_> = command.unwrap().split(' ').skip(1).collect();
+    server.kubectl(&words).unwrap();
+    let text = said(server, &["definitions", "--group=snapshots"]);
+    assert!(text.contains(&format!("{NAME}: written\n")), "{text}");
+    assert_ne!(schema(server), Value::Null);
 }
 
 fn instances_follow_the_release(server: &ApiServer) {
