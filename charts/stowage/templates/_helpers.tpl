@@ -63,6 +63,7 @@ roleRef:
 {{/* Instances reach the cluster by the hook `setup`: it finds them by the label. Helm itself could not apply them before their
 definition exists, which is so when a release of another chart is upgraded to this one. */}}
 {{- define "stowage.instanceConfigMap" -}}
+{{- include "stowage.refuseForeignInstance" (dict "root" .root "instance" (include "stowage.instance" . | fromYaml)) -}}
 apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -74,6 +75,23 @@ metadata:
 data:
   instance.yaml: |
     {{- include "stowage.instance" . | nindent 4 }}
+{{- end }}
+
+{{/* An instance of this name that somebody else made: refused before anything changes. The hook refuses it, too, for those who render a
+chart without a cluster. Helm cannot look up a kind that the cluster does not have. */}}
+{{- define "stowage.refuseForeignInstance" -}}
+{{- $namespace := .instance.metadata.namespace }}
+{{- $name := .instance.metadata.name }}
+{{- if lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "csidriverdeployments.csidriver.storage.openshift.io" }}
+{{- with lookup "csidriver.storage.openshift.io/v1alpha1" "CSIDriverDeployment" $namespace $name }}
+{{- $labels := index .metadata "labels" | default dict }}
+{{- $release := index $labels "stowage.dev/release" }}
+{{- $of := index $labels "stowage.dev/release-namespace" }}
+{{- if not (and (eq ($release | default "") $.root.Release.Name) (eq ($of | default "") $.root.Release.Namespace)) }}
+{{- fail (printf "CSIDriverDeployment %s/%s exists and is not of this release: delete it, choose another name, or hand it over by `kubectl --namespace %s label csidriverdeployment %s --overwrite stowage.dev/release=%s stowage.dev/release-namespace=%s`" $namespace $name $namespace $name $.root.Release.Name $.root.Release.Namespace) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "stowage.instanceNamespace" -}}

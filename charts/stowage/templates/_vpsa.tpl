@@ -132,6 +132,14 @@ spec:
             fieldRef:
               apiVersion: v1
               fieldPath: spec.nodeName
+        # It talks to arrays and to the API server, and mounts nothing.
+        {{- include "stowage.restrictedContainer" .root | nindent 8 }}
+          runAsNonRoot: true
+          # The sidecar gets the same user: the socket is that user's.
+          runAsUser: 65532
+          runAsGroup: 65532
+          seccompProfile:
+            type: RuntimeDefault
         volumeMounts:
         - name: keys
           mountPath: /etc/stowage/keys

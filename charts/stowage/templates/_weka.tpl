@@ -69,7 +69,7 @@ spec:
         {{- include "stowage.weka.args" (dict "driver" $driver "ours" $ours "mode" "controller" "of" $driver.controller "labelled" (eq $selinux "enforced")) | trim | nindent 8 }}
         env:
         {{- include "stowage.weka.env" (dict "driver" $driver "mode" "controller") | trim | nindent 8 }}
-        {{- with $driver.controller.resources }}
+        {{- with include "stowage.weka.resources" $driver.controller.resources | fromYaml }}
         resources:
           {{- toYaml . | nindent 10 }}
         {{- end }}
@@ -111,7 +111,7 @@ spec:
     {{- include "stowage.weka.args" (dict "driver" $driver "ours" (not $driver.images.csidriver) "mode" "node" "of" $driver.node "labelled" .labelled) | trim | nindent 4 }}
     env:
     {{- include "stowage.weka.env" (dict "driver" $driver "mode" "node") | trim | nindent 4 }}
-    {{- with $driver.node.resources }}
+    {{- with include "stowage.weka.resources" $driver.node.resources | fromYaml }}
     resources:
       {{- toYaml . | nindent 6 }}
     {{- end }}
@@ -122,6 +122,11 @@ spec:
     {{- include "stowage.weka.selinuxMount" . | nindent 4 }}
   {{- include "stowage.weka.selinuxVolume" . | nindent 2 }}
     {{- end }}
+{{- end }}
+
+{{/* Requests and limits of the driver's container: WEKA's chart has them by container. */}}
+{{- define "stowage.weka.resources" -}}
+{{- index . "wekafs" | default (omit . "wekafs") | toYaml }}
 {{- end }}
 
 {{- define "stowage.weka.selinuxMount" -}}

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use devcluster::kubernetes::kubectl;
 use devcluster::process::{capture, feed};
 use serde_json::{Value, json};
 
@@ -261,8 +262,6 @@ impl Kubectl {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command.arg("--kubeconfig").arg(&self.kubeconfig);
-        command
+        kubectl(&self.program, &self.kubeconfig)
     }
 }

@@ -5,6 +5,7 @@
     reason = "clippy exempts tests, but not the functions they share"
 )]
 
+mod ownership;
 mod schemas;
 mod upstream;
 
@@ -89,6 +90,9 @@ fn another(value: &Documented) -> Option<Value> {
             json!([{"name": "another"}])
         }
         Value::Array(_) => json!([{"key": "another"}]),
+        Value::Object(_) if !value.schema["properties"]["wekafs"].is_null() => {
+            json!({"requests": {"cpu": "1"}})
+        }
         Value::Object(_) => json!({"another": "another"}),
         Value::Null if value.schema["minimum"] == 0 => json!(7),
         Value::String(_) | Value::Null => json!("another"),
@@ -338,6 +342,41 @@ fn a_second_operator_is_refused_with_a_way_out() {
 }
 
 #[test]
+fn an_instance_of_somebody_else_is_refused_before_anything_changes() {
+    let with = |labels: Value, has_definition: bool| {
+        let lookup = move |_: &str, kind: &str, namespace: &str, name: &str| match kind {
+            "CustomResourceDefinition" => has_definition.then(|| json!({"metadata": {}})),
+            "CSIDriverDeployment" => {
+                assert!(
+                    has_definition,
+                    "Helm cannot look up a kind that is not there"
+                );
+                assert_eq!((namespace, name), ("here", "hostpath"));
+                Some(json!({"metadata": {"labels": labels}}))
+            }
+            _ => None,
+        };
+        let own = json!({"drivers": {"hostpath": {"enabled": true}}});
+        let release = Identity::new("here", "mine");
+        render(&chart("stowage"), &own, &release, Arc::new(lookup))
+    };
+    let ours = json!({"stowage.dev/release": "mine", "stowage.dev/release-namespace": "here"});
+    assert!(with(ours.clone(), true).is_ok());
+    assert!(with(Value::Null, false).is_ok());
+    let mut of_another_namespace = ours;
+    of_another_namespace["stowage.dev/release-namespace"] = json!("elsewhere");
+    for labels in [Value::Null, json!({}), of_another_namespace] {
+        let error = with(labels, true).unwrap_err().to_string();
+        for words in [
+            "CSIDriverDeployment here/hostpath exists and is not of this release",
+            "stowage.dev/release=mine stowage.dev/release-namespace=here",
+        ] {
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
+
+#[test]
 fn notes_tell_the_next_step() {
     let notes = rendered("stowage", &json!({})).unwrap().notes;
     assert!(
@@ -353,6 +392,7 @@ fn notes_tell_the_next_step() {
     for words in [
         "csi-provisioner, csi-attacher, csi-resizer, csi-snapshotter",
         "component=csi-wekafs-node --container wekafs",
+        "liveness-probe                                                csi-sidecar of the same pod",
     ] {
         assert!(notes.contains(words), "{notes}");
     }

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{at, rendered};
+use super::{at, instance, manifest, rendered};
 
 const GUIDE: &str = include_str!("../../../../docs/guides/weka.md");
 
 /// Values of WEKA's chart (2.8), as somebody may have set them.
 fn kept() -> Value {
     let tolerations = json!([{"key": "node-role.kubernetes.io/master", "operator": "Exists", "effect": "NoSchedule"}]);
+    let resources = json!({"wekafs": {"requests": {"cpu": "128m", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "3Gi"}}});
     json!({
         "dynamicProvisionPath": "csi-volumes", "csiDriverName": "csi.weka.io", "csiDriverVersion": "2.8.8",
         "images": {
@@ -18,12 +19,12 @@ fn kept() -> Value {
         "imagePullSecret": "", "nodeSelector": {}, "affinity": {}, "logLevel": 5, "useJsonLogging": false,
         "globalPluginTolerations": tolerations, "controllerPluginTolerations": tolerations, "nodePluginTolerations": tolerations,
         "controller": {
-            "replicas": 2, "maxConcurrentRequests": 5, "grpcRequestTimeoutSeconds": 30, "nodeSelector": {}, "affinity": {},
+            "replicas": 2, "resources": resources, "maxConcurrentRequests": 5, "grpcRequestTimeoutSeconds": 30, "nodeSelector": {}, "affinity": {},
             "podLabels": {},
         },
         "node": {
             "maxConcurrentRequests": 5, "grpcRequestTimeoutSeconds": 30, "nodeSelector": {}, "affinity": {}, "podLabels": {},
-            "livenessProbeEnabled": true,
+            "livenessProbeEnabled": true, "resources": resources,
         },
         "legacyVolumeSecretName": "", "priorityClassName": "", "selinuxSupport": "off",
         "selinuxNodeLabel": "csi.weka.io/selinux_enabled", "kubeletPath": "/var/lib/kubelet", "metrics": {"enabled": true},
@@ -46,8 +47,14 @@ fn kept() -> Value {
     })
 }
 
+/// Sidecars of WEKA's chart that are one container here.
+const RESOURCES: &str = "`resources` of containers other than `wekafs`";
+
 /// Those that have no place here, and the word of the guide's table that names them.
-const REFUSED: [(&str, &str); 17] = [
+const REFUSED: [(&str, &str); 20] = [
+    ("controller.healthPort", "`controller.healthPort`"),
+    ("controller.resources.csiProvisioner", RESOURCES),
+    ("node.resources.livenessProbe", RESOURCES),
     ("controller.concurrency", "`controller.concurrency`"),
     ("node.concurrency", "`node.concurrency`"),
     (
@@ -101,5 +108,18 @@ fn values_of_wekas_chart_keep_their_names_or_are_refused_by_name() {
         let words = format!("Additional property {last} is not allowed");
         assert!(error.to_string().contains(&words), "{name}: {error}");
         assert!(GUIDE.contains(word), "the guide does not name {word}");
+    }
+}
+
+#[test]
+fn resources_are_those_of_the_drivers_container_in_either_form() {
+    let plain = json!({"requests": {"cpu": "7m"}});
+    for given in [plain.clone(), json!({"wekafs": plain})] {
+        let own = json!({"controller": {"resources": given}, "node": {"resources": given}});
+        let instance = instance(&manifest("csi-wekafsplugin", &own), "mine-instance-weka");
+        for template in ["driverControllerTemplate", "driverPerNodeTemplate"] {
+            let container = &instance["spec"][template]["spec"]["containers"][0];
+            assert_eq!(container["resources"], plain, "{template}");
+        }
     }
 }
