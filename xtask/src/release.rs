@@ -6,7 +6,7 @@
 mod archive;
 mod bundle;
 mod charts;
-mod parts;
+pub(crate) mod parts;
 
 use std::fs;
 use std::path::PathBuf;
@@ -96,4 +96,24 @@ fn sums(directory: &PathBuf) -> anyhow::Result<String> {
         text.push_str(&format!("{sum}  {}\n", file.file_name().to_string_lossy()));
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_do_not_depend_on_the_order_in_which_files_were_written() {
+        let written = |names: [&str; 3]| {
+            let directory = tempfile::tempdir().unwrap();
+            for name in names {
+                fs::write(directory.path().join(name), name).unwrap();
+            }
+            sums(&directory.path().to_owned()).unwrap()
+        };
+        let text = written(["a", "b", "c"]);
+        assert_eq!(text, written(["c", "a", "b"]));
+        assert_eq!(text.lines().count(), 3);
+        assert!(text.ends_with("  c\n"), "{text}");
+    }
 }

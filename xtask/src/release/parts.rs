@@ -144,3 +144,29 @@ pub fn licences(crates: &[Part], packages: &[Part]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace;
+
+    #[test]
+    fn lists_are_the_same_each_time_and_name_no_place_of_this_machine() {
+        let write = || {
+            let crates = crates().unwrap();
+            let packages = debian(&[PathBuf::from("/usr/bin/dpkg"), PathBuf::from("/bin/true")]);
+            let packages = packages.unwrap();
+            assert_eq!(packages.len(), 2, "{packages:?}");
+            let sbom = sbom("1.2.3", &[&crates, &packages]);
+            let sbom = serde_json::to_string_pretty(&sbom).unwrap();
+            (sbom, licences(&crates, &packages))
+        };
+        let (sbom, licences) = write();
+        assert_eq!((sbom.clone(), licences.clone()), write());
+        let root = workspace::root().canonicalize().unwrap();
+        for text in [&sbom, &licences] {
+            assert!(text.contains("tokio") && text.contains("dpkg"), "{text}");
+            assert!(!text.contains(&*root.to_string_lossy()), "{text}");
+        }
+    }
+}
