@@ -7,6 +7,8 @@
 //! | [`dependencies`] | what is in a `Cargo.toml` is used |
 //! | [`house`] | crates use each other as `ARCHITECTURE.md` says |
 //! | [`deny`] | licences, versions and sources of what we depend on |
+//! | [`documented`] | commands of the guides are run by a test, or say why not |
+//! | [`coverage`] | what is said to work names tests that exist |
 //! | [`generated`] | what a program writes is as it would write it |
 //!
 //! Lints are clippy's, with what is banned in `clippy.toml`. A rule is a pure function from what was read to findings.
@@ -68,6 +70,8 @@ fn rules(report: &Report) -> anyhow::Result<()> {
         }
     }
     findings.extend(documented::check_all(&root)?);
+    let coverage = read(&root, coverage::FILE)?;
+    findings.extend(coverage::check(&coverage, |path| root.join(path).exists()));
     if findings.is_empty() {
         step.done("");
         return Ok(());

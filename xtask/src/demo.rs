@@ -11,13 +11,13 @@ use std::env;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use devcluster::cluster::{Cluster, Wanted};
+use devcluster::cluster::{Cluster, Wanted, check_machine};
 use devcluster::kubernetes::kubectl_program;
 use devcluster::report::Report;
 
 use self::kubectl::Kubectl;
 use crate::image::Binary;
-use crate::workspace::say;
+use crate::workspace::{self, say};
 use crate::{image, test};
 
 /// The driver to show.
@@ -56,6 +56,9 @@ fn prepare(name: &str, report: &Report) -> anyhow::Result<PathBuf> {
     }
     let cluster = Cluster::named(name)?;
     let program = env::current_exe().context("cannot find this program's own file")?;
+    // What would be refused is refused before minutes of building.
+    check_machine(1)?;
+    workspace::build_debug_and_servers(report)?;
     cluster.up(&Wanted::default(), &program, report)?;
     let archive = image::build(Binary::Debug, report)?;
     image::load(name, &archive, report)?;

@@ -21,8 +21,10 @@ const BINARY: &str = "stowage-previous";
 /// Its image, as tests name it.
 pub const IMAGE: &str = "stowage.dev/stowage:previous";
 
-/// Makes sure of its image. A clone without its history has no such release: that is told, and `false`.
-pub fn ensure_image(report: &Report) -> anyhow::Result<bool> {
+/// Makes sure of its binary. A clone without its history has no such release: that is told, and `false`.
+///
+/// Before anything of ours is built: to cargo the two are versions of the same packages, and what is built last replaces the other.
+pub fn ensure_binary(report: &Report) -> anyhow::Result<bool> {
     let commit = COMMIT.trim();
     let known = git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]).is_ok();
     if !known {
@@ -31,12 +33,22 @@ pub fn ensure_image(report: &Report) -> anyhow::Result<bool> {
         ));
         return Ok(false);
     }
-    let place = places::cache().join(format!("previous-{commit}"));
+    let place = place();
     if !place.join(BINARY).exists() {
         build(commit, &place, report)?;
     }
-    image::write_with(IMAGE, &place.join(BINARY), report)?;
     Ok(true)
+}
+
+/// Writes its image.
+pub fn write_image(report: &Report) -> anyhow::Result<()> {
+    image::write_with(IMAGE, &place().join(BINARY), report)?;
+    Ok(())
+}
+
+/// Where its binary is kept.
+fn place() -> PathBuf {
+    places::cache().join(format!("previous-{}", COMMIT.trim()))
 }
 
 fn git(arguments: &[&str]) -> anyhow::Result<String> {

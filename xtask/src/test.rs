@@ -116,16 +116,23 @@ fn on_dev_cluster(options: &Options, report: &Report) -> anyhow::Result<()> {
         nodes: Some(NODES),
         ..Wanted::default()
     };
+    let upgrades = wants_upgrades(options);
+    let has_previous = upgrades && previous::ensure_binary(report)?;
     let prepare = || -> anyhow::Result<Vec<&str>> {
         cluster.up(&two_nodes, &program, report)?;
         image::build(Binary::Debug, report)?;
         let archive = image::for_tests(report)?;
         image::load(CLUSTER, &archive, report)?;
         image::build_and_load_simulator(CLUSTER, report)?;
-        if !wants_upgrades(options) || previous::ensure_image(report)? {
-            return Ok(Vec::new());
+        if has_previous {
+            previous::write_image(report)?;
         }
-        Ok(vec!["--skip", UPGRADES])
+        let skips = upgrades && !has_previous;
+        Ok(if skips {
+            vec!["--skip", UPGRADES]
+        } else {
+            Vec::new()
+        })
     };
     // The tests of single parts run their own API servers.
     let result = workspace::ensure_servers(report)

@@ -1,11 +1,11 @@
 //! The source tree, cargo on it, and the terminal of whoever works with it.
 
-use std::env;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, thread};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use devcluster::debian;
 use devcluster::kubernetes::Kubernetes;
 use devcluster::process::logged;
@@ -84,6 +84,20 @@ pub fn ensure_servers(report: &Report) -> anyhow::Result<()> {
     Kubernetes::ensure(report)?;
     debian::ensure_tools(report)?;
     Ok(())
+}
+
+/// Both, side by side: on a machine that has neither, each takes minutes, and neither keeps all cores busy until its end.
+pub fn build_debug_and_servers(report: &Report) -> anyhow::Result<()> {
+    thread::scope(|scope| {
+        let ours = scope.spawn(|| build_debug(report));
+        let servers = ensure_servers(report);
+        let ours = ours
+            .join()
+            .map_err(|_| anyhow!("building stowage panicked"));
+        servers?;
+        ours??;
+        Ok(())
+    })
 }
 
 /// Runs a cargo command as a step; what it prints goes to the log.

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use super::finding::Finding;
+
 /// The page.
 pub const FILE: &str = "docs/coverage.md";
 const RUNS: &str = "docs/runs";
@@ -102,11 +104,36 @@ fn is_at(module: &str, place: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What a cell names: `crates/vpsa/tests/vsc/{arrays,classes}.rs` is two places of the program `vsc`.
+/// Rows without which the last column could never be filled: what is said to pass names a place, and places that are named exist.
+pub fn check(page: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (line, number) in page.lines().zip(1..) {
+        let cells: Vec<_> = line.split(" | ").collect();
+        let [.., test, old, _] = cells.as_slice() else {
+            continue;
+        };
+        let mut complain = |what: String| findings.push(Finding::at(Path::new(FILE), number, what));
+        let paths = paths(test);
+        if *old == "yes" && paths.is_empty() {
+            complain("names no test below `crates/` or `tests/`, and says `yes`".to_owned());
+        }
+        for path in paths.iter().filter(|path| !exists(path)) {
+            complain(format!("`{path}` does not exist"));
+        }
+    }
+    findings
+}
+
+/// The places that a cell names, as records of runs call them.
 fn places(cell: &str) -> Vec<String> {
+    paths(cell).iter().map(|path| place(path)).collect()
+}
+
+/// What a cell names: `crates/vpsa/tests/vsc/{arrays,classes}.rs` is two files of the program `vsc`.
+fn paths(cell: &str) -> Vec<String> {
     let quoted = cell.split('`').skip(1).step_by(2);
     let paths = quoted.filter(|it| it.starts_with("crates/") || it.starts_with("tests/"));
-    paths.flat_map(expanded).map(|path| place(&path)).collect()
+    paths.flat_map(expanded).collect()
 }
 
 fn expanded(path: &str) -> Vec<String> {
@@ -138,6 +165,34 @@ fn place(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace;
+
+    #[test]
+    fn a_row_that_says_yes_names_tests_and_all_that_rows_name_exists() {
+        let page = "| id | what | test | 1.20 | newer |\n|---|---|---|---|---|\n\
+                    | A1 | a | `tests/a.rs`, `a::b` | yes | open |\n\
+                    | A2 | b | golden manifests | yes | open |\n\
+                    | A3 | c | open | | |\n\
+                    | d | `crates/d/{e,f}.rs` | - | - |\n";
+        let there = ["tests/a.rs", "crates/d/e.rs"];
+        let found = check(page, |path| there.contains(&path));
+        let lines: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "docs/coverage.md:4: names no test below `crates/` or `tests/`, and says `yes`",
+                "docs/coverage.md:6: `crates/d/f.rs` does not exist",
+            ]
+        );
+    }
+
+    #[test]
+    fn our_own_page_keeps_the_rule() {
+        let root = workspace::root();
+        let page = fs::read_to_string(root.join(FILE)).unwrap();
+        let found = check(&page, |path| root.join(path).exists());
+        assert_eq!(found, Vec::<Finding>::new());
+    }
 
     const RECORD: &str = "v1.36.4 on 2026-11-17, abc\nvpsa/vsc/arrays 3 0\nvpsa/vsc/classes 1 0\ntests/dev_cluster/vpsa 1 1\n";
 

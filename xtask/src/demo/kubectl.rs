@@ -22,8 +22,7 @@ pub struct Kubectl {
 
 impl Kubectl {
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        let mut command = devcluster::kubernetes::kubectl(&self.program, &self.kubeconfig);
         // Paths on the command line are those of a person in the project's directory.
         command.current_dir(root());
         command

@@ -202,7 +202,7 @@ mod tests {
             .unwrap();
         let examples: Vec<Value> = serde_json::from_str(examples).unwrap();
         assert!(examples.iter().all(|it| it["kind"] == owned[0]["kind"]));
-        // Objects of a bundle are of few kinds, and have no namespace.
+        // Objects of a bundle are of few kinds, and have no namespace of their own.
         for (name, text) in &files {
             if name.starts_with("deploy/olm/manifests/") {
                 let object = parsed(text);
@@ -214,6 +214,12 @@ mod tests {
                     "ConfigMap",
                 ];
                 assert!(allowed.contains(&kind), "{name}: {kind}");
+                // The Lifecycle Manager puts the namespace of the installation in place of that word.
+                let expected = match kind {
+                    "ClusterServiceVersion" => json!("placeholder"),
+                    _ => Value::Null,
+                };
+                assert_eq!(object["metadata"]["namespace"], expected, "{name}");
             }
         }
     }

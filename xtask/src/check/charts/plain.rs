@@ -142,6 +142,12 @@ const SAMPLES: &[Sample] = &[
     },
 ];
 
+/// Files of the operator that are not of the chart: its definition, and its namespace.
+const BEFORE_THE_CHART: [&str; 2] = [
+    "prerequisites/01-crd.yaml",
+    "prerequisites/02-namespace.yaml",
+];
+
 /// Each file with what it should hold.
 pub(super) fn files() -> anyhow::Result<Vec<(String, String)>> {
     let chart = Chart::load(&workspace::root().join(STOWAGE))?;
@@ -159,8 +165,25 @@ pub(super) fn files() -> anyhow::Result<Vec<(String, String)>> {
         let text = templates.text(sample.text)?;
         files.insert(format!("deploy/samples/{}", sample.file), tidy(&text));
     }
+    files.insert("deploy/kustomization.yaml".to_owned(), kustomization());
     files.extend(of_the_lifecycle_manager(&chart, &release)?);
     Ok(files.into_iter().collect())
+}
+
+/// The operator as one thing: what every installation has, in the order in which it is applied.
+fn kustomization() -> String {
+    let of_the_chart = TEMPLATES.iter().map(|(file, ..)| *file);
+    let operator =
+        of_the_chart.filter(|it| it.starts_with("prerequisites/") || *it == "operator.yaml");
+    let resources: String = BEFORE_THE_CHART
+        .into_iter()
+        .chain(operator)
+        .map(|file| format!("- {file}\n"))
+        .collect();
+    format!(
+        "# The operator, for `kubectl apply -k deploy` and for overlays of your own. Drivers: samples/. Written by `./x check --fix`: do not edit.\n\
+         apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{resources}"
+    )
 }
 
 fn of_the_lifecycle_manager(
@@ -182,4 +205,24 @@ fn of_the_lifecycle_manager(
 fn tidy(text: &str) -> String {
     let lines: Vec<_> = text.trim().lines().map(str::trim_end).collect();
     lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_prerequisites_are_in_the_kustomization() {
+        let text = kustomization();
+        let listed: Vec<_> = text
+            .lines()
+            .filter_map(|it| it.strip_prefix("- prerequisites/"))
+            .collect();
+        let directory = fs::read_dir(workspace::root().join("deploy/prerequisites")).unwrap();
+        let names = directory.map(|it| it.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(listed, names, "in the order of their numbers");
+        assert!(text.ends_with("\n- operator.yaml\n"), "{text}");
+    }
 }
