@@ -41,6 +41,16 @@ pub fn kubectl_program() -> PathBuf {
     Kubernetes::already_there().map_or_else(|_| "kubectl".into(), |ours| ours.program("kubectl"))
 }
 
+/// `kubectl` for a kubeconfig. What it remembers of the server's kinds is beside that, as `~/.kube/cache` is beside `~/.kube/config`:
+/// another server may have the same address later, with other kinds.
+pub fn kubectl(program: &Path, kubeconfig: &Path) -> Command {
+    let mut command = Command::new(program);
+    let cache = kubeconfig.with_file_name("cache");
+    command.arg("--kubeconfig").arg(kubeconfig);
+    command.arg("--cache-dir").arg(cache);
+    command
+}
+
 /// Where binaries would come from, asked before anything is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {

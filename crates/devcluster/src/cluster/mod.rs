@@ -305,9 +305,7 @@ impl Cluster {
 
 /// `kubectl` for a kubeconfig.
 pub fn kubectl(kubernetes: &Kubernetes, kubeconfig: &Path) -> Command {
-    let mut command = Command::new(kubernetes.program("kubectl"));
-    command.arg("--kubeconfig").arg(kubeconfig);
-    command
+    kubernetes::kubectl(&kubernetes.program("kubectl"), kubeconfig)
 }
 
 /// Address ranges of all clusters of this user.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::cluster::Cluster;
 use crate::error::{Result, refused};
-use crate::kubernetes::{Kubernetes, kubectl_program};
+use crate::kubernetes::{Kubernetes, kubectl, kubectl_program};
 use crate::process::{capture, feed, wait_until};
 
 /// Where a test that needs a whole cluster finds its name; set by `./x test`.
@@ -108,9 +108,7 @@ impl TestCluster {
 
     /// `kubectl` as administrator, to be given arguments.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.kubectl);
-        command.arg("--kubeconfig").arg(&self.kubeconfig);
-        command
+        kubectl(&self.kubectl, &self.kubeconfig)
     }
 }
 
