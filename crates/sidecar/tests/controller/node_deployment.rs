@@ -275,6 +275,10 @@ async fn the_journal_of_a_node_that_is_gone_is_reported_and_deleted() {
         .await
         .unwrap();
 
+    // The first may have looked before it was killed: nobody else would, for ten minutes.
+    let turn = format!("stowage-intents-{}", rig.name);
+    let _ = leases.delete(&turn, &DeleteParams::default()).await;
+
     let _second = b.sidecar(run, &rig, &[]);
     rig.event("one", "IntentAbandoned", &a.name).await;
     eventually("the Lease is gone", async || {

@@ -88,7 +88,8 @@ impl Scene {
     /// Whether claims have fields that say whose turn it is: then the node's step comes before more.
     pub async fn has_fields(&self) -> bool {
         let server = Server::discover(&self.rig.client).await.unwrap();
-        server.is_at_least(28)
+        // Recovery of failed expansions is on by default since then; before, the server drops the fields.
+        server.is_at_least(32)
     }
 
     pub async fn claim(&self) -> PersistentVolumeClaim {
