@@ -199,6 +199,14 @@ pub fn exec(namespace: &Namespace, pod: &str, script: &str) -> String {
     said.unwrap().trim().to_owned()
 }
 
+/// How many numbers the pod of [`start_writer`] has written until now; no write has failed.
+pub fn written(namespace: &Namespace, pod: &str) -> u64 {
+    let count = "awk '$1 != NR {print \"line\", NR, \"is\", $0} END {print NR}' /data/log";
+    let said = exec(namespace, pod, count);
+    let count = said.parse();
+    count.unwrap_or_else(|_| panic!("{pod} could not write every number: {said}"))
+}
+
 /// What a pod finds on a volume that began as a copy: whether the data is whole, how far the log goes and whether it
 /// has all lines up to there, and the size in KiB.
 pub struct Found {

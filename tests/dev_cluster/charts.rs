@@ -357,17 +357,9 @@ impl Helm<'_> {
                 .contains("CSIDriverDeployment storage/hostpath exists and is not of this release"),
             "{error}"
         );
-        self.cluster
-            .kubectl(&["delete", "namespace", "elsewhere"])
-            .unwrap();
-        self.cluster
-            .kubectl(&[
-                "delete",
-                "clusterrole,clusterrolebinding",
-                "elsewhere-other-setup",
-            ])
-            .unwrap();
         assert_eq!(before, self.everything());
+        let namespaces = ["get", "namespace", "elsewhere", "--ignore-not-found"];
+        assert_eq!(self.cluster.kubectl(&namespaces).unwrap(), "");
         // A definition of a newer release is not set back.
         let definition =
             "customresourcedefinition/csidriverdeployments.csidriver.storage.openshift.io";
@@ -383,14 +375,24 @@ impl Helm<'_> {
 
     /// What the release consists of, as the server counts changes.
     fn everything(&self) -> Vec<String> {
-        let kinds = "csidriverdeployment,deployment,daemonset,configmap,clusterrole,storageclass";
-        let columns = "--output=custom-columns=K:.kind,N:.metadata.name,R:.metadata.resourceVersion,L:.metadata.labels";
-        let lines = self
-            .cluster
-            .kubectl(&["get", kinds, "--all-namespaces", "--no-headers", columns])
-            .unwrap();
+        // Statuses of workloads are written whenever a pod of theirs is gone for good.
+        let kinds = [
+            ("deployment,daemonset", "generation"),
+            (
+                "csidriverdeployment,configmap,clusterrole,storageclass",
+                "resourceVersion",
+            ),
+        ];
+        let lines = kinds.map(|(kinds, version)| {
+            let columns = format!(
+                "--output=custom-columns=K:.kind,N:.metadata.name,R:.metadata.{version},L:.metadata.labels"
+            );
+            let get = ["get", kinds, "--all-namespaces", "--no-headers", &columns];
+            self.cluster.kubectl(&get).unwrap()
+        });
         let ours = lines
-            .lines()
+            .iter()
+            .flat_map(|it| it.lines())
             .filter(|line| line.contains("stowage") || line.contains("hostpath"));
         ours.map(str::to_owned).collect()
     }

@@ -9,6 +9,8 @@ fn shape(line: &str) -> Vec<&str> {
     line.split_whitespace()
         .filter(|word| !word.contains(|letter: char| letter.is_ascii_digit()))
         .filter(|word| !word.starts_with("node-") && !word.starts_with("hostpath-"))
+        // A column of newer servers, and what it says.
+        .filter(|word| !["VOLUMEATTRIBUTESCLASS", "<unset>"].contains(word))
         .filter(|word| !CALENDAR.split(' ').any(|name| name == *word))
         .collect()
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use devcluster::cluster::Cluster;
 use devcluster::testing::Namespace;
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use parking_lot::MutexGuard;
+use serde_json::Value;
 use stowage_csi::client::{ClientOptions, Connection};
 use stowage_csi::endpoint::Endpoint;
 use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
@@ -190,6 +192,18 @@ pub fn process_of(container: &str) -> Option<Pid> {
         std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|at| at.contains(id))
     });
     ours.next().map(Pid::from_raw)
+}
+
+/// `kill -9` of a container of the one pod that `pods` lists as JSON, as soon as it runs.
+pub fn kill_container(name: &str, pods: impl Fn() -> devcluster::error::Result<String>) {
+    let killed = eventually(&format!("container {name} runs"), || {
+        let pods: Value = serde_json::from_str(&pods().ok()?).ok()?;
+        let statuses = pods["items"][0]["status"]["containerStatuses"].as_array()?;
+        let status = statuses.iter().find(|status| status["name"] == name)?;
+        status["state"]["running"].as_object()?;
+        process_of(text(&status["containerID"]))
+    });
+    kill(killed, Signal::SIGKILL).unwrap();
 }
 
 /// Snapshots copy gigabytes; a driver that restarts is waited for.

@@ -3,33 +3,23 @@
 use std::path::PathBuf;
 
 use devcluster::testing::Namespace;
-use nix::sys::signal::{Signal, kill};
-use serde_json::Value;
 use stowage_csi::proto::csi::ListVolumesRequest;
 use stowage_tests::{cluster, eventually, get, text};
 
 use super::claims::{MIB, NODE, Pod, ask};
-use super::driver_on_node::{DriverOnNode, process_of};
+use super::driver_on_node::{DriverOnNode, kill_container};
 use super::shape::Shape;
 
 const CLAIMS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 /// Taken back while they are being made.
 const TAKEN_BACK: [&str; 2] = ["b", "g"];
 
-/// `kill -9` of a container of the driver's pod on [`NODE`], as soon as it runs; the kubelet starts it again after a pause.
-fn kill_container(namespace: &Namespace, name: &str) {
-    let killed = eventually(&format!("container {name} runs"), || {
-        let on_node = format!("--field-selector=spec.nodeName={NODE}");
-        let label = Shape::EveryNode.node_label();
-        let pods = namespace.kubectl(&["get", "pods", "-l", label, &on_node, "-o", "json"]);
-        let pods: Value = serde_json::from_str(&pods.ok()?).ok()?;
-        let statuses = pods["items"][0]["status"]["containerStatuses"].clone();
-        let statuses = statuses.as_array()?.clone();
-        let status = statuses.into_iter().find(|status| status["name"] == name)?;
-        status["state"]["running"].as_object()?;
-        process_of(text(&status["containerID"]))
-    });
-    kill(killed, Signal::SIGKILL).unwrap();
+/// `kill -9` of a container of the driver's pod on [`NODE`]; the kubelet starts it again after a pause.
+fn kill_on_node(namespace: &Namespace, name: &str) {
+    let on_node = format!("--field-selector=spec.nodeName={NODE}");
+    let label = Shape::EveryNode.node_label();
+    let pods = ["get", "pods", "-l", label, &on_node, "-o", "json"];
+    kill_container(name, || namespace.kubectl(&pods));
 }
 
 fn volumes(driver: &DriverOnNode) -> usize {
@@ -54,7 +44,7 @@ fn no_volume_is_lost_and_none_is_left_when_sidecar_and_driver_are_killed() {
         let pod = Pod::new(claim, claim, &script);
         pod.scheduled_to(NODE).start(&namespace);
         if claim == "d" {
-            kill_container(&namespace, "sidecar");
+            kill_on_node(&namespace, "sidecar");
         }
     }
     for claim in TAKEN_BACK {
@@ -66,11 +56,11 @@ fn no_volume_is_lost_and_none_is_left_when_sidecar_and_driver_are_killed() {
             .kubectl(&["delete", "pvc", claim, "--wait=false"])
             .unwrap();
     }
-    kill_container(&namespace, "driver");
+    kill_on_node(&namespace, "driver");
     eventually("the first claim is bound", || {
         (phase(&namespace, "a")? == "Bound").then_some(())
     });
-    kill_container(&namespace, "sidecar");
+    kill_on_node(&namespace, "sidecar");
 
     let kept: Vec<_> = CLAIMS
         .iter()

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use devcluster::testing::{Namespace, TestCluster};
 use stowage_tests::copies::{
-    SMALL, claim, delete_classes, everything_left, exec, expand, group_snapshot, install_snapshots,
-    look, make_classes, of_claim, of_snapshot, ready, snapshot, start_writer,
+    SMALL, claim, delete_classes, everything_left, expand, group_snapshot, install_snapshots, look,
+    make_classes, of_claim, of_snapshot, ready, snapshot, start_writer, written,
 };
 use stowage_tests::{cluster, eventually, text};
 
@@ -69,15 +69,10 @@ fn a_volume_grows_is_copied_in_every_way_and_leaves_nothing() {
     // Expand, and snapshot while the pod writes.
     let (small, grown) = expand(namespace, "data", "writer", "420Mi");
     assert!(grown > small + 90 * 1024, "{small} -> {grown} KiB");
-    let lines = || {
-        exec(namespace, "writer", "wc -l < /data/log")
-            .parse::<u64>()
-            .unwrap()
-    };
-    let before = lines();
+    let before = written(namespace, "writer");
     snapshot(namespace, "monday", "data", &driver.name);
     let monday = ready(namespace, "volumesnapshot", "monday");
-    let after = lines();
+    let after = written(namespace, "writer");
     assert_eq!(monday["status"]["restoreSize"], "420Mi");
 
     // Restore into more room, and clone.

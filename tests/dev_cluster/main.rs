@@ -32,6 +32,7 @@ mod dev_cluster {
     mod vpsa;
     mod vpsa_arrays;
     mod vpsa_away;
+    mod vpsa_guarded;
     mod vpsa_import;
     mod vpsa_lost;
     mod vpsa_trouble;

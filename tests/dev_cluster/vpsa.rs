@@ -12,7 +12,7 @@ use stowage_tests::{cluster, eventually, get, pod_in_phase, ready_pods, text};
 
 use super::claims::{Pod, ask};
 use super::vpsa_arrays::{NODES, OnArray, Vpsas, ZONE};
-use super::{vpsa_away, vpsa_import, vpsa_trouble};
+use super::{vpsa_away, vpsa_guarded, vpsa_import, vpsa_trouble};
 
 pub const CLASSES: &str = include_str!("../../examples/vpsa/storageclass.yaml");
 const APPLICATION: &str = include_str!("../../examples/vpsa/application.yaml");
@@ -67,6 +67,7 @@ fn the_story_of_the_documentation_from_an_empty_class_to_empty_arrays() {
     vpsa_trouble::volumes_are_in_the_zones_of_their_pods(&vpsas, &namespace);
     a_share_and_a_raw_disk_move_to_the_other_node(&vpsas, &namespace);
     filesystems_on_disks_grow_and_are_copied(&vpsas, &namespace);
+    vpsa_guarded::nobody_shows_what_opens_the_arrays(&vpsas, &namespace);
     vpsa_away::pods_do_not_notice_that_the_driver_is_away(&vpsas, &namespace);
     vpsa_away::what_is_deleted_while_its_array_is_away_waits_for_it(&vpsas);
     nothing_is_left(&vpsas, &namespace);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use devcluster::error::Result;
 use devcluster::testing::TestCluster;
 use devcluster::vpsa_sim::{ACCESS_KEY, ARRAYS, NAMESPACE, SimulatedVpsas};
 use serde_json::Value;
@@ -102,9 +103,14 @@ impl Vpsas {
 
     /// `kubectl` where the driver is.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
+        self.try_kubectl(arguments).unwrap()
+    }
+
+    /// The same where it may fail.
+    pub fn try_kubectl(&self, arguments: &[&str]) -> Result<String> {
         let namespace = format!("--namespace={INSTANCE}");
         let arguments = [&[namespace.as_str()], arguments].concat();
-        self.cluster.kubectl(&arguments).unwrap()
+        self.cluster.kubectl(&arguments)
     }
 
     /// Changes a custom resource.
@@ -204,6 +210,17 @@ impl Vpsas {
                 sessions: sessions.as_array().unwrap().len(),
             }
         })
+    }
+
+    /// What opens the arrays: access keys, and the CHAP secrets of logins to disks.
+    pub fn secrets(&self) -> Vec<String> {
+        let objects = ARRAYS.map(|array| self.look(array, "objects"));
+        let objects = objects.iter().filter_map(Value::as_array).flatten();
+        let secrets = objects.filter_map(|it| match text(&it["kind"]) {
+            "AccessKey" => it["object"]["text"].as_str(),
+            _ => it["object"]["chap_secret"].as_str(),
+        });
+        secrets.map(str::to_owned).collect()
     }
 
     /// The names of the Server records of an array.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use devcluster::testing::Namespace;
 use devcluster::vpsa_sim::ARRAYS;
 use serde_json::json;
-use stowage_tests::copies::exec;
+use stowage_tests::copies::written;
 use stowage_tests::{cluster, eventually};
 
 use super::vpsa_arrays::{OnArray, Vpsas};
@@ -78,14 +78,9 @@ pub fn pods_do_not_notice_that_the_driver_is_away(vpsas: &Vpsas, namespace: &Nam
     vpsas.uninstall();
     // What is deleted meanwhile waits for the driver; the array itself for everything that is on it.
     delete_by_hand(vpsas, &place);
-    let count = || -> u64 {
-        exec(namespace, "writer", "wc -l < /data/log")
-            .parse()
-            .unwrap()
-    };
-    let written = count();
+    let before = written(namespace, "writer");
     eventually("the pod writes without the driver", || {
-        (count() > written + 10).then_some(())
+        (written(namespace, "writer") > before + 10).then_some(())
     });
     vpsas.kubectl(&["get", "secret", "csi-vpsa-keys"]);
     assert_eq!(KINDS.map(|kind| vpsas.names(kind)), objects);
@@ -106,9 +101,9 @@ pub fn pods_do_not_notice_that_the_driver_is_away(vpsas: &Vpsas, namespace: &Nam
     });
     assert_eq!(KINDS.map(|kind| vpsas.names(kind)), objects);
     assert_eq!(vpsas.on_arrays(), less(arrays, &place));
-    let written = count();
+    let before = written(namespace, "writer");
     eventually("the pod writes on", || {
-        (count() > written + 10).then_some(())
+        (written(namespace, "writer") > before + 10).then_some(())
     });
 }
 

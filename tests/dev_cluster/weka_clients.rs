@@ -87,10 +87,18 @@ pub fn more_than(namespace: &Namespace, pod: &str, before: usize) -> usize {
     seen
 }
 
+/// The uids of a claim and of its volume: what is made anew under the same name has others.
+fn uids_of(namespace: &Namespace, claim: &str) -> [String; 2] {
+    let claim = get(namespace, "pvc", claim).unwrap();
+    let volume = get(namespace, "pv", text(&claim["spec"]["volumeName"])).unwrap();
+    [claim, volume].map(|object| text(&object["metadata"]["uid"]).to_owned())
+}
+
 /// Off and on again while a pod writes, with the sidecars and the driver of other projects from then on. What comes meanwhile waits,
 /// says why, and goes on by itself.
 fn switch(owned: &Owned, written: usize) {
     let namespace = &owned.namespace;
+    let before = uids_of(namespace, "shared");
     owned.configure(Csi::Off);
     until_driver_is_gone(DRIVER);
     owned.until("clients", "{.status.csiDeployed}", "false");
@@ -102,11 +110,13 @@ fn switch(owned: &Owned, written: usize) {
         &["ProvisioningFailed", "FailedScheduling"],
     );
     let written = more_than(namespace, "writer", written);
+    assert_eq!(uids_of(namespace, "shared"), before);
     owned.configure(Csi::OfOthers);
     owned.until_deployed("clients", 1);
     pod_in_phase(namespace, "late", "Running");
     owned.others_run("writer");
     more_than(namespace, "writer", written);
+    assert_eq!(uids_of(namespace, "shared"), before);
 }
 
 /// The controller deletes volumes of the plugin before it and of its own.

@@ -34,6 +34,17 @@ const KINDS: [(&str, &str, bool); 4] = [
     ),
 ];
 
+/// A directory that an administrator made, and its PersistentVolume.
+const BY_HAND: &str = "by-hand";
+const STATIC_VOLUME: &str = "weka-taken-static";
+
+/// A snapshot that the plugin takes, and what is restored from it when the plugin is gone.
+const EARLIER: &str = "earlier";
+const RESTORED: &str = "restored-earlier";
+
+/// Whether a volume has what a writer wrote.
+const LOOK: &str = "test -s /data/log && echo whole";
+
 /// One number after the other: where a write fails, its number is missing.
 const WRITE: &str =
     "cd /data; rm -f log; i=0; while true; do i=$((i+1)); echo $i >> log; usleep 50000; done";
@@ -111,6 +122,42 @@ impl Taken<'_> {
         let root = files.ancestors().nth(2).unwrap().to_owned();
         std::fs::create_dir_all(root.join(TRASH).join("left/below")).unwrap();
         std::fs::write(root.join(TRASH).join("left/below/file"), "data").unwrap();
+        std::fs::create_dir_all(root.join(BY_HAND)).unwrap();
+        std::fs::write(root.join(BY_HAND).join("file"), "was there\n").unwrap();
+        self.make_static_volume();
+    }
+
+    /// A volume that no provisioner made: its claim is called like its directory.
+    fn make_static_volume(&self) {
+        let manifest = format!(
+            "\
+apiVersion: v1
+kind: PersistentVolume
+metadata: {{name: {STATIC_VOLUME}}}
+spec:
+  storageClassName: ''
+  accessModes: [ReadWriteMany]
+  persistentVolumeReclaimPolicy: Retain
+  capacity: {{storage: 32Mi}}
+  csi: {{driver: {PROVISIONER}, volumeHandle: dir/v1/default/{BY_HAND}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: {BY_HAND}}}
+spec:
+  storageClassName: ''
+  volumeName: {STATIC_VOLUME}
+  accessModes: [ReadWriteMany]
+  resources: {{requests: {{storage: 32Mi}}}}
+"
+        );
+        self.pods.apply(&manifest).unwrap();
+    }
+
+    /// Has the plugin take a snapshot.
+    fn take_snapshot(&self) {
+        snapshot(self.pods, EARLIER, "dir", PLACE);
+        ready(self.pods, "volumesnapshot", EARLIER);
     }
 
     fn start_writer(&self, claim: &str, node: &str) {
@@ -216,22 +263,24 @@ impl Taken<'_> {
                 Some(&source),
             );
         }
+        let source = of_snapshot(EARLIER);
+        claim(self.pods, RESTORED, &class("dir"), "64Mi", Some(&source));
         for kind in WRITERS {
             let size = r#"{"spec": {"resources": {"requests": {"storage": "48Mi"}}}}"#;
             self.pods
                 .kubectl(&["patch", "pvc", kind, "-p", size])
                 .unwrap();
         }
-        for kind in kinds {
-            for copy in [format!("restored-{kind}"), format!("clone-{kind}")] {
-                let look = Pod::new(&copy, &copy, "test -s /data/log && echo whole");
-                look.scheduled_to(NODES[1]).start(self.pods);
-            }
+        let copies = kinds.map(|kind| [format!("restored-{kind}"), format!("clone-{kind}")]);
+        let copies = [copies.as_flattened(), &[RESTORED.to_owned()]].concat();
+        for copy in &copies {
+            let look = Pod::new(copy, copy, LOOK);
+            look.scheduled_to(NODES[1]).start(self.pods);
         }
-        for kind in kinds {
-            for copy in [format!("restored-{kind}"), format!("clone-{kind}")] {
-                pod_in_phase(self.pods, &copy, "Succeeded");
-            }
+        let look = Pod::new(BY_HAND, BY_HAND, "cat /data/file");
+        assert_eq!(look.scheduled_to(NODES[0]).run(self.pods), "was there\n");
+        for copy in &copies {
+            pod_in_phase(self.pods, copy, "Succeeded");
         }
         for kind in WRITERS {
             eventually(&format!("claim {kind} has grown"), || {
@@ -268,6 +317,7 @@ impl Taken<'_> {
             .kubectl(&["delete", "volumesnapshot", "--all"])
             .unwrap();
         self.pods.kubectl(&["delete", "pvc", "--all"]).unwrap();
+        delete_static_volume();
         eventually("no volume is left", || {
             let volumes =
                 cluster().kubectl(&["get", "pv", "-o", "jsonpath={.items[*].spec.csi.driver}"]);
@@ -289,6 +339,13 @@ fn class(kind: &str) -> String {
     format!("{PLACE}-{kind}")
 }
 
+/// Nobody deletes it when its claim is gone.
+fn delete_static_volume() {
+    let delete = ["delete", "pv", STATIC_VOLUME];
+    let how = ["--ignore-not-found", "--wait=false"];
+    let _ = cluster().kubectl(&[&delete[..], &how].concat());
+}
+
 /// Cluster-wide objects of the plugin, which no namespace takes along.
 struct OfCluster;
 
@@ -304,6 +361,7 @@ impl Drop for OfCluster {
         ];
         let words = [&["delete", "--ignore-not-found"], &all[..]].concat();
         let _ = cluster().kubectl(&words);
+        delete_static_volume();
         let _ = cluster().kubectl(&["delete", "namespace", PLACE, "--ignore-not-found"]);
     }
 }
@@ -336,6 +394,7 @@ fn an_installation_of_wekas_plugin_is_taken_over_while_pods_write_and_comes_back
     assert!(handles[4].contains("//csi-volumes/"), "{}", handles[4]);
     let mut written = [0; WRITERS.len()];
     taken.assert_all_write(&mut written);
+    taken.take_snapshot();
 
     pods.kubectl(&["create", "serviceaccount", "checker"])
         .unwrap();
@@ -360,8 +419,9 @@ fn an_installation_of_wekas_plugin_is_taken_over_while_pods_write_and_comes_back
     assert_eq!(WRITERS.map(|writer| taken.handle(writer)), handles);
     taken.assert_all_write(&mut written);
     claim(&pods, "back", &class("dir"), "16Mi", None);
-    Pod::new("back", "back", "echo back > /data/file && cat /data/file")
-        .scheduled_to(NODES[0])
-        .run(&pods);
+    let back = Pod::new("back", "back", "echo back > /data/file && cat /data/file");
+    assert_eq!(back.scheduled_to(NODES[0]).run(&pods), "back\n");
+    let again = Pod::new("again", RESTORED, LOOK);
+    assert_eq!(again.scheduled_to(NODES[1]).run(&pods), "whole\n");
     taken.remove();
 }
