@@ -213,6 +213,8 @@ async fn fill(stage: &Stage, controller: &Controller, args: &Args) -> anyhow::Re
     })
     .await?;
     stage.arrays.set_latency(args.latency).await?;
+    // What they told of so many new volumes is written.
+    stage.until_counted(args.steady.max(args.volumes)).await?;
     until_quiet(stage, stage.audit.end(), PATIENCE).await?;
     Ok(())
 }

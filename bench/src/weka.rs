@@ -45,14 +45,14 @@ Examples:
   ./x bench weka --latency 20 --volumes 100       a slow array only, and little of it
   ./x bench weka --latency 0 --clients 1          one call at a time: what a call costs
   ./x bench weka --backing snapshot               volumes that are writable snapshots
-  ./x bench weka --backing filesystem --volumes 60")]
+  ./x bench weka --backing filesystem             volumes that are filesystems, of which a cluster has room for fewer")]
 pub struct Args {
     /// What the volumes are
     #[arg(long, value_enum, default_value_t = Backing::Directory)]
     pub backing: Backing,
-    /// Volumes of each round: each is made, published, unpublished and deleted
-    #[arg(long, value_name = "N", default_value_t = 800)]
-    pub volumes: usize,
+    /// Volumes of each round: each is made, published, unpublished and deleted [default: 800, or 60 filesystems]
+    #[arg(long, value_name = "N")]
+    pub volumes: Option<usize>,
     /// Calls at the same time, of the driver and of the bare client
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub clients: usize,
@@ -72,9 +72,18 @@ pub struct Args {
     pub directory: PathBuf,
 }
 
+impl Args {
+    fn volumes(&self) -> usize {
+        self.volumes.unwrap_or(match self.backing {
+            Backing::Directory | Backing::Snapshot => 800,
+            Backing::Filesystem => 60,
+        })
+    }
+}
+
 /// Measures, prints what is found, and returns it. The caller has mounts of its own.
 pub async fn run(stowage: &Path, simulator: &Path, args: &Args) -> anyhow::Result<Vec<Table>> {
-    ensure!(args.volumes > 0, "--volumes must be at least 1");
+    ensure!(args.volumes() > 0, "--volumes must be at least 1");
     ensure!(args.clients > 0, "--clients must be at least 1");
     let rest = Duration::from_secs(args.rest);
     let stage = Stage::set(stowage, simulator, &args.directory).await?;

@@ -279,6 +279,8 @@ kind: Pod
 metadata: {{name: early}}
 spec:
   terminationGracePeriodSeconds: 0
+  # A token is mounted, too, and may be refused at first on a node that is new.
+  automountServiceAccountToken: false
   nodeSelector: {{kubernetes.io/hostname: node-d}}
   containers:
   - name: main

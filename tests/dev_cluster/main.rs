@@ -9,6 +9,7 @@
 #[path = "."]
 mod dev_cluster {
     mod bad_input;
+    mod chart_life;
     mod charts;
     mod claims;
     mod configured;
@@ -47,6 +48,7 @@ mod dev_cluster {
     mod weka_clients_seen;
     mod weka_clusters;
     mod weka_guarded;
+    mod weka_migration;
     mod weka_nfs;
     mod weka_old;
     mod weka_owned;

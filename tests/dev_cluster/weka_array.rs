@@ -75,7 +75,7 @@ impl Array {
             self.kubectl(&["rollout", "status", ARRAY_WORKLOAD, "--timeout=120s"]);
         } else {
             eventually("the array is gone", || {
-                let left = self.kubectl(&["get", "pods", "-lapp=weka", "-o", "name"]);
+                let left = self.kubectl(&["get", "pods", "-lapp=weka-array", "-o", "name"]);
                 left.is_empty().then_some(())
             });
         }
@@ -214,6 +214,11 @@ impl Driver {
             let (observed, current) = generations.split_once('/')?;
             (conditions == "True/False/" && observed == current).then_some(())
         });
+    }
+
+    /// Makes objects beside it.
+    pub fn apply(&self, manifest: &str) {
+        self.cluster.apply(manifest).unwrap();
     }
 
     /// `kubectl` where the driver is.

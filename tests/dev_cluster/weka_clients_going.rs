@@ -96,8 +96,9 @@ pub fn change_the_selector(owned: &Owned) {
     owned.patch("wekaclient/clients", &selector);
     owned.until_container_is("clients", NODES[1], "Draining");
     owned.until_left("clients", NODES[2]);
-    lose_attachments(NODES[1]);
     eventually("the node tells of the mount", || {
+        // They are made again.
+        lose_attachments(NODES[1]);
         let container = owned.container("clients", NODES[1])?;
         let conditions = container["status"]["conditions"].as_array()?;
         let drained = conditions.iter().find(|it| it["type"] == "Drained")?;
@@ -124,7 +125,7 @@ fn lose_attachments(node: &str) {
     for attachment in there {
         let name = text(&attachment["metadata"]["name"]);
         cluster()
-            .kubectl(&["delete", "volumeattachment", name])
+            .kubectl(&["delete", "volumeattachment", name, "--ignore-not-found"])
             .unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! A Weka cluster from before quotas, with an instance of the driver of its own: it is upgraded, and volumes from before the
-//! driver knew its API get a secret.
+//! A Weka cluster from before quotas, with an instance of the driver of its own: it is upgraded, volumes from before quotas are
+//! migrated, and those from before the driver knew its API get a secret.
 
 use std::thread;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use stowage_tests::{cluster, eventually, get, pod_in_phase, text};
 
 use super::claims::{MIB, Pod, ask};
 use super::weka_array::{Array, Driver};
+use super::weka_migration::migrate;
 use super::weka_volumes::{class, directory, remove, wait_for_event};
 
 /// A release before quotas.
@@ -63,14 +64,18 @@ fn an_upgrade_is_noticed_and_a_legacy_secret_brings_quotas() {
     );
     let secret = ["delete", "secret", "weka-legacy", "--ignore-not-found"];
     driver.kubectl(&secret);
+    let instance = ["patch", "csidriverdeployment", &driver.name, "--type=merge"];
+    let unnamed = r#"{"spec": {"driverSecrets": null}}"#;
+    driver.kubectl(&[&instance[..], &["-p", unnamed]].concat());
     driver.wait();
     let namespace = cluster().namespace("weka-old-pods").unwrap();
     let with_api = class(&namespace, &driver, "api", "default", Some(["secret"; 3]));
     let without = class(&namespace, &driver, "legacy", "default", None);
 
     upgrade(&namespace, &array, &driver, &with_api);
+    migrate(&namespace, &array, &driver, &without);
     bring_the_legacy_secret(&namespace, &array, &driver, &without);
-    let claims = ["before", "unused", "legacy"];
+    let claims = ["before", "unused", "in-use", "idle", "legacy"];
     remove(&namespace, &claims, &[&with_api, &without]);
 }
 

@@ -6,15 +6,26 @@ use anyhow::{Context, ensure};
 use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::stage::Arrays;
+
+/// How many calls are under way on one array at a time: as many as the driver makes, which spares arrays that people use.
+const CALLS: usize = 8;
 
 /// A client of all arrays, which takes them in turns.
 pub struct Bare {
     http: reqwest::Client,
-    arrays: Vec<(String, String)>,
+    arrays: Vec<Target>,
     pool: String,
     made: Mutex<HashMap<String, String>>,
+}
+
+/// One array.
+struct Target {
+    url: String,
+    access_key: String,
+    calls: Semaphore,
 }
 
 impl Bare {
@@ -24,7 +35,15 @@ impl Bare {
                 .no_proxy()
                 .tls_certs_only(std::iter::empty())
                 .build()?,
-            arrays: arrays.urls(),
+            arrays: arrays
+                .urls()
+                .into_iter()
+                .map(|(url, access_key)| Target {
+                    url,
+                    access_key,
+                    calls: Semaphore::new(CALLS),
+                })
+                .collect(),
             pool: String::new(),
             made: Mutex::default(),
         };
@@ -71,9 +90,11 @@ impl Bare {
         path: &str,
         body: Value,
     ) -> anyhow::Result<Value> {
-        let (url, key) = &self.arrays[number % self.arrays.len()];
-        let url = format!("{url}/{path}.json");
-        let mut request = self.http.request(method, url).header("X-Access-Key", key);
+        let array = &self.arrays[number % self.arrays.len()];
+        let _turn = array.calls.acquire().await?;
+        let url = format!("{}/{path}.json", array.url);
+        let mut request = self.http.request(method, url);
+        request = request.header("X-Access-Key", &array.access_key);
         if !body.is_null() {
             request = request.json(&body);
         }

@@ -10,7 +10,7 @@ use kube::api::PostParams;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use stowage_api::vpsa::{Vpsa, VpsaState, VscStorageClass};
+use stowage_api::vpsa::{Vpsa, VpsaState, VpsaStatus, VscStorageClass};
 use stowage_sim::vpsa::{Array, Options};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -24,8 +24,8 @@ const DEFINITIONS: &str = include_str!("../../../deploy/crds/storage.zadara.com.
 /// Room for every volume on any of them.
 const POOL: u64 = 100_000;
 
-/// How long the arrays may take to get ready.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the arrays may take to get ready, or until they have been looked at: that is every 50 s.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Arrays that run in this process.
 pub struct Arrays {
@@ -135,17 +135,28 @@ impl Stage {
     }
 
     async fn until_ready(&self) -> anyhow::Result<()> {
+        self.until(|all| all.iter().all(|it| it.state == VpsaState::Ready))
+            .await
+    }
+
+    /// Waits until the control plane has looked at all arrays since there are so many volumes on them.
+    pub async fn until_counted(&self, volumes: usize) -> anyhow::Result<()> {
+        let volumes = i64::try_from(volumes)?;
+        let counted = |it: &VpsaStatus| it.counters.as_ref().map_or(0, |it| it.volumes);
+        self.until(|all| all.iter().map(counted).sum::<i64>() == volumes)
+            .await
+    }
+
+    async fn until(&self, is_so: impl Fn(&[VpsaStatus]) -> bool) -> anyhow::Result<()> {
         let (all, started) = (Api::<Vpsa>::all(self.admin.clone()), Instant::now());
         loop {
-            let states = all.list(&kube::api::ListParams::default()).await?;
-            let states: Vec<Option<VpsaState>> = states
-                .into_iter()
-                .map(|it| it.status.map(|status| status.state))
-                .collect();
-            if states.iter().all(|it| *it == Some(VpsaState::Ready)) {
+            let found = all.list(&kube::api::ListParams::default()).await?;
+            let found = found.into_iter().map(|it| it.status.unwrap_or_default());
+            let found: Vec<VpsaStatus> = found.collect();
+            if is_so(&found) {
                 return Ok(());
             }
-            ensure!(started.elapsed() < PATIENCE, "arrays are {states:?}");
+            ensure!(started.elapsed() < PATIENCE, "arrays are {found:?}");
             sleep(Duration::from_millis(50)).await;
         }
     }

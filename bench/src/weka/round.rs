@@ -71,7 +71,7 @@ async fn steps(
     args: &Args,
     latency: u64,
 ) -> anyhow::Result<[Taken; 4]> {
-    let names: Vec<String> = (0..args.volumes)
+    let names: Vec<String> = (0..args.volumes())
         .map(|number| format!("after-{latency}-{number}"))
         .collect();
     let (names, at_once) = (&names, args.clients);
@@ -139,7 +139,7 @@ async fn requests(stage: &Stage) -> anyhow::Result<Seen> {
 
 impl Taken {
     fn add_to(&self, table: &mut Table, args: &Args, latency: u64) {
-        let (bare, driver, volumes) = (&self.bare, &self.driver, args.volumes);
+        let (bare, driver, volumes) = (&self.bare, &self.driver, args.volumes());
         let Step {
             done,
             least,

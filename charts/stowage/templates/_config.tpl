@@ -32,3 +32,18 @@
 {{- $csi = mergeOverwrite $csi .Values.csi.config }}
 {{- if $csi }}{{ toYaml $csi }}{{ end }}
 {{- end }}
+
+{{/* Whether the release brings the namespace of Weka's driver: not where it is there already, such as with WEKA's own operator, and not of this release. Helm would refuse it. */}}
+{{- define "stowage.makesCsiNamespace" -}}
+{{- $found := lookup "v1" "Namespace" "" .Values.csi.namespace }}
+{{- if eq .Values.csi.namespace .Release.Namespace -}}
+false
+{{- else if not $found -}}
+true
+{{- else -}}
+{{- $annotations := index $found.metadata "annotations" | default dict }}
+{{- $name := index $annotations "meta.helm.sh/release-name" | default "" }}
+{{- $namespace := index $annotations "meta.helm.sh/release-namespace" | default "" }}
+{{- and (eq $name .Release.Name) (eq $namespace .Release.Namespace) }}
+{{- end }}
+{{- end }}

@@ -55,6 +55,10 @@ pub const REQUESTED: &str = "storage.zadara.com/vsc-requested";
 
 /// On a VSCNode that is lost: since when nothing is attached to it any more.
 pub const FENCED: &str = "storage.zadara.com/vsc-fenced";
+/// On a VSCNode that was fenced and is ready again: since when nothing of before is left in the cluster. Its node answers.
+pub const RELEASED: &str = "storage.zadara.com/vsc-released";
+/// On such a VSCNode, by its node: nothing of before is left there either. The value is that of [`RELEASED`] which it answers.
+pub const CLEAN: &str = "storage.zadara.com/vsc-clean";
 /// Begins a secret that Zadara's driver encrypted. It cannot be read without that driver's key, and is reported.
 pub const FOREIGN_CIPHER: &str = "AES:";
 /// Begins a secret that this driver encrypted (AES-256-GCM).

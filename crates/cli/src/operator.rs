@@ -9,7 +9,8 @@ use stowage_operator::driver_deployment::{self, EVENT_COMPONENT, Operator};
 use stowage_operator::metrics::OperatorMetrics;
 use stowage_operator::mounts::Mounts;
 use stowage_operator::rights::Rights;
-use stowage_operator::{uninstall, weka};
+use stowage_operator::uninstall::{self, RunningOperator};
+use stowage_operator::weka;
 use stowage_service::{Elections, Process, Service, client};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -19,8 +20,6 @@ use crate::output;
 
 /// The lease of the operator; the original locked a ConfigMap of this name.
 const LEASE: &str = "csi-operator-leader";
-/// Where `deploy/operator.yaml` puts it.
-const NAMESPACE: &str = "csi-operator";
 
 /// Runs until SIGTERM, or until the lease is lost.
 pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
@@ -56,6 +55,7 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
             rights: rights.clone(),
             cluster: Cluster::default(),
             mounts,
+            namespace,
             max_concurrent_rollouts: args.max_concurrent_rollouts.get(),
         };
         let lead = elections.lead(LEASE, &shutdown, |lost| {
@@ -78,10 +78,9 @@ pub async fn run(args: OperatorArgs) -> anyhow::Result<()> {
 /// Leaves nothing behind that would wait for an operator.
 async fn prepare_uninstall(args: &OperatorArgs) -> anyhow::Result<()> {
     let kube = args.kube.config().await?;
-    let given = args.lease.leader_election_namespace.as_deref();
-    let namespace = given.unwrap_or(NAMESPACE);
     let client = client::connect(kube)?;
-    if let Some(holder) = uninstall::running_operator(&client, namespace, LEASE).await? {
+    if let Some(operator) = uninstall::running_operator(&client, LEASE).await? {
+        let RunningOperator { holder, namespace } = operator;
         bail!(
             "an operator is running (`{holder}` holds the lease `{namespace}/{LEASE}`): delete its Deployment first, or it puts \
              its finalizers back"

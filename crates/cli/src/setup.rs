@@ -8,6 +8,8 @@ mod keys;
 mod remove;
 mod version;
 
+use kube::ResourceExt;
+use kube::api::{ApiResource, DynamicObject};
 use stowage_api::driver_deployment::CSIDriverDeployment;
 
 use crate::args::{NamedIn, Setup};
@@ -54,9 +56,12 @@ fn selector(release: &NamedIn) -> String {
 }
 
 /// Namespace and name.
-fn title(instance: &CSIDriverDeployment) -> String {
-    let metadata = &instance.metadata;
-    let namespace = metadata.namespace.as_deref().unwrap_or_default();
-    let name = metadata.name.as_deref().unwrap_or_default();
-    format!("CSIDriverDeployment {namespace}/{name}")
+fn title(instance: &DynamicObject) -> String {
+    let namespace = instance.namespace().unwrap_or_default();
+    format!("CSIDriverDeployment {namespace}/{}", instance.name_any())
+}
+
+/// Instances as they are stored: one that another version wrote must not be in the way of a release.
+fn resource() -> ApiResource {
+    ApiResource::erase::<CSIDriverDeployment>(&())
 }

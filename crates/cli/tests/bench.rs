@@ -164,9 +164,9 @@ async fn the_vpsa_driver_is_measured_in_every_respect() {
                 "{volumes}"
             );
         }
-        // What arrays are asked does not depend on the machine.
-        let row = row(volumes, &format!("{done}: array requests each"));
-        assert_eq!(row.is_met(), Some(true), "{volumes}");
+        // What arrays are asked does not depend on the machine, but for one look at both where it is slow: pools and volumes.
+        let requests = figure(volumes, &format!("{done}: array requests each"));
+        assert!(requests <= 3.0 + 4.0 / 20.0, "{volumes}");
     }
     assert!(figure(volumes, "made: API writes each") > 0.0, "{volumes}");
     // Several at a time may choose before they see each other's choice.
@@ -195,7 +195,7 @@ isolated! {
 async fn measure_weka(directory: &Path, backing: Backing, volumes: usize) {
     let sizes = weka::Args {
         backing,
-        volumes,
+        volumes: Some(volumes),
         clients: 4,
         latency: vec![0, 5],
         rest: 0,

@@ -3,6 +3,8 @@
 mod junit;
 mod terminal;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use stowage_csi::proto::csi::GetPluginInfoResponse;
 
@@ -122,6 +124,17 @@ impl Report {
     pub fn failed(&self) -> impl Iterator<Item = &CaseReport> {
         let failed = |case: &&CaseReport| matches!(case.outcome, Outcome::Failed { .. });
         self.cases.iter().filter(failed)
+    }
+
+    /// How many cases were skipped, by what the driver or the call lacks.
+    pub fn skipped(&self) -> BTreeMap<&str, usize> {
+        let mut reasons = BTreeMap::new();
+        for case in &self.cases {
+            if let Outcome::Skipped { reason } = &case.outcome {
+                *reasons.entry(reason.as_str()).or_default() += 1;
+            }
+        }
+        reasons
     }
 
     /// Did every case run to its end, and did none fail?

@@ -6,11 +6,13 @@
 //! - [`server`]: serves a driver on its socket; [`layer`] is what happens around every call.
 //! - [`client`]: the caller's end, which outlives restarts of the driver.
 //! - [`metrics`]: what is counted, on both sides; [`waiting`] measures the machine's part of a call.
+//! - [`access`]: how many may use a volume at a time.
 //! - [`check`]: is a request complete and within limits; each RPC asks this first.
 //! - [`locks`]: one operation per volume at a time; each RPC asks this second.
 //! - [`name`]: valid names of drivers; [`sizes`]: capacity ranges and byte counts of requests.
 //! - [`registration`]: how the kubelet gets to know a driver.
 
+pub mod access;
 mod call;
 pub mod check;
 pub mod client;

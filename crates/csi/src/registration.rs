@@ -25,7 +25,8 @@ pub enum KubeletVerdict {
     Pending,
     /// The driver is registered on this node.
     Registered,
-    /// It is not, for this reason. The kubelet tries again by itself.
+    /// It is not, for this reason. What the driver itself answered is not asked for again: the kubelet takes note of a socket before it
+    /// asks, and looks at it again only if another file takes its place.
     Refused(String),
 }
 

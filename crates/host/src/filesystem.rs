@@ -18,6 +18,7 @@ mod freeze;
 mod grow;
 mod identity;
 mod probe;
+mod read_only;
 mod superblock;
 
 pub use check::{Checked, check};
@@ -26,6 +27,7 @@ pub use freeze::{Frozen, freeze, sync, thaw};
 pub use grow::{Grown, grow, grow_unmounted};
 pub use identity::renew_identity;
 pub use probe::{Content, probe};
+pub use read_only::read_only_options;
 
 /// Below this an ext4 has no journal.
 pub const EXT4_MINIMUM_BYTES: u64 = 2 * 1024 * 1024;
@@ -143,6 +145,16 @@ pub enum FsError {
     /// The device holds something else.
     #[error("{} already holds {found}, so it is not formatted as {wanted}", device.display())]
     Foreign {
+        /// The device.
+        device: PathBuf,
+        /// What is there.
+        found: Content,
+        /// What should be there.
+        wanted: FsKind,
+    },
+    /// The device cannot be written, and what should be there is not.
+    #[error("{} can only be read and holds {found}, no {wanted}: attach it for writing first, or name its filesystem", device.display())]
+    Unmade {
         /// The device.
         device: PathBuf,
         /// What is there.

@@ -24,6 +24,7 @@ use std::panic::resume_unwind;
 use std::pin::Pin;
 
 use stowage_csi::waiting::on_machine;
+use tokio::task::JoinError;
 
 pub mod beneath;
 pub mod copy;
@@ -73,7 +74,12 @@ where
     T: Send + 'static,
     W: FnOnce() -> T + Send + 'static,
 {
-    match on_machine(tokio::task::spawn_blocking(work)).await {
+    joined(on_machine(tokio::task::spawn_blocking(work))).await
+}
+
+/// What a task ended with. A panic of the task is a panic of the caller.
+pub async fn joined<T>(task: impl Future<Output = Result<T, JoinError>>) -> T {
+    match task.await {
         Ok(value) => value,
         Err(lost) => match lost.try_into_panic() {
             Ok(panic) => resume_unwind(panic),

@@ -11,10 +11,11 @@ mod index;
 mod parse;
 mod reader;
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use index::Index;
@@ -69,6 +70,9 @@ pub enum MountInfoError {
         attempts: usize,
     },
 }
+
+/// Types of mounts by NFS: of the kernel, and of clients by FUSE.
+const NFS: [&str; 3] = ["nfs", "nfs4", "fuse.nfs"];
 
 /// Where a field lies in the table's text.
 type Span = Range<u32>;
@@ -198,9 +202,31 @@ impl<'a> Mount<'a> {
         self.line.device
     }
 
-    /// What it shows of the filesystem: `/` or, for a bind, a path in it.
+    /// What it shows of the filesystem: `/` or, for a bind, a path in it. Of NFS see [`Mount::export`].
     pub fn root(&self) -> &'a Path {
         self.path(&self.line.root)
+    }
+
+    /// By NFS: what it shows, as a path from the server's root.
+    ///
+    /// The kernel's client has `/` as the root of each of its mounts and appends the path below the export to the source,
+    /// with one slash more if the export is in the server's own root filesystem. A client by FUSE has the source that it was given, and the path as the root.
+    pub fn export(&self) -> Option<PathBuf> {
+        NFS.iter().find(|kind| self.kind() == **kind)?;
+        let source = self.source().as_bytes();
+        // No address has a slash; names of directories may have colons.
+        let host = source.windows(2).position(|pair| pair == b":/")?;
+        let export = Path::new(OsStr::from_bytes(&source[host + 1..]));
+        let below = self.root().components().skip(1);
+        Some(export.components().chain(below).collect())
+    }
+
+    /// What it shows, as a path that is the same for all mounts of one device that show the same.
+    pub fn shown(&self) -> Cow<'a, Path> {
+        match self.export() {
+            Some(export) => Cow::Owned(export),
+            None => Cow::Borrowed(self.root()),
+        }
     }
 
     /// Whether what it shows has been removed from the filesystem.

@@ -78,6 +78,7 @@ pub struct Stats {
     filesystems: SharedCalls<PathBuf, Result<Usage, Errno>>,
     mounts: SharedCalls<PathBuf, Result<(), Errno>>,
     devices: SharedCalls<PathBuf, Result<u64, Errno>>,
+    claims: SharedCalls<PathBuf, Result<bool, Errno>>,
 }
 
 impl Default for Stats {
@@ -94,6 +95,7 @@ impl Stats {
             filesystems: SharedCalls::new(MOST_HUNG),
             mounts: SharedCalls::new(MOST_HUNG),
             devices: SharedCalls::new(MOST_HUNG),
+            claims: SharedCalls::new(MOST_HUNG),
         }
     }
 
@@ -132,6 +134,19 @@ impl Stats {
             .run(path.to_owned(), self.patience, move || end_of(&asked))
             .await;
         settle(path, answer)
+    }
+
+    /// Whether somebody has a block device, or a part of it, for themselves: a mount in any namespace, LVM, md, a tool such
+    /// as `mkfs`. Who only reads or writes it does not.
+    ///
+    /// Whoever wants it for themselves at the same moment is refused, so call it only for what nobody is about to mount.
+    pub async fn is_claimed(&self, device: &Path) -> Result<bool, StatError> {
+        let asked = device.to_owned();
+        let answer = self
+            .claims
+            .run(device.to_owned(), self.patience, move || has_holder(&asked))
+            .await;
+        settle(device, answer)
     }
 }
 
@@ -191,6 +206,19 @@ fn end_of(path: &Path) -> Result<u64, Errno> {
     end.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
+/// Tries to have the device. The kernel looks for another holder before it asks the device, so one that is dead is known
+/// to be held all the same.
+fn has_holder(device: &Path) -> Result<bool, Errno> {
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::open(device, flags, Mode::empty()) {
+        Ok(_) | Err(Errno::NXIO | Errno::NODEV | Errno::NOENT | Errno::NOMEDIUM | Errno::IO) => {
+            Ok(false)
+        }
+        Err(Errno::BUSY) => Ok(true),
+        Err(errno) => Err(errno),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +243,12 @@ mod tests {
             Health::Missing
         );
         assert_eq!(stats.health(Path::new("/")).await, Health::Alive);
+    }
+
+    #[tokio::test]
+    async fn what_is_gone_is_nobodys() {
+        let claimed = Stats::default().is_claimed(Path::new("/dev/gone")).await;
+        assert!(!claimed.unwrap());
     }
 
     #[tokio::test]

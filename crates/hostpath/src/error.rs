@@ -252,6 +252,7 @@ fn filesystem_code(error: &FsError) -> Code {
         FsError::TooSmall { .. } | FsError::GrowthTooSmall { .. } => Code::OutOfRange,
         // What was written to the volume is not what its class says, or it needs a person.
         FsError::Foreign { .. }
+        | FsError::Unmade { .. }
         | FsError::Damaged { .. }
         | FsError::PendingLog { .. }
         | FsError::NotMounted { .. }

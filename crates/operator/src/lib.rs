@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod mounts;
 pub mod rights;
 pub mod served;
+mod tolerations;
 pub mod uninstall;
 pub mod weka;
 pub mod writer;

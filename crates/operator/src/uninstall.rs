@@ -1,6 +1,6 @@
 //! Lets go of everything that waits for an operator which is gone for good.
 
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, Error, Resource, ResourceExt};
 use stowage_api::driver_deployment::{self, CSIDriverDeployment};
@@ -10,24 +10,39 @@ use stowage_kubernetes::finalizer::{self, Seen};
 
 use crate::driver_deployment::release_nodes;
 
-/// Who holds the operator's lease: it would put its finalizers back.
+/// An operator that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningOperator {
+    /// Its process.
+    pub holder: String,
+    /// The namespace of its lease.
+    pub namespace: String,
+}
+
+/// Who holds the operator's lease, in whichever namespace it is: it would put its finalizers back.
 pub async fn running_operator(
     client: &Client,
-    namespace: &str,
     lease: &str,
-) -> Result<Option<String>, Error> {
-    let leases = Api::<Lease>::namespaced(client.clone(), namespace);
-    let spec = leases.get_opt(lease).await?.and_then(|it| it.spec);
-    let Some(spec) = spec else {
-        return Ok(None);
-    };
+) -> Result<Option<RunningOperator>, Error> {
+    let named = ListParams::default().fields(&format!("metadata.name={lease}"));
+    let leases = Api::<Lease>::all(client.clone()).list(&named).await?;
+    let mut holders = leases.into_iter().filter_map(|lease| {
+        let namespace = lease.namespace().unwrap_or_default();
+        let holder = holder(lease.spec?)?;
+        Some(RunningOperator { holder, namespace })
+    });
+    Ok(holders.next())
+}
+
+/// Who holds a lease, if it has not run out.
+fn holder(spec: LeaseSpec) -> Option<String> {
     let limit = i64::from(spec.lease_duration_seconds.unwrap_or_default());
     let is_alive = spec.renew_time.is_some_and(|renewed| {
         let age = jiff::Timestamp::now().duration_since(renewed.0);
         age.as_secs() <= limit
     });
     let holder = spec.holder_identity.filter(|it| !it.is_empty());
-    Ok(holder.filter(|_| is_alive))
+    holder.filter(|_| is_alive)
 }
 
 /// Takes the operator's finalizers from all its resources; which those were. Called twice: the second finds none.

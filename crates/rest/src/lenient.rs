@@ -34,6 +34,15 @@ pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     text.parse().map(whole).map_err(not_a_number)
 }
 
+/// A whole number that is not negative, if there is one: whatever else is written is none.
+pub fn optional_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    Ok(match Written::deserialize(from)? {
+        Written::Whole(number) => Some(number),
+        Written::Text(text) => text.trim().parse().ok(),
+        Written::Fraction(_) | Written::Switch(_) | Written::Nothing(()) => None,
+    })
+}
+
 /// A number with a fraction; nothing is 0.
 pub fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     let finite = |number: f64| if number.is_finite() { number } else { 0.0 };

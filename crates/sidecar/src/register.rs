@@ -2,7 +2,8 @@
 //!
 //! The kubelet finds `<driver>-reg.sock` in its folder, asks what it is, and forgets the driver when the file goes.
 //! Some kubelets empty the folder when they start, and a new pod of the same driver puts its own socket there while
-//! the old pod still runs: the file is looked after for as long as the process lives.
+//! the old pod still runs: the file is looked after for as long as the process lives. A driver that was refused, because it was not
+//! ready to say where it is or a label said otherwise, is refused once and for all as long as the file stays: another one takes its place.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -12,6 +13,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use std::{fs, io};
 
+use stowage_api::backoff::Backoff;
 use stowage_csi::endpoint::{Endpoint, EndpointError};
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::registration::{DriverRegistration, KubeletVerdict};
@@ -19,7 +21,7 @@ use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use stowage_service::health::Check;
 use tokio::net::UnixStream;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
@@ -29,6 +31,12 @@ use crate::driver::DriverName;
 /// a file can go (inotify does not: a folder mounted over ours, a full event queue), and the kubelet's own loop that
 /// acts on the file runs once per second too.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a driver stays refused before it is offered again.
+const OFFERED_AGAIN: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(60),
+};
 
 /// How long an answer to the kubelet may take at the end.
 const GRACE: Duration = Duration::from_secs(2);
@@ -136,16 +144,28 @@ impl Registrar {
     /// At the start another socket of this name is replaced, as a new pod must replace an old one. Later the file is
     /// put back whenever it goes, except that a live socket of another process is left alone: two that replace each
     /// other every second would register and unregister the driver endlessly.
+    ///
+    /// A driver that is refused is offered again with another file, after pauses that grow.
     pub async fn run(self, shutdown: &CancellationToken) -> Result<(), RegisterError> {
         let mut socket = Socket::bind(&self.endpoint)?;
+        let mut refusals = Refusals::default();
         loop {
             let file = FileIdentity::of(self.endpoint.path());
             tracing::info!(driver = %self.name, path = %self.path(), "The kubelet can register the driver.");
+            let registration = DriverRegistration::new(self.name.as_str(), &self.driver_socket.0);
+            let verdict = registration.verdict();
             tokio::select! {
-                ended = self.answer(socket, shutdown) => return ended,
-                () = self.gone(file) => {}
+                ended = self.answer(socket, registration, &refusals.last, shutdown) => return ended,
+                () = self.gone(file) => {
+                    refusals = Refusals::default();
+                    tracing::warn!(path = %self.path(), "The registration socket was removed or replaced.");
+                }
+                reason = stays_refused(verdict, refusals.count) => {
+                    refusals.count = refusals.count.saturating_add(1);
+                    refusals.last = reason;
+                    tracing::info!(driver = %self.name, "The driver is offered to the kubelet again.");
+                }
             }
-            tracing::warn!(path = %self.path(), "The registration socket was removed or replaced.");
             match shutdown.run_until_cancelled(self.bind_again()).await {
                 Some(again) => socket = again,
                 None => return Ok(()),
@@ -160,9 +180,10 @@ impl Registrar {
     async fn answer(
         &self,
         socket: Socket,
+        registration: DriverRegistration,
+        refused_before: &str,
         shutdown: &CancellationToken,
     ) -> Result<(), RegisterError> {
-        let registration = DriverRegistration::new(self.name.as_str(), &self.driver_socket.0);
         let verdict = registration.verdict();
         let shutdown = Shutdown {
             token: shutdown.clone(),
@@ -176,19 +197,27 @@ impl Registrar {
         );
         tokio::select! {
             ended = serving => Ok(ended?),
-            never = self.show(verdict) => match never {},
+            never = self.show(verdict, refused_before) => match never {},
         }
     }
 
-    /// Shows what the kubelet says.
-    async fn show(&self, mut verdict: watch::Receiver<KubeletVerdict>) -> Infallible {
+    /// Shows what the kubelet says, or said before it was asked again.
+    async fn show(
+        &self,
+        mut verdict: watch::Receiver<KubeletVerdict>,
+        refused_before: &str,
+    ) -> Infallible {
+        let refused = |reason: &str| {
+            (self.check).not_ready(format!("the kubelet refused the driver: {reason}"));
+        };
         loop {
             match &*verdict.borrow_and_update() {
-                KubeletVerdict::Pending => self.check.not_ready("the kubelet has not asked yet"),
+                KubeletVerdict::Pending if refused_before.is_empty() => {
+                    self.check.not_ready("the kubelet has not asked yet");
+                }
+                KubeletVerdict::Pending => refused(refused_before),
                 KubeletVerdict::Registered => self.check.ready(),
-                KubeletVerdict::Refused(reason) => self
-                    .check
-                    .not_ready(format!("the kubelet refused the driver: {reason}")),
+                KubeletVerdict::Refused(reason) => refused(reason),
             }
             if verdict.changed().await.is_err() {
                 // The server that hears it has ended, and its caller ends this.
@@ -226,6 +255,30 @@ impl Registrar {
                 said = reason;
             }
             sleep(INTERVAL).await;
+        }
+    }
+}
+
+/// How often in a row the kubelet has refused the driver, and why.
+#[derive(Debug, Default)]
+struct Refusals {
+    count: u32,
+    last: String,
+}
+
+/// Waits until the kubelet has refused the driver and not thought better of it for a while; returns its reason.
+async fn stays_refused(mut verdict: watch::Receiver<KubeletVerdict>, before: u32) -> String {
+    let pause = OFFERED_AGAIN.after(before.saturating_add(1));
+    let is_refused = |it: &KubeletVerdict| matches!(it, KubeletVerdict::Refused(_));
+    loop {
+        let refused = verdict.wait_for(is_refused).await.map(|it| it.clone());
+        let Ok(KubeletVerdict::Refused(reason)) = refused else {
+            // The server that hears it has ended, and its caller ends this.
+            return pending().await;
+        };
+        let other = verdict.wait_for(|it| !is_refused(it));
+        if timeout(pause, other).await.is_err() {
+            return reason;
         }
     }
 }

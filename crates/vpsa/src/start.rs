@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use parking_lot::Mutex;
 use stowage_csi::flags::{FlagError, Serving};
 use stowage_csi::locks::VolumeLocks;
 use stowage_csi::metrics::ServerMetrics;
@@ -25,10 +24,12 @@ use crate::args::Args;
 use crate::driver::controller::{ControllerService, Services};
 use crate::driver::identity::IdentityService;
 use crate::driver::node::iscsi::Initiator;
+use crate::driver::node::lasting::Lasting;
 use crate::driver::node::location::Location;
 use crate::driver::node::multipath::Multipath;
 use crate::driver::node::network::NotANetwork;
 use crate::driver::node::register::{Address, Registration};
+use crate::driver::node::targets::Targets;
 use crate::driver::node::{NodeService, NodeServices};
 use crate::driver::objects::Objects;
 use crate::keys::{self, KeyError};
@@ -94,7 +95,7 @@ pub async fn run(
     if mode.has_node() {
         let service = node(&args, &serving, &client)?;
         let (services, stop) = (Arc::clone(&service.0), process.shutdown.clone());
-        let keep = async move { services.registration.keep(&stop).await };
+        let keep = async move { services.keep_registered(&stop).await };
         process.tasks.spawn("vscnode", keep);
         let (services, stop) = (Arc::clone(&service.0), process.shutdown.clone());
         let tidy = async move {
@@ -192,7 +193,7 @@ fn node(args: &Args, serving: &Serving, client: &Client) -> Result<NodeService, 
         initiator: Initiator {
             exec: Arc::clone(&outside),
             records: file(&args.iscsi_records),
-            targets: Mutex::default(),
+            targets: Targets::default(),
         },
         multipath: Multipath {
             exec: Arc::clone(&outside),
@@ -214,6 +215,7 @@ fn node(args: &Args, serving: &Serving, client: &Client) -> Result<NodeService, 
             initiator_name: file(&args.initiator_name),
         },
         locks: VolumeLocks::default(),
+        lasting: Lasting::default(),
         longest: args.request_timeout,
     })))
 }

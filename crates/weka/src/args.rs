@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use stowage_csi::flags::{DriverArgs, switch};
 
+use self::client_files::ClientFiles;
 use crate::options::DEFAULT_EXCLUSIVE;
 
+pub(crate) mod client_files;
 pub(crate) mod figures;
 pub(crate) mod foreign;
 pub(crate) mod nfs;
@@ -199,23 +201,9 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub mount_base: Option<PathBuf>,
 
-    /// The kernel's list of modules
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/proc/modules",
-        hide = true
-    )]
-    pub proc_modules: PathBuf,
-
-    /// The Weka client's status in /proc
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/proc/wekafs/interface",
-        hide = true
-    )]
-    pub proc_wekafs_interface: PathBuf,
+    /// Where the kernel shows the client.
+    #[command(flatten)]
+    pub client_files: ClientFiles,
 
     /// The kernel's list of filesystems
     #[arg(

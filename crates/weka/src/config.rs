@@ -6,6 +6,7 @@ use std::time::Duration;
 use stowage_csi::flags::{self, Mode, Serving, absolute, at_least_one, seconds};
 
 use crate::args::Args;
+use crate::args::client_files::ClientFiles;
 use crate::args::foreign::Refusal;
 use crate::dynamic_paths::{DynamicPaths, PathOutside};
 use crate::nfs::UnknownVersion;
@@ -92,8 +93,7 @@ pub(crate) struct Config {
     pub(crate) legacy_secret_name: Option<String>,
     pub(crate) legacy_directory: PathBuf,
     pub(crate) mount_base: PathBuf,
-    pub(crate) proc_modules: PathBuf,
-    pub(crate) proc_interface: PathBuf,
+    pub(crate) client_files: ClientFiles,
     pub(crate) proc_filesystems: PathBuf,
 }
 
@@ -163,8 +163,7 @@ impl TryFrom<Args> for Config {
                 .filter(|name| !name.is_empty()),
             legacy_directory: args.legacy_volume_access,
             mount_base: absolute("mount-base", base)?,
-            proc_modules: args.proc_modules,
-            proc_interface: args.proc_wekafs_interface,
+            client_files: args.client_files,
             proc_filesystems: args.proc_filesystems,
         })
     }

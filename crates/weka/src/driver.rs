@@ -6,6 +6,8 @@
 //! - `directory`: a volume's directory, reached by descriptors only; work on it runs where it may hang (`Workers`).
 //! - `trash`: removes the data of deleted volumes.
 //! - `promised`: how much of a filesystem its directories may use together.
+//! - `room`: filesystems that grow for their volumes.
+//! - `sources`: volumes that are being copied.
 //! - `concurrency`: how many calls of a kind are worked on at a time.
 //! - `identity`, `controller`, `node`: the services.
 //!
@@ -44,6 +46,8 @@ pub(crate) mod mounts;
 pub(crate) mod nfs;
 pub(crate) mod node;
 pub(crate) mod promised;
+pub(crate) mod room;
+pub(crate) mod sources;
 pub(crate) mod trash;
 pub(crate) mod volume;
 
@@ -69,6 +73,8 @@ pub(crate) struct Driver {
     pub(crate) concurrency: concurrency::ConcurrencyLimits,
     pub(crate) trash: trash::Trash,
     pub(crate) promises: promised::Promises,
+    pub(crate) growing: room::Growing,
+    pub(crate) sources: sources::Sources,
     /// All volumes, where Kubernetes can be asked about them.
     pub(crate) inventory: Option<Arc<inventory::Inventory>>,
     pub(crate) metrics: Metrics,

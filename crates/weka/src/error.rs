@@ -79,9 +79,14 @@ pub(crate) enum Error {
     )]
     FilesystemMissing(String),
     #[error(
-        "the secret of this call shows no filesystem `{filesystem}`, so nobody can tell whether volume `{id}` exists: correct the secret (cluster, organization), or, if the filesystem was deleted with all that was on it, delete the PersistentVolume by hand"
+        "the secret of this call shows no filesystem `{filesystem}`, so nobody can tell whether {kind} `{id}` exists: correct the secret (cluster, organization), or, if the filesystem was deleted with all that was on it, {remedy}"
     )]
-    FilesystemHidden { filesystem: String, id: String },
+    FilesystemHidden {
+        filesystem: String,
+        kind: &'static str,
+        id: String,
+        remedy: &'static str,
+    },
     #[error(
         "filesystem `{0}` is not encrypted, but parameter `encryptionEnabled` requires it: use an encrypted filesystem, or remove the parameter"
     )]
@@ -174,6 +179,14 @@ pub(crate) enum Error {
         "volume `{id}` was begun and cannot be completed at the moment: remove the cause, and the next attempt completes it"
     )]
     HalfMade {
+        id: String,
+        #[source]
+        source: Box<Error>,
+    },
+    #[error(
+        "nobody can tell at the moment whether an earlier attempt began volume `{id}`: remove the cause, and the next attempt creates or completes it"
+    )]
+    Unseen {
         id: String,
         #[source]
         source: Box<Error>,

@@ -250,8 +250,7 @@ fn mounts(args: &MigrateArgs, mounter: Arc<dyn Mounter>) -> Mounts {
     let node = rustix::system::uname();
     let node = node.nodename().to_string_lossy().into_owned();
     let client = LocalClient {
-        modules: args.proc_modules.clone(),
-        interface: args.proc_wekafs_interface.clone(),
+        files: args.client_files.clone(),
         configured: args.container_name.clone().filter(|name| !name.is_empty()),
         node: node.clone(),
         workers: Workers::new(MOST_THREADS),

@@ -12,6 +12,9 @@ const DIRECTORY_CHARACTERS: usize = 64;
 const OBJECT_CHARACTERS: usize = 12;
 const SHORT_HASH: usize = 12;
 
+/// The longest prefix of such a name.
+pub(crate) const LONGEST_PREFIX: usize = 7;
+
 /// Characters of a SHA-1 in hexadecimal.
 const HEX_CHARACTERS: usize = 40;
 
@@ -85,6 +88,12 @@ pub(crate) fn is_object(text: &str) -> bool {
 pub(crate) fn ends_like_object(text: &str) -> bool {
     let hash = text.rsplit_once('-').map(|(_, hash)| hash);
     hash.is_some_and(is_short_hash)
+}
+
+/// Whether a filesystem is called by such a name after another prefix than this one.
+pub(crate) fn has_other_prefix(text: &str, prefix: &str, object: &str) -> bool {
+    let found = text.strip_suffix(object);
+    found.is_some_and(|found| found != prefix && found.len() <= LONGEST_PREFIX)
 }
 
 /// The access point of a snapshot of a volume.
@@ -179,6 +188,21 @@ mod tests {
             assert!(!is_object(text) && !ends_like_object(text), "{text}");
         }
         assert!(!is_object("csivol-pvc-d00ba0fe-UFSZZCT55U6D"));
+    }
+
+    #[test]
+    fn a_name_is_known_after_another_prefix() {
+        let (other, object) = (object("other"), object(NAME));
+        for (text, is_so) in [
+            (format!("csivol-{object}"), true),
+            (object.clone(), true),
+            (format!("v-{object}"), false),
+            (format!("csivol-{other}"), false),
+            (format!("a-copy-of-{object}"), false),
+            (format!("csivol-{object}-old"), false),
+        ] {
+            assert_eq!(has_other_prefix(&text, "v-", &object), is_so, "{text}");
+        }
     }
 
     #[test]

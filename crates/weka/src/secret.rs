@@ -49,7 +49,7 @@ pub(crate) struct Credentials {
     pub(crate) ca_certificate: Option<String>,
     pub(crate) vault: VaultAccess,
     /// Where the cluster serves NFS, if not at the addresses of an interface group.
-    pub(crate) nfs_addresses: Vec<IpAddr>,
+    pub(crate) nfs_addresses: Option<Vec<IpAddr>>,
 }
 
 /// How new filesystems get keys of their own in HashiCorp Vault; a class may say otherwise.
@@ -70,9 +70,9 @@ pub(crate) enum SecretError {
     Scheme,
     #[error("the secret's key `endpoints` contains no valid address: {0}")]
     Endpoints(#[source] AddressError),
-    #[error("the secret's key `autoUpdateEndpoints` must be `true` or `false`")]
-    AutoUpdate,
-    #[error("the secret's key `nfsTargetIps` must be a list of IP addresses")]
+    #[error(
+        "the secret's key `nfsTargetIps` contains no IP address, which mounts by NFS need: correct or remove it"
+    )]
     NfsTargets,
 }
 
@@ -104,13 +104,9 @@ impl Credentials {
             username: required("username")?.into(),
             password: password.ok_or(SecretError::Missing("password"))?.into(),
             local_container: given("localContainerName").map(str::to_owned),
-            auto_update_endpoints: match given("autoUpdateEndpoints") {
-                None | Some("false") => false,
-                Some("true") => true,
-                Some(_) => return Err(SecretError::AutoUpdate),
-            },
+            auto_update_endpoints: given("autoUpdateEndpoints").is_some_and(is_true),
             ca_certificate: given("caCertificate").map(str::to_owned),
-            nfs_addresses: addresses(given("nfsTargetIps").unwrap_or_default())?,
+            nfs_addresses: addresses(given("nfsTargetIps").unwrap_or_default()),
             vault: VaultAccess {
                 key: given("kmsVaultKeyIdentifierForFilesystemEncryption").map(str::to_owned),
                 namespace: given("kmsVaultNamespaceForFilesystemEncryption").map(str::to_owned),
@@ -156,13 +152,32 @@ fn endpoints(list: &str) -> Result<Vec<Endpoint>, SecretError> {
     }
 }
 
-/// Addresses separated by commas or line ends.
-fn addresses(list: &str) -> Result<Vec<IpAddr>, SecretError> {
+/// `true` as people and programs write it. Anything else is no reason to fail: only the endpoints of the secret are used.
+fn is_true(text: &str) -> bool {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" => true,
+        "false" | "f" | "0" => false,
+        _ => {
+            tracing::warn!(
+                "The secret's key `autoUpdateEndpoints` is neither `true` nor `false`; endpoints are not updated."
+            );
+            false
+        }
+    }
+}
+
+/// Addresses separated by commas or line ends. Wrong ones are left out as long as one is right; none if all are wrong, which
+/// matters to mounts by NFS only.
+fn addresses(list: &str) -> Option<Vec<IpAddr>> {
     let words = list.split([',', '\n']).map(str::trim);
-    let words = words.filter(|word| !word.is_empty());
-    words
-        .map(|word| word.parse().map_err(|_| SecretError::NfsTargets))
-        .collect()
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    let right: Vec<_> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    if right.len() < words.len() {
+        tracing::warn!(
+            "The secret's key `nfsTargetIps` contains something that is not an IP address; it is not used."
+        );
+    }
+    (words.is_empty() || !right.is_empty()).then_some(right)
 }
 
 fn fingerprint(secret: &BTreeMap<String, String>) -> Fingerprint {
@@ -231,11 +246,35 @@ mod tests {
         );
         let error = Credentials::parse(&secret(&[("endpoints", "ho st:1")])).unwrap_err();
         assert!(matches!(error, SecretError::Endpoints(_)), "{error}");
-        assert!(Credentials::parse(&secret(&[("autoUpdateEndpoints", "maybe")])).is_err());
-        let named = Credentials::parse(&secret(&[("nfsTargetIps", "nfs.example")]));
-        assert_eq!(named.unwrap_err(), SecretError::NfsTargets);
-        let listed = Credentials::parse(&secret(&[("nfsTargetIps", "10.0.0.1\n10.0.0.2,fd00::1")]));
-        assert_eq!(listed.unwrap().nfs_addresses.len(), 3);
+    }
+
+    #[test]
+    fn what_only_some_calls_need_fails_no_others() {
+        let updates = |text: &str| {
+            let secret = secret(&[("autoUpdateEndpoints", text)]);
+            Credentials::parse(&secret).unwrap().auto_update_endpoints
+        };
+        for (text, is_so) in [
+            ("true", true),
+            ("True", true),
+            ("TRUE\n", true),
+            ("1", true),
+            ("false", false),
+            ("False", false),
+            ("maybe", false),
+            ("", false),
+        ] {
+            assert_eq!(updates(text), is_so, "{text}");
+        }
+        let addresses = |text: &str| {
+            let secret = secret(&[("nfsTargetIps", text)]);
+            let addresses = Credentials::parse(&secret).unwrap().nfs_addresses;
+            addresses.map(|addresses| addresses.len())
+        };
+        assert_eq!(addresses("10.0.0.1\n10.0.0.2,fd00::1"), Some(3));
+        assert_eq!(addresses("10.0.0.1,nfs.example"), Some(1));
+        assert_eq!(addresses(""), Some(0));
+        assert_eq!(addresses("nfs.example"), None);
     }
 
     #[test]

@@ -37,6 +37,8 @@ use crate::driver::nfs::NfsAccess;
 use crate::driver::node::names::KubernetesNames;
 use crate::driver::node::{NodeService, labels};
 use crate::driver::promised::Promises;
+use crate::driver::room::Growing;
+use crate::driver::sources::Sources;
 use crate::driver::trash::Trash;
 use crate::driver::{Driver, MOST_THREADS};
 use crate::error::{Error, chain};
@@ -145,8 +147,7 @@ async fn assemble(
     let mounter: Arc<dyn Mounter> = Arc::new(HostMounter::new(exec, stats.clone()));
     let workers = Workers::new(MOST_THREADS);
     let client = LocalClient {
-        modules: config.proc_modules.clone(),
-        interface: config.proc_interface.clone(),
+        files: config.client_files.clone(),
         configured: config.container.clone(),
         node: config.node.clone(),
         workers: workers.clone(),
@@ -166,6 +167,8 @@ async fn assemble(
         concurrency: ConcurrencyLimits::new(config.concurrency, metrics.clone()),
         trash: Trash::default(),
         promises: Promises::default(),
+        growing: Growing::default(),
+        sources: Sources::default(),
         metrics,
         names: KubernetesNames::default(),
         kube,

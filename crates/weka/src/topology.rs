@@ -32,14 +32,16 @@ impl Transport {
 
 type Segments = BTreeMap<String, String>;
 
-/// What a node says of itself. `zones` are the labels of its Node object.
+/// What a node says of itself. `zones` are the labels of its Node object. `transport` is told only by who manages the label: the
+/// kubelet refuses a driver whose value is not that of the label that is there.
 pub(crate) fn of_node(
     driver: &str,
     node: &str,
-    transport: Transport,
+    transport: Option<Transport>,
     zones: &Segments,
 ) -> Topology {
-    let mut segments = labels(driver, node, transport);
+    let mut segments = identity(driver, node);
+    segments.extend(transport.map(|it| transport_of(driver, it)));
     segments.insert(GLOBAL.to_owned(), "true".to_owned());
     segments.extend(
         zones
@@ -51,16 +53,23 @@ pub(crate) fn of_node(
 
 /// The labels of a node that can use volumes.
 pub(crate) fn labels(driver: &str, node: &str, transport: Transport) -> Segments {
+    let mut labels = identity(driver, node);
+    labels.extend([transport_of(driver, transport)]);
+    labels
+}
+
+fn identity(driver: &str, node: &str) -> Segments {
     [
         (OLD_NODE.to_owned(), node.to_owned()),
         (format!("topology.{driver}/node"), node.to_owned()),
         (format!("topology.{driver}/accessible"), "true".to_owned()),
-        (
-            format!("topology.{driver}/transport"),
-            transport.word().to_owned(),
-        ),
     ]
     .into()
+}
+
+fn transport_of(driver: &str, transport: Transport) -> (String, String) {
+    let word = transport.word().to_owned();
+    (format!("topology.{driver}/transport"), word)
 }
 
 /// From where a new volume can be reached: from everywhere the driver is, within the zones that were asked for.
@@ -109,7 +118,7 @@ mod tests {
     #[test]
     fn a_node_has_the_keys_that_volumes_ask_for() {
         let zones = topology(&[(ZONES[0], "z1")]).segments;
-        let node = of_node("csi.weka.io", "n1", Transport::Wekafs, &zones);
+        let node = of_node("csi.weka.io", "n1", Some(Transport::Wekafs), &zones);
         assert_eq!(
             node,
             topology(&[
@@ -124,6 +133,9 @@ mod tests {
         for key in of_volume("csi.weka.io", None)[0].segments.keys() {
             assert!(node.segments.contains_key(key), "{key}");
         }
+        let mut without = node;
+        without.segments.remove("topology.csi.weka.io/transport");
+        assert_eq!(of_node("csi.weka.io", "n1", None, &zones), without);
     }
 
     #[test]

@@ -11,6 +11,9 @@ pub struct CSIDriverDeploymentStatus {
     /// The last generation that was put into effect without an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// The last generation whose workloads were written although something else went wrong; absent where nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workloads_generation: Option<i64>,
     /// All objects that were created for this instance; the DaemonSet first, then the Deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<Vec<Child>>,

@@ -97,6 +97,9 @@ pub struct BlockAttachment {
         skip_serializing_if = "Option::is_none"
     )]
     pub iscsi_status: Option<IscsiStatus>,
+    /// The initiator that has this number for it: under another name there may be another disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initiator: Option<String>,
     /// What this version does not know.
     #[serde(flatten)]
     pub unknown: Unknown,

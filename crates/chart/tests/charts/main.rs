@@ -114,6 +114,7 @@ fn together(path: &str) -> Value {
         "drivers.vpsa.plugin.stonith.enable" => {
             json!({"drivers": {"vpsa": {"plugin": {"stonith": {"enable": false}}}}})
         }
+        "wekaClients.enabled" => json!({"csi": {"installationEnabled": false}}),
         "drivers.weka.selinuxNodeLabel" => {
             json!({"drivers": {"weka": {"selinuxSupport": "mixed"}}})
         }
@@ -302,6 +303,12 @@ fn values_that_make_no_sense_are_named() {
             "{error}"
         );
     }
+    let alone = json!({"csi": {"installationEnabled": true}});
+    let error = rendered("stowage", &alone).unwrap_err().to_string();
+    assert!(
+        error.contains("without wekaClients.enabled=true"),
+        "{error}"
+    );
     // A word that Helm reads as false.
     let off = rendered(
         "stowage",
@@ -373,6 +380,27 @@ fn an_instance_of_somebody_else_is_refused_before_anything_changes() {
         ] {
             assert!(error.contains(words), "{error}");
         }
+    }
+}
+
+#[test]
+fn the_drivers_namespace_is_left_to_whoever_made_it() {
+    let with = |annotations: Value| {
+        let namespace = json!({"metadata": {"annotations": annotations}});
+        let lookup = move |_: &str, kind: &str, _: &str, name: &str| {
+            let is_it = (kind, name) == ("Namespace", "weka-operator-system");
+            (is_it && !namespace["metadata"]["annotations"].is_string()).then(|| namespace.clone())
+        };
+        let own = json!({"wekaClients": {"enabled": true}});
+        let release = Identity::new("here", "mine");
+        let rendered = render(&chart("stowage"), &own, &release, Arc::new(lookup)).unwrap();
+        titles(&Manifest::of(&rendered).unwrap()).contains("Namespace/weka-operator-system")
+    };
+    assert!(with(json!("nobody made it")));
+    let of = |release: &str| json!({"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": "here"});
+    assert!(with(of("mine")));
+    for theirs in [Value::Null, json!({}), of("theirs")] {
+        assert!(!with(theirs.clone()), "{theirs}");
     }
 }
 

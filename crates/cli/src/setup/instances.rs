@@ -11,7 +11,9 @@ use serde_json::Value;
 use stowage_api::driver_deployment::CSIDriverDeployment;
 use stowage_kubernetes::answer::Answer;
 
-use super::{FIELD_MANAGER, RELEASE_LABEL, RELEASE_NAMESPACE_LABEL, say, selector, title};
+use super::{
+    FIELD_MANAGER, RELEASE_LABEL, RELEASE_NAMESPACE_LABEL, resource, say, selector, title,
+};
 use crate::args::NamedIn;
 use crate::cluster::{Cluster, trouble};
 
@@ -36,7 +38,8 @@ pub async fn apply(cluster: &Cluster, release: &NamedIn) -> anyhow::Result<()> {
     for instance in &wanted {
         let namespace = instance.namespace().unwrap_or_default();
         let name = instance.name_any();
-        let api: Api<CSIDriverDeployment> = Api::namespaced(cluster.client.clone(), &namespace);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(cluster.client.clone(), &namespace, &resource());
         let ours = PatchParams::apply(FIELD_MANAGER).force();
         api.patch(&name, &ours, &Patch::Apply(instance))
             .await
@@ -91,8 +94,8 @@ async fn wanted(cluster: &Cluster, release: &NamedIn) -> anyhow::Result<Vec<Dyna
 }
 
 /// All instances of the cluster.
-pub(super) async fn present(cluster: &Cluster) -> anyhow::Result<Vec<CSIDriverDeployment>> {
-    let api: Api<CSIDriverDeployment> = Api::all(cluster.client.clone());
+pub(super) async fn present(cluster: &Cluster) -> anyhow::Result<Vec<DynamicObject>> {
+    let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &resource());
     let mut attempt = 0;
     loop {
         match api.list(&ListParams::default()).await {
@@ -112,18 +115,16 @@ pub(super) async fn present(cluster: &Cluster) -> anyhow::Result<Vec<CSIDriverDe
     }
 }
 
-pub(super) fn belongs(instance: &CSIDriverDeployment, release: &NamedIn) -> bool {
+pub(super) fn belongs(instance: &DynamicObject, release: &NamedIn) -> bool {
     let label = |name: &str| instance.labels().get(name).map(String::as_str);
     label(RELEASE_LABEL) == Some(&release.name)
         && label(RELEASE_NAMESPACE_LABEL) == Some(&release.namespace)
 }
 
-pub(super) async fn delete(
-    cluster: &Cluster,
-    instance: &CSIDriverDeployment,
-) -> anyhow::Result<()> {
+pub(super) async fn delete(cluster: &Cluster, instance: &DynamicObject) -> anyhow::Result<()> {
     let namespace = instance.namespace().unwrap_or_default();
-    let api: Api<CSIDriverDeployment> = Api::namespaced(cluster.client.clone(), &namespace);
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), &namespace, &resource());
     match api
         .delete(&instance.name_any(), &DeleteParams::default())
         .await
@@ -137,11 +138,11 @@ pub(super) async fn delete(
     }
 }
 
-fn is_same(live: &CSIDriverDeployment, wanted: &DynamicObject) -> bool {
+fn is_same(live: &DynamicObject, wanted: &DynamicObject) -> bool {
     live.name_any() == wanted.name_any() && live.namespace() == wanted.namespace()
 }
 
-fn refuse_foreign(live: &CSIDriverDeployment, release: &NamedIn) -> anyhow::Result<()> {
+fn refuse_foreign(live: &DynamicObject, release: &NamedIn) -> anyhow::Result<()> {
     let title = title(live);
     if live.metadata.deletion_timestamp.is_some() {
         bail!("{title} is being deleted: wait until it is gone, and try again");

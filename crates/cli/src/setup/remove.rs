@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Resource, ResourceExt};
 use stowage_api::driver_deployment::{CSIDriverDeployment, IN_USE};
 use stowage_api::weka::{WekaClient, WekaContainer};
@@ -62,27 +62,23 @@ pub async fn run(cluster: &Cluster, args: &RemoveArgs) -> anyhow::Result<()> {
     }
 }
 
-async fn of_release(
-    cluster: &Cluster,
-    release: &NamedIn,
-) -> anyhow::Result<Vec<CSIDriverDeployment>> {
+async fn of_release(cluster: &Cluster, release: &NamedIn) -> anyhow::Result<Vec<DynamicObject>> {
     let all = listed::<CSIDriverDeployment>(cluster, "CSIDriverDeployments").await?;
     Ok(all.into_iter().filter(|it| belongs(it, release)).collect())
 }
 
 /// Whether the operator says that volumes keep it.
-fn is_held(instance: &CSIDriverDeployment) -> bool {
-    let conditions = instance.status.iter().flat_map(|it| &it.conditions);
-    let mut reasons = conditions.flatten().flat_map(|it| &it.reason);
-    reasons.any(|reason| reason == IN_USE)
+fn is_held(instance: &DynamicObject) -> bool {
+    let conditions = instance.data["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|it| it["reason"] == IN_USE)
 }
 
 /// What waits, and what the operator says about it.
-fn reasons(left: &[CSIDriverDeployment]) -> String {
-    let reason = |instance: &CSIDriverDeployment| {
-        let status = instance.status.as_ref();
-        let message = status.and_then(|it| it.message.clone());
-        let message = message.unwrap_or_else(|| "no operator has looked at it".to_owned());
+fn reasons(left: &[DynamicObject]) -> String {
+    let reason = |instance: &DynamicObject| {
+        let message = instance.data["status"]["message"].as_str();
+        let message = message.unwrap_or("no operator has looked at it");
         format!("{}: {message}", title(instance))
     };
     let reasons: Vec<_> = left.iter().map(reason).collect();
@@ -119,12 +115,13 @@ fn of_kind(kind: &str, object: &impl ResourceExt) -> String {
     format!("{kind} {namespace}/{}", object.name_any())
 }
 
-/// All of a kind; none where the cluster does not know it.
-async fn listed<K>(cluster: &Cluster, what: &str) -> anyhow::Result<Vec<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    let api: Api<K> = Api::all(cluster.client.clone());
+/// All of a kind, as they are stored; none where the cluster does not know it.
+async fn listed<K: Resource<DynamicType = ()>>(
+    cluster: &Cluster,
+    what: &str,
+) -> anyhow::Result<Vec<DynamicObject>> {
+    let resource = ApiResource::erase::<K>(&());
+    let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &resource);
     match api.list(&ListParams::default()).await {
         Ok(list) => Ok(list.items),
         Err(error) if matches!(Answer::of(&error), Answer::NotServed) => Ok(Vec::new()),

@@ -1,6 +1,7 @@
 //! `stowage setup`, as the hooks of the charts run it, on a real server.
 
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use devcluster::testing::ApiServer;
 use serde_json::{Value, json};
@@ -302,13 +303,28 @@ fn keys_are_made_once(server: &ApiServer) {
 }
 
 fn nothing_is_stranded(server: &ApiServer) {
-    // Somebody else's, which this release's operator looks after.
-    let instance = get(server, &["csidriverdeployment", "one"]);
-    let mut other = json!({"apiVersion": instance["apiVersion"], "kind": instance["kind"], "metadata": {"name": "other"}, "spec": instance["spec"]});
-    other["spec"]["driverName"] = json!("somebody.example.com");
+    // Somebody else's, which this release's operator looks after. It was stored with a definition that admits everything.
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let anything = json!([{
+        "op": "replace", "path": "/spec/versions/0/schema", "value": {"openAPIV3Schema": anything},
+    }]);
+    let patch = ["patch", "crd", DEFINITION, "--type=json", "-p"];
     server
-        .kubectl_with_input(&["create", "-f", "-"], &other.to_string())
+        .kubectl(&[&patch[..], &[&anything.to_string()]].concat())
         .unwrap();
+    let instance = get(server, &["csidriverdeployment", "one"]);
+    let other = json!({
+        "apiVersion": instance["apiVersion"], "kind": instance["kind"], "metadata": {"name": "other"},
+        "spec": {"driverName": 7},
+    });
+    let create = ["create", "--validate=false", "-f", "-"];
+    let stored = (0..50).any(|_| {
+        std::thread::sleep(Duration::from_millis(200));
+        let created = server.kubectl_with_input(&create, &other.to_string());
+        created.is_ok()
+    });
+    assert!(stored, "the server goes on to refuse it");
+    said(server, &["instances", RELEASE]);
     let error = refused(server, &["remove", RELEASE, "--operator", "--timeout=1s"]);
     assert!(
         error.contains(

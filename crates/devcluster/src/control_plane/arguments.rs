@@ -120,6 +120,8 @@ pub fn controller_manager(
         "--kube-api-burst=2000".to_owned(),
         // A deleted claim's volume is noticed at once, not after 15 seconds.
         "--pvclaimbinder-sync-period=2s".to_owned(),
+        // So is a VolumeAttachment that somebody else deleted, as for a node that is lost: not after a minute.
+        "--attach-detach-reconcile-sync-period=5s".to_owned(),
     ]);
     arguments.extend(gates(help));
     arguments

@@ -26,6 +26,7 @@ mod ext4 {
     pub(super) const INCOMPATIBLE: usize = START + 0x60;
     pub(super) const BLOCKS_HIGH: usize = START + 0x150;
     pub(super) const IS_64_BIT: u32 = 0x80;
+    pub(super) const NEEDS_RECOVERY: u32 = 0x4;
 }
 
 /// How much of a device's beginning holds both.
@@ -67,9 +68,19 @@ pub(super) fn has_btrfs_log(head: &[u8]) -> bool {
     magic && log.is_some_and(|root| root.iter().any(|&byte| byte != 0))
 }
 
+fn is_ext4(head: &[u8]) -> bool {
+    head.get(ext4::MAGIC..ext4::MAGIC + 2) == Some(&[0x53, 0xEF])
+}
+
+/// Whether this is an ext4 whose journal has to be applied: it was not unmounted, or is a copy of one in use.
+pub(super) fn has_ext4_log(head: &[u8]) -> bool {
+    let features = le32(head, ext4::INCOMPATIBLE);
+    is_ext4(head) && features.is_some_and(|features| features & ext4::NEEDS_RECOVERY != 0)
+}
+
 /// The size of the ext4 at the beginning of a device, in blocks, and the size of a block.
 pub(super) fn ext4_size(head: &[u8]) -> Option<(u64, u64)> {
-    if head.get(ext4::MAGIC..ext4::MAGIC + 2)? != [0x53, 0xEF] {
+    if !is_ext4(head) {
         return None;
     }
     let is_64_bit = le32(head, ext4::INCOMPATIBLE)? & ext4::IS_64_BIT != 0;
@@ -134,6 +145,18 @@ mod tests {
         }
         assert!(!is_unfinished_xfs(&[]));
         assert!(!is_unfinished_xfs(&unfinished()[..400]));
+    }
+
+    #[test]
+    fn an_ext4_that_was_not_unmounted_is_seen() {
+        let mut head = vec![0; HEAD];
+        head[ext4::INCOMPATIBLE] = 0xC4;
+        assert!(!has_ext4_log(&head), "not an ext4");
+        head[ext4::MAGIC..][..2].copy_from_slice(&[0x53, 0xEF]);
+        assert!(has_ext4_log(&head));
+        head[ext4::INCOMPATIBLE] = 0xC0;
+        assert!(!has_ext4_log(&head));
+        assert!(!has_ext4_log(&head[..1000]));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub async fn ensure_bind(mounter: &dyn Mounter, bind: &Bind) -> Result<Outcome, 
     let is_same = |mount: &Mount<'_>| {
         // Read-only by the filesystem is not for the bind to decide.
         let writable_as_asked = bind.read_only || !mount.has_option("ro");
-        let same_thing = mount.device() == shown.device && mount.root() == shown.root;
+        let same_thing = mount.device() == shown.device && mount.shown() == shown.root;
         same_thing && !mount.root_deleted() && writable_as_asked
     };
     match clear_way(mounter, &bind.target, is_same).await? {
@@ -152,7 +152,7 @@ async fn clear_way(
         let (same, read_only) = (is_same(&mount), mount.read_only());
         let holder = format!(
             "{} of {}",
-            mount.root().display(),
+            mount.shown().display(),
             mount.source().to_string_lossy()
         );
         match mounter.health(&view.point).await {

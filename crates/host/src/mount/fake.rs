@@ -152,9 +152,15 @@ impl Mounter for FakeMounter {
             let (kind, source) = of
                 .map(|of| (of.kind.clone(), of.source.clone()))
                 .unwrap_or_default();
+            let export = source.split_once(":/").map_or("", |(_, export)| export);
+            let below = shown.root.strip_prefix(Path::new("/").join(export));
+            let root = match below {
+                Ok(below) if !export.is_empty() => Path::new("/").join(below),
+                _ => shown.root,
+            };
             state.add(
                 shown.device,
-                &shown.root,
+                &root,
                 &bind.target,
                 &kind,
                 &source,

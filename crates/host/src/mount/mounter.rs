@@ -200,9 +200,9 @@ impl Mounter for HostMounter {
                 .map_err(|_| unidentified())?;
             // `join` with an empty path would leave a trailing slash.
             let root = if below.as_os_str().is_empty() {
-                mount.root().to_owned()
+                mount.shown().into_owned()
             } else {
-                mount.root().join(below)
+                mount.shown().join(below)
             };
             Ok(Shown {
                 device: mount.device(),

@@ -201,3 +201,37 @@ fn the_last_word_on_writing_counts() {
     assert!(!options(&["ro", "rw"]));
     assert!(!options(&["errors=remount-ro"]));
 }
+
+/// The kernel's NFS client shows `/` as the root of all of its mounts: the path is in the source.
+#[tokio::test]
+async fn directories_of_one_export_are_told_apart() {
+    let place = Place::new();
+    let export = FsMount {
+        target: place.at("source"),
+        ..place.mount()
+    };
+    place.mounter.mount(&export).await.unwrap();
+    let bind = |name: &str| {
+        let directory = place.at("source").join(name);
+        fs::create_dir_all(&directory).unwrap();
+        Bind {
+            source: BindSource::Path(directory),
+            ..place.bind()
+        }
+    };
+    let done = ensure_bind(&place.mounter, &bind("one")).await.unwrap();
+    assert_eq!(done, Outcome::Done);
+    let view = place.mounter.look(&place.at("target")).await.unwrap();
+    let mount = view.mount().unwrap();
+    assert_eq!(
+        (mount.root(), mount.source()),
+        (Path::new("/"), std::ffi::OsStr::new("server:/export/one"))
+    );
+    let again = ensure_bind(&place.mounter, &bind("one")).await.unwrap();
+    assert_eq!(again, Outcome::Already);
+    let other = ensure_bind(&place.mounter, &bind("two")).await;
+    assert!(
+        matches!(other, Err(MountError::Occupied { .. })),
+        "{other:?}"
+    );
+}

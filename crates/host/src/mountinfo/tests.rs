@@ -164,6 +164,39 @@ fn the_machines_own_table_is_read_and_kept() {
     assert!(kept > 0);
 }
 
+#[test]
+fn nfs_has_its_path_in_the_source_or_in_the_root() {
+    for (line, export) in [
+        (
+            "70 1 0:52 / /t rw - nfs4 10.0.0.1:/default rw,vers=4.1",
+            Some("/default"),
+        ),
+        (
+            "71 1 0:52 / /t rw - nfs4 10.0.0.1:/default/csi-volumes/a:/b\\040c rw",
+            Some("/default/csi-volumes/a:/b c"),
+        ),
+        (
+            "72 1 0:52 / /t rw - nfs 10.0.0.1://default/x rw",
+            Some("/default/x"),
+        ),
+        (
+            "73 1 0:52 / /t rw - nfs4 [fd00::1]:/default/x rw",
+            Some("/default/x"),
+        ),
+        (
+            "74 1 0:52 /csi-volumes/x /t rw - fuse.nfs 10.0.0.1:/default rw",
+            Some("/default/csi-volumes/x"),
+        ),
+        ("75 1 0:52 /x /t rw - wekafs default rw", None),
+        ("76 1 8:1 /x /t rw - ext4 /dev/sda1 rw", None),
+    ] {
+        let table = table(line);
+        let mount = table.at(Path::new("/t")).unwrap();
+        assert_eq!(mount.export().as_deref(), export.map(Path::new), "{line}");
+        assert_eq!(mount.shown(), Path::new(export.unwrap_or("/x")), "{line}");
+    }
+}
+
 /// `count` mounts as kubelet makes them: two binds for each volume.
 fn many(count: usize) -> String {
     let line = |n: usize| {

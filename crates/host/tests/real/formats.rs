@@ -76,6 +76,28 @@ isolated! {
         }
     }
 
+    async fn who_has_a_device_for_themselves_is_seen_and_who_only_reads_it_is_not(directory: &Path) {
+        let [point] = directories(directory, ["point"]);
+        let attached = Attached::new(directory, "ext4", FsKind::Ext4.minimum_bytes());
+        let _reader = fs::File::open(&attached.path).unwrap();
+        assert!(!stats().is_claimed(&attached.path).await.unwrap());
+        format(&attached, FsKind::Ext4).await.unwrap();
+        mount_at(&attached, FsKind::Ext4, &point).await;
+        assert!(stats().is_claimed(&attached.path).await.unwrap());
+        // A process with mounts of its own: this one does not see them.
+        let mut elsewhere = Command::new("unshare").args(["--mount", "--propagation", "private", "cat"])
+            .stdin(std::process::Stdio::piped()).spawn().unwrap();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        unmount(&point).await;
+        assert!(stats().is_claimed(&attached.path).await.unwrap());
+        drop(elsewhere.stdin.take());
+        elsewhere.wait().unwrap();
+        // The kernel lets go of the mounts of a process after it has gone.
+        while stats().is_claimed(&attached.path).await.unwrap() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     async fn a_small_btrfs_grows_only_to_what_the_kernel_allows(directory: &Path) {
         let [point] = directories(directory, ["point"]);
         let attached = Attached::new(directory, "image", 128 * MIB + 4096);

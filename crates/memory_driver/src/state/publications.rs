@@ -1,5 +1,6 @@
 //! Which volume is at which node.
 
+use stowage_csi::access;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{ControllerPublishVolumeRequest, VolumeCapability};
 use tonic::Status;
@@ -95,11 +96,5 @@ pub(crate) fn mode(capability: Option<&VolumeCapability>) -> i32 {
 }
 
 fn is_single_node(mode: i32) -> bool {
-    matches!(
-        Mode::try_from(mode),
-        Ok(Mode::SingleNodeWriter
-            | Mode::SingleNodeReaderOnly
-            | Mode::SingleNodeSingleWriter
-            | Mode::SingleNodeMultiWriter)
-    )
+    Mode::try_from(mode).is_ok_and(access::is_single_node)
 }

@@ -3,14 +3,12 @@
 
 mod failure;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DEPLOYMENT_LABEL};
@@ -20,49 +18,16 @@ pub use self::failure::PodFailure;
 use super::{Cluster, Concern};
 use crate::rights::Rights;
 
-/// A pod, as far as it is read.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct DriverPod {
-    metadata: ObjectMeta,
-    #[serde(default)]
-    spec: Spec,
-    #[serde(default)]
-    status: PodStatus,
-}
+stowage_kubernetes::reduced!(
+    /// A Pod: where it is, and how it is.
+    DriverPod as Pod { spec: Spec, status: PodStatus }
+);
 
+/// What is read of a pod's spec.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
+#[serde(default, rename_all = "camelCase")]
+pub struct Spec {
     node_name: Option<String>,
-}
-
-impl Resource for DriverPod {
-    type DynamicType = ();
-    type Scope = <Pod as Resource>::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        Pod::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        Pod::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        Pod::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        Pod::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 }
 
 /// The labels of pods, which are the names of their workloads, and what those names end with after that of the instance.

@@ -8,6 +8,8 @@ use kube::runtime::watcher::Event;
 use serde_json::Value;
 use stowage_api::snapshot::names::{GROUP_SNAPSHOT, SNAPSHOT};
 
+use super::claims::{self, Claims};
+use super::names::{Names, Numbers};
 use super::source::Source;
 use super::usage::Claim;
 use super::wanted_secrets::WantedSecrets;
@@ -24,11 +26,14 @@ enum Fact {
     /// A volume of a driver, and the secrets that it names.
     Volume {
         driver: String,
+        /// The claim that it names.
         claim: Option<Claim>,
+        /// Whether it is bound to it.
+        is_bound: bool,
         references: References,
     },
     /// Drivers that a node's kubelet knows.
-    Drivers(BTreeSet<String>),
+    Drivers(Numbers),
     /// That it is there.
     Present,
 }
@@ -42,9 +47,11 @@ pub(super) struct State {
     /// What a list that is under way has brought so far.
     incoming: HashMap<Source, BTreeMap<String, Fact>>,
     secrets: WantedSecrets,
+    /// The names of drivers that nodes know, and of those with volumes.
+    drivers: Names,
     /// The drivers of claims.
-    claims: HashMap<Claim, String>,
-    /// Drivers whose volumes are being waited for to go.
+    claims: Claims,
+    /// Drivers whose volumes and snapshots are being waited for to go.
     pub(super) awaited: BTreeSet<String>,
 }
 
@@ -61,7 +68,7 @@ impl State {
                 (Concerned::new(), false)
             }
             Event::InitApply(object) => {
-                if let Some(fact) = fact_of(source, &object) {
+                if let Some(fact) = self.fact_of(source, &object) {
                     let incoming = self.incoming.entry(source).or_default();
                     incoming.insert(object.name_any(), fact);
                 }
@@ -69,15 +76,64 @@ impl State {
             }
             Event::InitDone => (self.take_in_list(source), true),
             Event::Apply(object) => {
-                let fact = fact_of(source, &object);
+                let fact = self.fact_of(source, &object);
                 (self.take_in_one(source, &object.name_any(), fact), false)
             }
             Event::Delete(object) => {
                 let mut concerned = self.take_in_one(source, &object.name_any(), None);
-                concerned.extend(
-                    driver_of_object(source, &object).filter(|it| self.awaited.contains(it)),
-                );
+                let driver = source.driver_in(&object.data["spec"]);
+                let driver = driver.and_then(|it| it.as_str()).map(str::to_owned);
+                concerned.extend(driver.filter(|it| self.awaited.contains(it)));
                 (concerned, false)
+            }
+        }
+    }
+
+    /// What an object says, if it says anything.
+    fn fact_of(&mut self, source: Source, object: &DynamicObject) -> Option<Fact> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let secrets = |driver: Option<String>, references: References| {
+            // Most classes name no secret.
+            (references != References::default()).then_some(Fact::Secrets {
+                driver: driver?,
+                references,
+            })
+        };
+        let data = &object.data;
+        match source {
+            Source::StorageClasses => secrets(text(&data["provisioner"]), of_parameters(data)),
+            Source::SnapshotClasses | Source::GroupSnapshotClasses => {
+                secrets(text(&data["driver"]), of_parameters(data))
+            }
+            Source::SnapshotContents => {
+                let references = secret::of_content(object.annotations(), &SNAPSHOT);
+                secrets(text(&data["spec"]["driver"]), references)
+            }
+            Source::GroupSnapshotContents => {
+                let references = secret::of_content(object.annotations(), &GROUP_SNAPSHOT);
+                secrets(text(&data["spec"]["driver"]), references)
+            }
+            Source::AttributesClasses | Source::ServiceMonitors => None,
+            Source::Volumes => {
+                let claim = &data["spec"]["claimRef"];
+                Some(Fact::Volume {
+                    driver: text(&data["spec"]["csi"]["driver"])?,
+                    claim: text(&claim["namespace"]).zip(text(&claim["name"])),
+                    is_bound: data["status"]["phase"] == "Bound",
+                    references: secret::of_volume(
+                        &serde_json::to_value(object).unwrap_or_default(),
+                    ),
+                })
+            }
+            Source::CsiNodes => {
+                let drivers = data["spec"]["drivers"].as_array().into_iter().flatten();
+                let names = drivers.filter_map(|it| it["name"].as_str());
+                Some(Fact::Drivers(self.drivers.numbers(names)))
+            }
+            // One that is being deleted takes nothing in any more.
+            Source::Namespaces => {
+                let is_going = object.metadata.deletion_timestamp.is_some();
+                (!is_going).then_some(Fact::Present)
             }
         }
     }
@@ -101,7 +157,7 @@ impl State {
         for name in gone {
             concerned.append(&mut self.take_in_one(source, &name, None));
         }
-        if source == Source::Volumes {
+        if source.driver_in(&Value::Null).is_some() {
             concerned.extend(self.awaited.iter().cloned());
         }
         concerned
@@ -120,8 +176,9 @@ impl State {
         match source {
             Source::Namespaces => self.secrets.expecting(name),
             Source::CsiNodes => {
-                let (before, after) = (drivers(before), drivers(fact));
-                before.symmetric_difference(&after).cloned().collect()
+                let (before, after) = (drivers(before.as_ref()), drivers(fact.as_ref()));
+                let changed = self.drivers.differing(before, after);
+                changed.map(str::to_owned).collect()
             }
             Source::StorageClasses
             | Source::SnapshotClasses
@@ -153,61 +210,86 @@ impl State {
     }
 
     fn take_in_claims(&mut self, before: Option<&Fact>, after: Option<&Fact>) {
-        if let Some(Fact::Volume {
-            claim: Some(claim), ..
-        }) = before
-        {
-            self.claims.remove(claim);
+        if let Some((claim, volume)) = before.and_then(|it| self.bond(it)) {
+            self.claims.remove(claim, volume);
         }
-        if let Some(Fact::Volume {
-            claim: Some(claim),
+        if let Some((claim, volume)) = after.and_then(|it| self.bond(it)) {
+            self.claims.add(claim, volume);
+        }
+    }
+
+    /// The claim that a volume names, and how.
+    fn bond<'a>(&mut self, fact: &'a Fact) -> Option<(&'a Claim, claims::Volume)> {
+        let Fact::Volume {
             driver,
+            claim: Some(claim),
+            is_bound,
             ..
-        }) = after
-        {
-            self.claims.insert(claim.clone(), driver.clone());
-        }
+        } = fact
+        else {
+            return None;
+        };
+        let volume = claims::Volume {
+            driver: self.drivers.number(driver),
+            is_bound: *is_bound,
+        };
+        Some((claim, volume))
     }
 
     pub(super) fn is_claim_of(&self, driver: &str, claim: &Claim) -> bool {
-        self.claims.get(claim).is_some_and(|it| it == driver)
+        let driver = self.drivers.known_number(driver);
+        driver.is_some_and(|driver| self.claims.is_of(claim, driver))
     }
 
-    fn volume(&self, name: &str) -> Option<(&str, Option<&Claim>)> {
-        match self.facts.get(&Source::Volumes)?.get(name)? {
-            Fact::Volume { driver, claim, .. } => Some((driver, claim.as_ref())),
-            Fact::Secrets { .. } | Fact::Drivers(_) | Fact::Present => None,
-        }
+    /// The driver of a volume, and the claim by which pods may get it.
+    fn volume<'a>(&self, fact: &'a Fact) -> Option<(&'a str, Option<&'a Claim>)> {
+        let Fact::Volume {
+            driver,
+            claim,
+            is_bound,
+            ..
+        } = fact
+        else {
+            return None;
+        };
+        let claim = claim.as_ref();
+        let claim = claim.filter(|claim| self.claims.admits(claim, *is_bound));
+        Some((driver, claim))
+    }
+
+    fn volume_named(&self, name: &str) -> Option<(&str, Option<&Claim>)> {
+        self.volume(self.facts.get(&Source::Volumes)?.get(name)?)
     }
 
     pub(super) fn claim_of_volume(&self, volume: &str) -> Option<Claim> {
-        self.volume(volume)?.1.cloned()
+        self.volume_named(volume)?.1.cloned()
     }
 
     pub(super) fn driver_of_volume(&self, volume: &str) -> Option<String> {
-        Some(self.volume(volume)?.0.to_owned())
+        Some(self.volume_named(volume)?.0.to_owned())
     }
 
     pub(super) fn volumes_of(&self, driver: &str) -> Vec<(String, Option<Claim>)> {
         let all = self.facts.get(&Source::Volumes).into_iter().flatten();
-        let of_driver = all.filter_map(|(name, fact)| match fact {
-            Fact::Volume {
-                driver: of, claim, ..
-            } if of == driver => Some((name.clone(), claim.clone())),
-            _ => None,
+        let of_driver = all.filter_map(|(name, fact)| {
+            let (of, claim) = self.volume(fact)?;
+            (of == driver).then(|| (name.clone(), claim.cloned()))
         });
         of_driver.collect()
     }
 
     pub(super) fn is_registered(&self, driver: &str, node: &str) -> bool {
-        let nodes = self.facts.get(&Source::CsiNodes);
-        let fact = nodes.and_then(|nodes| nodes.get(node));
-        matches!(fact, Some(Fact::Drivers(drivers)) if drivers.contains(driver))
+        self.drivers.is_in(driver, self.drivers_of(node))
     }
 
     pub(super) fn drivers_on(&self, node: &str) -> BTreeSet<String> {
+        let known = self.drivers.of(self.drivers_of(node));
+        known.map(str::to_owned).collect()
+    }
+
+    fn drivers_of(&self, node: &str) -> &[u32] {
         let nodes = self.facts.get(&Source::CsiNodes);
-        drivers(nodes.and_then(|nodes| nodes.get(node)).cloned())
+        drivers(nodes.and_then(|nodes| nodes.get(node)))
     }
 
     pub(super) fn secrets_of(&self, driver: &str) -> References {
@@ -223,15 +305,15 @@ impl State {
     pub(super) fn registrations_of(&self, driver: &str) -> usize {
         let nodes = self.facts.get(&Source::CsiNodes).into_iter().flatten();
         nodes
-            .filter(|(_, fact)| matches!(fact, Fact::Drivers(drivers) if drivers.contains(driver)))
+            .filter(|(_, fact)| self.drivers.is_in(driver, drivers(Some(fact))))
             .count()
     }
 }
 
-fn drivers(fact: Option<Fact>) -> BTreeSet<String> {
+fn drivers(fact: Option<&Fact>) -> &[u32] {
     match fact {
         Some(Fact::Drivers(drivers)) => drivers,
-        Some(Fact::Secrets { .. } | Fact::Volume { .. } | Fact::Present) | None => BTreeSet::new(),
+        Some(Fact::Secrets { .. } | Fact::Volume { .. } | Fact::Present) | None => &[],
     }
 }
 
@@ -242,58 +324,6 @@ fn secrets(fact: Fact) -> Option<(String, References)> {
             driver, references, ..
         } => Some((driver, references)),
         Fact::Drivers(_) | Fact::Present => None,
-    }
-}
-
-fn driver_of_object(source: Source, object: &DynamicObject) -> Option<String> {
-    let driver = &object.data["spec"]["csi"]["driver"];
-    let driver = driver.as_str().filter(|_| source == Source::Volumes);
-    driver.map(str::to_owned)
-}
-
-fn fact_of(source: Source, object: &DynamicObject) -> Option<Fact> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let secrets = |driver: Option<String>, references: References| {
-        // Most classes name no secret.
-        (references != References::default()).then_some(Fact::Secrets {
-            driver: driver?,
-            references,
-        })
-    };
-    let data = &object.data;
-    match source {
-        Source::StorageClasses => secrets(text(&data["provisioner"]), of_parameters(data)),
-        Source::SnapshotClasses | Source::GroupSnapshotClasses => {
-            secrets(text(&data["driver"]), of_parameters(data))
-        }
-        Source::SnapshotContents => {
-            let references = secret::of_content(object.annotations(), &SNAPSHOT);
-            secrets(text(&data["spec"]["driver"]), references)
-        }
-        Source::GroupSnapshotContents => {
-            let references = secret::of_content(object.annotations(), &GROUP_SNAPSHOT);
-            secrets(text(&data["spec"]["driver"]), references)
-        }
-        Source::AttributesClasses | Source::ServiceMonitors => None,
-        Source::Volumes => {
-            let claim = &data["spec"]["claimRef"];
-            Some(Fact::Volume {
-                driver: text(&data["spec"]["csi"]["driver"])?,
-                claim: text(&claim["namespace"]).zip(text(&claim["name"])),
-                references: secret::of_volume(&serde_json::to_value(object).unwrap_or_default()),
-            })
-        }
-        Source::CsiNodes => {
-            let drivers = data["spec"]["drivers"].as_array().into_iter().flatten();
-            Some(Fact::Drivers(
-                drivers.filter_map(|it| text(&it["name"])).collect(),
-            ))
-        }
-        // One that is being deleted takes nothing in any more.
-        Source::Namespaces => {
-            let is_going = object.metadata.deletion_timestamp.is_some();
-            (!is_going).then_some(Fact::Present)
-        }
     }
 }
 

@@ -7,10 +7,12 @@
 //!
 //! Only these facts are kept, never whole objects.
 
+mod claims;
 mod driver_pods;
 mod facts;
 mod followed;
 mod named_objects;
+mod names;
 mod source;
 mod startup_taints;
 mod updates;
@@ -41,7 +43,7 @@ pub use named_objects::{Look, NamedObject};
 use source::Source;
 use startup_taints::StartupTaints;
 use updates::Updates;
-pub use updates::{Attachment, REVISION, SetPod, Update, Updating};
+pub use updates::{Attachment, REVISION, ReducedAttachment, SetPod, Update, Updating};
 
 /// When a kind that the cluster lacks is asked for again: soon after the start, because manifests are often applied in one
 /// go, and later rarely.
@@ -131,7 +133,7 @@ impl Cluster {
         })
     }
 
-    /// From now on volumes of this driver that go are changes too.
+    /// From now on volumes and snapshots of this driver that go are changes too.
     pub fn await_unused(&self, driver: &str) {
         self.state.lock().awaited.insert(driver.to_owned());
     }
@@ -171,7 +173,7 @@ impl Cluster {
         self.state.lock().is_claim_of(driver, claim)
     }
 
-    /// The claim that a volume is bound to.
+    /// The claim by which pods get a volume: none of one that is kept while the claim has another.
     pub fn claim_of_volume(&self, volume: &str) -> Option<usage::Claim> {
         self.state.lock().claim_of_volume(volume)
     }
@@ -181,7 +183,7 @@ impl Cluster {
         self.state.lock().driver_of_volume(volume)
     }
 
-    /// The volumes of a driver, and the claims that they are bound to.
+    /// The volumes of a driver, and the claims by which pods get them.
     pub fn volumes_of(&self, driver: &str) -> Vec<(String, Option<usage::Claim>)> {
         self.state.lock().volumes_of(driver)
     }
@@ -229,6 +231,7 @@ impl Cluster {
     ) {
         let config = watcher::Config {
             label_selector: source.labels().map(str::to_owned),
+            page_size: Some(source.page_size()),
             ..watcher::Config::default()
         };
         let mut events = watcher(api, config).default_backoff().boxed();

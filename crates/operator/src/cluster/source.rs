@@ -3,6 +3,7 @@
 use kube::Client;
 use kube::api::ApiResource;
 use kube::core::GroupVersionKind;
+use serde_json::Value;
 use stowage_api::driver_deployment::OWNER_UID_LABEL;
 use stowage_kubernetes::discovery::{Server, ServerError};
 
@@ -31,6 +32,9 @@ struct Place {
     versions: &'static [&'static str],
     is_optional: bool,
 }
+
+/// Group and version of snapshots.
+pub(super) const SNAPSHOTS: &str = "snapshot.storage.k8s.io/v1";
 
 const GROUP_SNAPSHOTS: &[&str] = &[
     "groupsnapshot.storage.k8s.io/v1",
@@ -67,7 +71,6 @@ impl Source {
             }
         }
         const STORAGE: &[&str] = &["storage.k8s.io/v1"];
-        const SNAPSHOTS: &[&str] = &["snapshot.storage.k8s.io/v1"];
         match self {
             Self::StorageClasses => place("StorageClass", "storageclasses", STORAGE, false),
             Self::Volumes => place("PersistentVolume", "persistentvolumes", &["v1"], false),
@@ -76,13 +79,13 @@ impl Source {
             Self::SnapshotClasses => place(
                 "VolumeSnapshotClass",
                 "volumesnapshotclasses",
-                SNAPSHOTS,
+                &[SNAPSHOTS],
                 true,
             ),
             Self::SnapshotContents => place(
                 "VolumeSnapshotContent",
                 "volumesnapshotcontents",
-                SNAPSHOTS,
+                &[SNAPSHOTS],
                 true,
             ),
             Self::GroupSnapshotClasses => place(
@@ -129,12 +132,27 @@ impl Source {
             .await
     }
 
+    /// The group and version of which this is the version.
+    pub(super) fn group_version(self, version: &str) -> Option<&'static str> {
+        let all = self.place().versions.iter().copied();
+        let mut fitting = all.filter(|it| it.rsplit('/').next() == Some(version));
+        fitting.next()
+    }
+
     /// How a client addresses it in this group and version.
     pub(super) fn resource(self, group_version: &str) -> ApiResource {
         let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
         let place = self.place();
         let kind = GroupVersionKind::gvk(group, version, place.kind);
         ApiResource::from_gvk_with_plural(&kind, place.plural)
+    }
+
+    /// How many objects are read at a time. Each CSINode names all drivers of its node.
+    pub(super) const fn page_size(self) -> u32 {
+        match self {
+            Self::CsiNodes => 50,
+            _ => 500,
+        }
     }
 
     /// Which of its objects are watched.
@@ -150,6 +168,15 @@ impl Source {
         match self {
             Self::SnapshotClasses | Self::GroupSnapshotClasses => Some("driver"),
             Self::AttributesClasses => Some("driverName"),
+            _ => None,
+        }
+    }
+
+    /// Where its objects name their driver, for kinds that only a driver can delete.
+    pub(super) fn driver_in(self, spec: &Value) -> Option<&Value> {
+        match self {
+            Self::Volumes => Some(&spec["csi"]["driver"]),
+            Self::SnapshotContents | Self::GroupSnapshotContents => Some(&spec["driver"]),
             _ => None,
         }
     }

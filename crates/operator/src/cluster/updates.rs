@@ -222,8 +222,10 @@ stowage_kubernetes::reduced!(
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReducedAttachmentSpec {
-    attacher: String,
-    node_name: String,
+    /// The driver.
+    pub attacher: String,
+    /// The node.
+    pub node_name: String,
     source: Source,
 }
 

@@ -5,12 +5,14 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod, Volume as PodVolume};
 use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
+use stowage_kubernetes::answer::Answer;
 use stowage_kubernetes::pages;
 use stowage_kubernetes::pod_claims::claim_of;
 
 use super::Cluster;
+use super::source::{SNAPSHOTS, Source};
 
 /// How many of a kind are named.
 const NAMED: usize = 3;
@@ -25,7 +27,11 @@ pub type Claim = (String, String);
 pub struct Usage {
     /// Volumes of the driver, used or not.
     volumes: Vec<String>,
-    /// Where they are attached.
+    /// Snapshots of the driver: only it can delete them.
+    snapshots: Vec<String>,
+    /// The same of groups of volumes.
+    group_snapshots: Vec<String>,
+    /// Where volumes are attached.
     attachments: Vec<String>,
     /// Pods with volumes of it.
     pods: Vec<String>,
@@ -45,7 +51,7 @@ pub struct NodeMounts {
 impl Usage {
     /// Whether the driver has nothing to look after.
     pub fn is_none(&self) -> bool {
-        self.volumes.is_empty() && !self.is_at_work() && self.mounts.is_empty()
+        !self.has_objects() && !self.is_at_work() && self.mounts.is_empty()
     }
 
     /// The same, with what nodes tell about mounts.
@@ -55,9 +61,10 @@ impl Usage {
         Self { mounts, ..self }
     }
 
-    /// Whether volumes of the driver exist: a watch tells when they are gone.
-    pub fn has_volumes(&self) -> bool {
-        !self.volumes.is_empty()
+    /// Whether volumes or snapshots of the driver exist: a watch tells when they are gone.
+    pub fn has_objects(&self) -> bool {
+        let kinds = [&self.volumes, &self.snapshots, &self.group_snapshots];
+        kinds.iter().any(|it| !it.is_empty())
     }
 
     /// Whether volumes of the driver are attached or in pods.
@@ -73,6 +80,16 @@ impl fmt::Display for Usage {
         let mounted = self.mounts.iter().map(|it| it.count).sum();
         let kinds = [
             ("PersistentVolume", self.volumes.len(), &self.volumes),
+            (
+                "VolumeSnapshotContent",
+                self.snapshots.len(),
+                &self.snapshots,
+            ),
+            (
+                "VolumeGroupSnapshotContent",
+                self.group_snapshots.len(),
+                &self.group_snapshots,
+            ),
             (
                 "VolumeAttachment",
                 self.attachments.len(),
@@ -100,7 +117,7 @@ impl fmt::Display for NodeMounts {
     }
 }
 
-/// A volume of a driver, and the claim that it is bound to.
+/// A volume of a driver, and the claim by which pods get it.
 type Volume = (String, Option<Claim>);
 
 /// What holds on to a driver, by what the API server has at this moment.
@@ -114,6 +131,8 @@ pub async fn of(client: &Client, cluster: &Cluster, driver: &str) -> Result<Usag
     let pods = users(client, driver, &volumes).await?;
     Ok(Usage {
         volumes: volumes.into_iter().map(|(name, _)| name).collect(),
+        snapshots: contents(client, Source::SnapshotContents, SNAPSHOTS, driver).await?,
+        group_snapshots: group_snapshots(client, cluster, driver).await?,
         attachments: attached
             .iter()
             .map(|it| format!("{} on node {}", it.name_any(), it.spec.node_name))
@@ -121,6 +140,39 @@ pub async fn of(client: &Client, cluster: &Cluster, driver: &str) -> Result<Usag
         pods,
         mounts: Vec::new(),
     })
+}
+
+/// The snapshots of groups of volumes of a driver.
+async fn group_snapshots(
+    client: &Client,
+    cluster: &Cluster,
+    driver: &str,
+) -> Result<Vec<String>, kube::Error> {
+    // Classes and contents come in the same versions.
+    let source = Source::GroupSnapshotContents;
+    let version = cluster.served().versions().group_snapshot_class;
+    match version.and_then(|version| source.group_version(version)) {
+        Some(version) => contents(client, source, version, driver).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The snapshots of a driver, whatever is to become of them.
+async fn contents(
+    client: &Client,
+    source: Source,
+    version: &str,
+    driver: &str,
+) -> Result<Vec<String>, kube::Error> {
+    let contents = source.resource(version);
+    let contents = Api::<DynamicObject>::all_with(client.clone(), &contents);
+    let is_ours = |it: &DynamicObject| it.data["spec"]["driver"] == driver;
+    let ours = |it: DynamicObject| is_ours(&it).then(|| it.name_any());
+    match pages::list(&contents, &ListParams::default(), ours).await {
+        // A cluster without snapshots.
+        Err(error) if Answer::of(&error) == Answer::NotServed => Ok(Vec::new()),
+        listed => listed,
+    }
 }
 
 /// Where volumes of a driver are attached.
@@ -186,8 +238,12 @@ fn is_of(volume: &PersistentVolume, driver: &str) -> bool {
     source.is_some_and(|source| source.driver == driver)
 }
 
-/// The claim that a volume is bound to.
+/// The claim by which pods get a volume. One that is kept goes on to name the claim that it had: another of that name is not its own.
 fn bound_claim(volume: &PersistentVolume) -> Option<Claim> {
+    let phase = volume.status.as_ref().and_then(|it| it.phase.as_deref());
+    if matches!(phase, Some("Released" | "Failed")) {
+        return None;
+    }
     let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
     Some((claim.namespace.clone()?, claim.name.clone()?))
 }
@@ -226,11 +282,13 @@ mod tests {
         let names = |count: usize| (0..count).map(|it| format!("v{it}")).collect();
         let usage = Usage {
             volumes: names(5),
+            snapshots: names(1),
+            group_snapshots: Vec::new(),
             attachments: Vec::new(),
             pods: vec!["default/db-0".to_owned()],
             mounts: Vec::new(),
         };
-        let told = "5 PersistentVolumes (v0, v1, v2, ...), 1 Pod (default/db-0)";
+        let told = "5 PersistentVolumes (v0, v1, v2, ...), 1 VolumeSnapshotContent (v0), 1 Pod (default/db-0)";
         assert_eq!(usage.to_string(), told);
         assert!(!usage.is_none() && usage.is_at_work());
         let retained = Usage {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{EnvVar, Probe, ResourceRequirements, Volume, VolumeMount};
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use super::ConfigError;
@@ -11,6 +12,12 @@ use crate::driver::CONTAINER_NAMES;
 
 /// The container of a pod that is the driver.
 pub const PLUGIN: &str = "wekafs";
+
+/// Reads what Kubernetes describes the way everything else of it is read: from JSON. Read from YAML as well, its hundred types would
+/// be a megabyte of the binary.
+fn by_value<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<T, D::Error> {
+    serde_json::from_value(Value::deserialize(from)?).map_err(D::Error::custom)
+}
 
 /// Pods of Weka clients.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -25,6 +32,7 @@ pub struct ClientPods {
     /// Directory of the node for what clients keep.
     pub persistence_path: String,
     /// What tells whether a client serves; without one it does when it runs.
+    #[serde(deserialize_with = "by_value")]
     pub readiness_probe: Option<Probe>,
     /// What pods get beside what they need anyway.
     pub extra: Extra,
@@ -56,10 +64,13 @@ pub struct Extra {
     /// Arguments, after ours.
     pub args: Vec<String>,
     /// Variables; one of ours with the same name is replaced.
+    #[serde(deserialize_with = "by_value")]
     pub env: Vec<EnvVar>,
     /// Volumes of the pod.
+    #[serde(deserialize_with = "by_value")]
     pub volumes: Vec<Volume>,
     /// Where the container sees them.
+    #[serde(deserialize_with = "by_value")]
     pub volume_mounts: Vec<VolumeMount>,
 }
 
@@ -113,7 +124,9 @@ pub struct CsiResources {
 /// Requests and limits of containers, by name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
-pub struct Resources(BTreeMap<String, ResourceRequirements>);
+pub struct Resources(
+    #[serde(deserialize_with = "by_value")] BTreeMap<String, ResourceRequirements>,
+);
 
 impl Resources {
     /// Those of a container, if there are any.

@@ -29,6 +29,8 @@ pub(super) struct Applied {
     pub(super) problems: Vec<Problem>,
     /// Whether objects were written at all.
     pub(super) is_complete: bool,
+    /// Whether all workloads are as described.
+    pub(super) has_workloads: bool,
 }
 
 impl Applied {
@@ -121,12 +123,14 @@ async fn write_all(
         return;
     }
     applied.is_complete = true;
+    applied.has_workloads = true;
     let waits = replaces_pods && must_wait(instance, applied, context);
     let mut skipped = Skipped::default();
     let recorded = Recorded::of(children(instance));
     for object in wanted {
         // Its pods wait for those of other drivers.
         if skipped.has(object) || (waits && needs_dry_run(object.kind)) {
+            applied.has_workloads &= !needs_dry_run(object.kind);
             continue;
         }
         let key = Key::of_wanted(object);
@@ -142,7 +146,10 @@ async fn write_all(
             }
             Err(failure) => {
                 skipped.after(object, &failure.error);
-                applied.problems.push(failure.told(instance));
+                applied.has_workloads &= !needs_dry_run(object.kind);
+                applied
+                    .problems
+                    .push(failure.told(instance, &context.namespace));
             }
         }
     }
@@ -168,7 +175,11 @@ async fn dry_run(
                 let waits_for_people = strategy == "OnDelete" && driver.drain.is_none();
                 replaces_pods |= is_new && !waits_for_people;
             }
-            Err(error) => applied.problems.push(Problem::of_write(&error, instance)),
+            Err(error) => {
+                applied
+                    .problems
+                    .push(Problem::of_write(&error, instance, &context.namespace));
+            }
         }
     }
     replaces_pods
@@ -177,8 +188,9 @@ async fn dry_run(
 /// Whether the pods of other drivers are to be replaced first: only for what nobody has changed in the instance.
 fn must_wait(instance: &CSIDriverDeployment, applied: &mut Applied, context: &Context) -> bool {
     let status = instance.status.as_ref();
-    let observed = status.and_then(|it| it.observed_generation);
-    if observed.is_none() || observed != instance.metadata.generation {
+    // Also where something else is wrong all the time.
+    let written = status.and_then(|it| it.observed_generation.max(it.workloads_generation));
+    if written.is_none() || written != instance.metadata.generation {
         return false;
     }
     let others = context.instances.state();
@@ -205,10 +217,11 @@ struct Failure {
 }
 
 impl Failure {
-    fn told(&self, instance: &CSIDriverDeployment) -> Problem {
+    /// `operator`: its own namespace.
+    fn told(&self, instance: &CSIDriverDeployment, operator: &str) -> Problem {
         match &self.blocked {
             Some(blocked) => Problem::immutable(&self.error, blocked),
-            None => Problem::of_write(&self.error, instance),
+            None => Problem::of_write(&self.error, instance, operator),
         }
     }
 }
@@ -311,7 +324,11 @@ async fn prune(
                 applied.objects.remove(&key);
                 applied.removed.push(key);
             }
-            Err(error) => applied.problems.push(Problem::of_write(&error, instance)),
+            Err(error) => {
+                applied
+                    .problems
+                    .push(Problem::of_write(&error, instance, &context.namespace));
+            }
         }
     }
 }

@@ -3,16 +3,17 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use stowage_api::driver_deployment::{CSIDriverDeployment, FINALIZER, UNINSTALLING_ANNOTATION};
+use stowage_kubernetes::answer;
 use stowage_kubernetes::finalizer::{self, Seen};
 
 use super::context::Context;
-use super::fetch::{children, has_finalizer};
+use super::fetch::{children, driver_of, has_finalizer};
 use super::outcome::Outcome;
 use super::problem::{self, Problem, title};
 use super::validate::{
     ManagementState, UninstallPolicy, management_state, owner, uninstall_policy,
 };
-use super::{drain, mounted, pods, startup};
+use super::{drain, mounted, pods, restart, startup};
 use crate::cluster::usage;
 use crate::driver::Kind;
 use crate::writer::{Key, Objects, Recorded};
@@ -51,6 +52,8 @@ pub(super) async fn cleanup(instance: &CSIDriverDeployment, context: &Context) -
             let message = "The instance is unmanaged: its objects are kept, and no longer managed.";
             let object = instance.object_ref(&());
             context.events.normal(object, "ObjectsKept", message);
+            let (client, driver) = (&context.client, driver_of(instance));
+            context.cluster.follow_taint(client, driver, None);
         }
         ManagementState::Managed => {
             if let Err(problems) = remove(instance, context).await {
@@ -63,6 +66,7 @@ pub(super) async fn cleanup(instance: &CSIDriverDeployment, context: &Context) -
     if let Err(error) = finalizer::remove(&api, seen(instance, &name, &uid), FINALIZER).await {
         return Outcome::Failed(error);
     }
+    restart::follow_nothing(driver_of(instance), context);
     tracing::info!(instance = title(instance), "An instance was released.");
     Outcome::Released
 }
@@ -107,14 +111,25 @@ async fn remove(instance: &CSIDriverDeployment, context: &Context) -> Result<(),
     mark(&objects, instance, context).await?;
     let admitted = startup::keep_admitting(instance, context).await;
     admitted.map_err(|error| vec![Problem::may_not_untaint(&error)])?;
-    until_unused(instance, context).await?;
+    if runs(&objects) {
+        until_unused(instance, context).await?;
+    }
     delete(Stage::Workloads, &objects, instance, context).await?;
     until_no_pods(instance, context).await?;
     let admitted = startup::release(instance, context).await;
     admitted.map_err(|error| vec![Problem::may_not_untaint(&error)])?;
     delete(Stage::Rights, &objects, instance, context).await?;
     let left = everything(instance, context).await?;
-    nothing_or(left.keys().map(problem::lingering).collect())
+    nothing_or(left.keys().map(problem::lingering).collect())?;
+    tell_what_is_left(instance, context).await;
+    Ok(())
+}
+
+/// Whether the driver still has workloads that could unmount, detach and delete anything.
+fn runs(objects: &Objects) -> bool {
+    let is_one = |kind| matches!(kind, Kind::DaemonSet | Kind::Deployment);
+    let mut workloads = objects.iter().filter(|(key, _)| is_one(key.kind));
+    workloads.any(|(_, object)| object.metadata.deletion_timestamp.is_none())
 }
 
 fn nothing_or(problems: Vec<Problem>) -> Result<(), Vec<Problem>> {
@@ -136,7 +151,7 @@ async fn delete(
         if stage(key.kind) == at
             && let Err(error) = context.writer.delete(key, object).await
         {
-            problems.push(Problem::of_write(&error, instance));
+            problems.push(Problem::of_write(&error, instance, &context.namespace));
         }
     }
     nothing_or(problems)
@@ -155,7 +170,7 @@ async fn mark(
         let marked = context
             .writer
             .annotate(key, object, UNINSTALLING_ANNOTATION);
-        let failed = |error| vec![Problem::of_write(&error, instance)];
+        let failed = |error| vec![Problem::of_write(&error, instance, &context.namespace)];
         marked.await.map_err(failed)?;
     }
     Ok(())
@@ -166,10 +181,7 @@ async fn until_unused(
     instance: &CSIDriverDeployment,
     context: &Context,
 ) -> Result<(), Vec<Problem>> {
-    let status = instance.status.as_ref();
-    let Some(driver) = status.and_then(|it| it.driver_name.as_deref()) else {
-        return Ok(());
-    };
+    let driver = driver_of(instance);
     if uninstall_policy(&instance.spec) == UninstallPolicy::Force {
         return Ok(());
     }
@@ -204,6 +216,36 @@ async fn until_unused(
     Ok(())
 }
 
+/// What was made by a call that was under way when the workloads went. Nobody is left to wait for: it only has to be known.
+async fn tell_what_is_left(instance: &CSIDriverDeployment, context: &Context) {
+    let driver = driver_of(instance);
+    context.cluster.forget(driver);
+    let namespace = instance.namespace().unwrap_or_default();
+    let is_forced = uninstall_policy(&instance.spec) == UninstallPolicy::Force;
+    if is_forced || !context.cluster.has_namespace(&namespace) {
+        return;
+    }
+    match usage::of(&context.client, &context.cluster, driver).await {
+        Ok(usage) if !usage.is_none() => {
+            let message = format!(
+                "CSI driver {driver} is removed, and this is left of it: {usage}; deploy it again to use or delete them"
+            );
+            tracing::warn!(instance = title(instance), "{message}");
+            let object = instance.object_ref(&());
+            context.events.warning(object, "DriverInUse", &message);
+        }
+        Ok(_) => {}
+        Err(error) => {
+            let error = answer::chain(&error);
+            tracing::warn!(
+                instance = title(instance),
+                error,
+                "It is not known what is left of a driver."
+            );
+        }
+    }
+}
+
 async fn until_no_pods(
     instance: &CSIDriverDeployment,
     context: &Context,
@@ -222,7 +264,7 @@ async fn everything(
     instance: &CSIDriverDeployment,
     context: &Context,
 ) -> Result<Objects, Vec<Problem>> {
-    let failed = |error| vec![Problem::of_write(&error, instance)];
+    let failed = |error| vec![Problem::of_write(&error, instance, &context.namespace)];
     let owned = context.writer.owned(&owner(instance)).await;
     let mut objects = owned.map_err(failed)?;
     let children = children(instance);

@@ -52,6 +52,8 @@ pub struct Operator {
     pub cluster: Cluster,
     /// What nodes tell about mounts.
     pub mounts: Mounts,
+    /// Its own namespace, where its account is.
+    pub namespace: String,
     /// How many drivers have their pods replaced at a time, when that is not an instance's own wish.
     pub max_concurrent_rollouts: usize,
 }
@@ -70,6 +72,8 @@ pub struct Context {
     /// What the operator may see.
     pub(super) rights: Rights,
     pub(super) mounts: Mounts,
+    /// The operator's own, where its account is.
+    pub(super) namespace: String,
     pub(super) rollouts: Rollouts,
     /// Ports given to instances whose status does not say so yet, by uid.
     pub(super) ports: Mutex<HashMap<String, u16>>,
@@ -94,6 +98,7 @@ impl Context {
             events: operator.events,
             rights: operator.rights,
             mounts: operator.mounts,
+            namespace: operator.namespace,
             rollouts: Rollouts::new(operator.max_concurrent_rollouts),
             ports: Mutex::default(),
             known: Mutex::default(),

@@ -129,6 +129,7 @@ async fn left_behind(
     if usage.is_none() {
         context.cluster.forget(old);
         context.cluster.follow_taint(&context.client, old, None);
+        restart::follow_nothing(old, context);
         return Ok(None);
     }
     context.cluster.await_unused(old);
@@ -141,7 +142,7 @@ async fn objects(instance: &CSIDriverDeployment, context: &Context) -> Result<Ob
     if !has_finalizer(instance) {
         return Ok(Objects::new());
     }
-    let failed = |error| Problem::of_write(&error, instance);
+    let failed = |error| Problem::of_write(&error, instance, &context.namespace);
     let owner = owner(instance);
     let Some(mut keys) = context.known.lock().get(&owner.uid).cloned() else {
         return context.writer.owned(&owner).await.map_err(failed);
@@ -159,6 +160,13 @@ pub(super) fn children(instance: &CSIDriverDeployment) -> &[Child] {
     let status = instance.status.as_ref();
     let children = status.and_then(|status| status.children.as_deref());
     children.unwrap_or_default()
+}
+
+/// The driver that an instance runs, under whatever name it wants now. The status of an operator from before does not say it.
+pub(super) fn driver_of(instance: &CSIDriverDeployment) -> &str {
+    let status = instance.status.as_ref();
+    let runs = status.and_then(|it| it.driver_name.as_deref());
+    runs.unwrap_or(&instance.spec.driver_name)
 }
 
 /// The instance that has a better right to the driver: the one that runs it, else the older one.

@@ -26,7 +26,9 @@ mod startup;
 mod status;
 mod taint;
 mod triggers;
+mod unreadable;
 pub mod validate;
+mod warning;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -36,8 +38,8 @@ use kube::ResourceExt;
 use kube::core::Resource;
 use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::Action;
-use serde_json::Value;
 use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpec};
+use stowage_kubernetes::answer::{self, Answer};
 
 use self::apply::Applied;
 pub use self::context::{Context, Guarded, Operator};
@@ -92,10 +94,18 @@ async fn outcome_of(instance: &CSIDriverDeployment, context: &Context) -> Outcom
     }
 }
 
-/// Leaves everything as it is, and keeps no pods from nodes and no other drivers waiting for it.
+/// Leaves everything as it is, and keeps no pods from nodes, new ones included, and no other drivers waiting for it.
 async fn let_be(instance: &CSIDriverDeployment, context: &Context) -> Outcome {
     context.rollouts.end(&instance.uid().unwrap_or_default());
-    match drain::release(instance, context).await {
+    let admitted = match startup::admit_meanwhile(instance, context).await {
+        Err(error) if matches!(Answer::of(&error), Answer::Forbidden(_)) => {
+            let (instance, error) = (problem::title(instance), answer::chain(&error));
+            tracing::warn!(instance, error, "New nodes keep the taint of an instance.");
+            Ok(())
+        }
+        admitted => admitted,
+    };
+    match drain::release(instance, context).await.and(admitted) {
         Ok(()) => Outcome::Unmanaged,
         Err(error) => Outcome::Failed(error),
     }
@@ -103,7 +113,12 @@ async fn let_be(instance: &CSIDriverDeployment, context: &Context) -> Outcome {
 
 /// All stages but the last. An error ends them early.
 async fn deploy(instance: &CSIDriverDeployment, context: &Context) -> Result<Synced, Outcome> {
-    let fetched = fetch::fetch(instance, context).await?;
+    let fetched = match fetch::fetch(instance, context).await {
+        Err(problem) if problem.needs_a_person() => {
+            return Err(stop(instance, problem, context).await);
+        }
+        fetched => fetched?,
+    };
     let (first_port, mut warnings) = (fetched.first_port, Vec::new());
     let mut drained = Drained::unchanged(context.drain_of(instance));
     let mut limit = Limit::Nodes(1);
@@ -114,11 +129,12 @@ async fn deploy(instance: &CSIDriverDeployment, context: &Context) -> Result<Syn
                 Ok(()) => drained = Drained::default(),
                 Err(error) => problems.push(Problem::may_not_drain(&error)),
             }
+            problems.extend(kept_out(instance, context).await);
             Applied::nothing(fetched.objects, problems)
         }
         Ok(driver) => {
             cleanup::ensure_finalizer(instance, context).await?;
-            warnings = problem::warnings(&driver, &fetched);
+            warnings = warning::warnings(&driver, &fetched);
             let facts = facts(instance, &driver, &fetched, context).await?;
             let objects = build(&driver, &facts);
             let mut applied =
@@ -163,11 +179,22 @@ async fn facts(
 
 /// Ends a reconcile that somebody has to mend something for, and keeps no pods from nodes until then.
 async fn stop(instance: &CSIDriverDeployment, problem: Problem, context: &Context) -> Outcome {
+    let mut problems = vec![problem];
+    problems.extend(kept_out(instance, context).await);
     match drain::release(instance, context).await {
-        Ok(()) => Outcome::Stopped(vec![problem]),
+        Ok(()) => Outcome::Stopped(problems),
         // The status goes on to say which nodes are left.
-        Err(error) => Outcome::Unseen(vec![problem, Problem::may_not_drain(&error)]),
+        Err(error) => {
+            problems.push(Problem::may_not_drain(&error));
+            Outcome::Unseen(problems)
+        }
     }
+}
+
+/// Lets pods to new nodes of a driver that runs as it did before. Why they are kept out, if they are.
+async fn kept_out(instance: &CSIDriverDeployment, context: &Context) -> Option<Problem> {
+    let admitted = startup::admit_meanwhile(instance, context).await;
+    admitted.err().map(|error| Problem::may_not_untaint(&error))
 }
 
 /// The driver that an instance describes, if it is right and no other instance has a better right to it.
@@ -201,8 +228,8 @@ async fn outcome_of_unreadable(
         Ok(None) => Outcome::Released,
         Ok(Some(stored)) => {
             instance.metadata = stored.metadata;
-            instance.status = serde_json::from_value(stored.data["status"].clone()).ok();
-            instance.spec = spec_for_deletion(&stored.data["spec"]);
+            instance.status = Some(unreadable::status(&stored.data["status"]));
+            instance.spec = unreadable::spec(&stored.data["spec"]);
             match instance.meta().deletion_timestamp {
                 Some(_) => cleanup::cleanup(&instance, context).await,
                 None => stop(&instance, Problem::unreadable(&invalid.error), context).await,
@@ -210,16 +237,4 @@ async fn outcome_of_unreadable(
         }
     };
     (instance, outcome)
-}
-
-/// What decides about a deletion and its order, whatever else cannot be read.
-fn spec_for_deletion(stored: &Value) -> CSIDriverDeploymentSpec {
-    let word = |field: &str| stored[field].as_str().map(str::to_owned);
-    CSIDriverDeploymentSpec {
-        management_state: word("managementState"),
-        uninstall_policy: word("uninstallPolicy"),
-        startup_taint: word("startupTaint"),
-        node_update_strategy: word("nodeUpdateStrategy").unwrap_or_default(),
-        ..CSIDriverDeploymentSpec::default()
-    }
 }

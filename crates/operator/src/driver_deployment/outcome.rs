@@ -62,8 +62,15 @@ impl Outcome {
         }
     }
 
+    /// When it is tried again, where failures alone ask for a pause: what goes on beside a problem goes on at its own pace.
+    pub(super) fn pause(&self, after_failures: Duration) -> Duration {
+        let longest = after_failures.min(self.longest_pause());
+        self.look_again()
+            .map_or(longest, |pause| pause.min(longest))
+    }
+
     /// The longest pause before it is tried again, if there is one.
-    pub(super) fn longest_pause(&self) -> Duration {
+    fn longest_pause(&self) -> Duration {
         match self {
             // Somebody waits for it, and pods and attachments that hold it are not watched.
             Self::Held(problems) if !problems.iter().all(|it| it.is_watched) => LOOK_AGAIN,
@@ -118,7 +125,19 @@ mod tests {
         let others = ["n/other".to_owned()];
         let waits = synced(vec![Problem::not_its_turn(&others)]);
         assert!(!waits.is_final());
-        assert_eq!(waits.longest_pause(), LOOK_AGAIN);
-        assert_eq!(synced(Vec::new()).longest_pause(), Duration::MAX);
+        assert_eq!(waits.pause(Duration::MAX), LOOK_AGAIN);
+        assert_eq!(synced(Vec::new()).pause(Duration::MAX), Duration::MAX);
+    }
+
+    #[test]
+    fn a_problem_that_lasts_does_not_slow_down_what_goes_on_beside_it() {
+        let others = ["n/other".to_owned()];
+        let mut outcome = synced(vec![Problem::not_its_turn(&others)]);
+        let (soon, later) = (Duration::from_secs(1), Duration::from_secs(300));
+        if let Outcome::Synced(synced) = &mut outcome {
+            synced.drained.look_again = Some(soon);
+        }
+        assert_eq!(outcome.pause(later), soon);
+        assert_eq!(outcome.pause(soon / 2), soon / 2);
     }
 }

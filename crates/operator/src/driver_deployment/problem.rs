@@ -1,7 +1,5 @@
 //! What keeps an instance from being as described, in words and reasons.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use stowage_api::driver_deployment::{CSIDriverDeployment, ConditionStatus};
@@ -9,16 +7,13 @@ use stowage_kubernetes::answer::{self, Answer};
 
 use super::apply::Blocked;
 use super::condition::{Finding, Reason, SYNC_SUCCESSFUL};
-use super::fetch::{Fetched, own_references};
 use super::validate::FieldError;
 use crate::cluster::NamedObject;
 use crate::cluster::usage::Usage;
+use crate::driver::Kind;
 use crate::driver::rbac::{EXTRA_RULES, SECRETS_SUFFIX};
-use crate::driver::valid::{CsiDriver, SecretAccess};
-use crate::driver::{Kind, ValidDriver};
 use crate::mounts::KeyError;
 use crate::rights::Rights;
-use crate::served::Versions;
 use crate::writer::{Key, WriteError};
 
 /// One problem.
@@ -35,7 +30,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    fn new(reason: Reason, message: impl Into<String>) -> Self {
+    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
@@ -85,7 +80,7 @@ impl Problem {
     /// Nodes cannot be emptied, or not be let go of.
     pub(super) fn may_not_drain(error: &kube::Error) -> Self {
         let message = format!(
-            "cannot empty nodes before their driver pod is replaced: {}; `deploy/draining.yaml` grants what that needs",
+            "cannot empty nodes before their driver pod is replaced: {}; `operator.draining: true` of the chart, or `deploy/draining.yaml`, grants what that needs",
             answer::chain(error)
         );
         Self::new(Reason::Forbidden, message)
@@ -94,18 +89,19 @@ impl Problem {
     /// New nodes keep the taint that waits for the driver.
     pub(super) fn may_not_untaint(error: &kube::Error) -> Self {
         let message = format!(
-            "cannot remove `startupTaint` from nodes that have the driver: {}; `deploy/startup-taint.yaml` grants what that needs",
+            "cannot remove `startupTaint` from nodes that have the driver: {}; `operator.startupTaint: true` of the chart, or `deploy/startup-taint.yaml`, grants what that needs",
             answer::chain(error)
         );
         Self::new(Reason::Forbidden, message)
     }
 
-    /// An object of `restartOn` that the operator may not see.
-    pub(super) fn may_not_follow(object: &NamedObject) -> Self {
+    /// An object of `restartOn` that the operator may not see. `operator`: its own namespace.
+    pub(super) fn may_not_follow(object: &NamedObject, operator: &str) -> Self {
         let namespace = &object.namespace;
         let message = format!(
-            "the operator may not watch {object}, which `restartOn` names: kubectl create rolebinding csi-operator-restart-on \
-             --clusterrole=csi-operator-restart-on --serviceaccount=csi-operator:csi-operator --namespace={namespace}"
+            "the operator may not watch {object}, which `restartOn` names: add {namespace} to the chart's \
+             `operator.restartOnNamespaces`, or kubectl create rolebinding csi-operator-restart-on \
+             --clusterrole=csi-operator-restart-on --serviceaccount={operator}:csi-operator --namespace={namespace}"
         );
         Self::new(Reason::Forbidden, message)
     }
@@ -145,7 +141,7 @@ impl Problem {
              `uninstallPolicy: Force` removes it at once, and then these can be neither unmounted nor deleted"
         );
         Self {
-            is_watched: usage.has_volumes(),
+            is_watched: usage.has_objects(),
             ..Self::new(Reason::InUse, message)
         }
     }
@@ -187,7 +183,12 @@ impl Problem {
         }
     }
 
-    pub(super) fn of_write(error: &WriteError, instance: &CSIDriverDeployment) -> Self {
+    /// `operator`: its own namespace.
+    pub(super) fn of_write(
+        error: &WriteError,
+        instance: &CSIDriverDeployment,
+        operator: &str,
+    ) -> Self {
         let reason = match error {
             WriteError::Collision(_) => Reason::Collision,
             WriteError::Immutable { .. } => Reason::ImmutableFields,
@@ -206,7 +207,7 @@ impl Problem {
                 title(instance),
                 answer::chain(source.as_ref()),
                 if reason == Reason::Forbidden {
-                    grant_remedy(key)
+                    grant_remedy(key, operator)
                 } else {
                     String::new()
                 }
@@ -226,19 +227,21 @@ impl Problem {
 }
 
 /// Nobody can grant what they do not have: how the operator gets it, where it cannot know beforehand what it needs.
-fn grant_remedy(key: &Key) -> String {
-    const SECRETS: &str = "; the operator must have this right itself: kubectl create";
-    const ACCOUNT: &str =
-        "--clusterrole=csi-operator-secrets --serviceaccount=csi-operator:csi-operator";
+fn grant_remedy(key: &Key, operator: &str) -> String {
     match (key.kind, &key.namespace) {
         (Kind::Role, Some(namespace)) if key.name.ends_with(SECRETS_SUFFIX) => {
-            format!("{SECRETS} rolebinding csi-operator-secrets {ACCOUNT} --namespace={namespace}")
+            format!(
+                "; the operator must have this right itself: add {namespace} to the chart's `operator.secretNamespaces`, or \
+                 kubectl create rolebinding csi-operator-secrets --clusterrole=csi-operator-secrets \
+                 --serviceaccount={operator}:csi-operator --namespace={namespace}"
+            )
         }
         (Kind::Role | Kind::ClusterRole, _) if key.name.contains(EXTRA_RULES) => {
             "; `extraRules` can grant only what the operator's account has been granted".to_owned()
         }
         (Kind::ClusterRole, _) => {
-            "; with `secretAccess: Cluster` it needs `deploy/secrets-of-all-namespaces.yaml`"
+            "; with `secretAccess: Cluster` it needs `operator.secretsOfAllNamespaces: true` of the chart, or \
+             `deploy/secrets-of-all-namespaces.yaml`"
                 .to_owned()
         }
         _ => String::new(),
@@ -249,65 +252,6 @@ fn grant_remedy(key: &Key) -> String {
 pub(super) fn title(instance: &CSIDriverDeployment) -> String {
     let namespace = instance.namespace().unwrap_or_default();
     format!("{namespace}/{}", instance.name_any())
-}
-
-/// What does not keep the driver from running, but should be known.
-pub(super) fn warnings(driver: &ValidDriver, fetched: &Fetched) -> Vec<Problem> {
-    let mut warnings = Vec::new();
-    if let CsiDriver::NameUnfit { reason } = &driver.csi_driver {
-        warnings.push(Problem::new(Reason::CsiDriverNameUnfit, reason.clone()));
-    }
-    if driver.secret_access == SecretAccess::Named {
-        let own = own_references(driver).flat_map(|references| references.templated);
-        let mut keys: Vec<_> = own
-            .chain(fetched.secrets.templated.iter().cloned())
-            .collect();
-        keys.sort();
-        keys.dedup();
-        if !keys.is_empty() {
-            let message = format!(
-                "classes of this driver name secrets that depend on the claim ({}): set `sidecars.secretAccess: \
-                 Cluster`, or their claims stay pending",
-                keys.join(", ")
-            );
-            warnings.push(Problem::new(Reason::SecretAccessNeeded, message));
-        }
-    }
-    let controllers = driver.controller.iter().map(|it| &it.template);
-    let nodes = driver.node_workloads.iter().map(|it| &it.template);
-    // Node pods need rights only where they do the controller's work.
-    let nodes = nodes.filter(|_| driver.is_node_deployment());
-    for account in controllers
-        .chain(nodes)
-        .filter_map(|template| template.service_account())
-    {
-        let message = format!(
-            "the sidecar runs as ServiceAccount `{account}`, to which the operator grants nothing: grant it the rules \
-             listed in `docs/guides/operator.md`"
-        );
-        warnings.push(Problem::new(Reason::OwnServiceAccount, message));
-    }
-    warnings.extend(missing_kinds(driver, fetched.versions));
-    warnings
-}
-
-/// Kinds of which the instance describes objects and which the cluster lacks.
-fn missing_kinds(driver: &ValidDriver, versions: Versions) -> Vec<Problem> {
-    let classes = driver.classes.bases().map(|(kind, _)| kind);
-    let monitor = driver.metrics.monitor.as_ref();
-    let wanted = classes.chain(monitor.map(|_| Kind::ServiceMonitor));
-    let missing = wanted.filter(|kind| kind.version(versions).is_none());
-    let missing: BTreeSet<_> = missing.collect();
-    let problem = |kind: Kind| {
-        let remedy = match kind {
-            Kind::VolumeAttributesClass => "Kubernetes has it from 1.31 on",
-            Kind::ServiceMonitor => "the Prometheus operator brings it",
-            _ => "install it with `stowage crds`",
-        };
-        let message = format!("the cluster has no {} definition: {remedy}", kind.name());
-        Problem::new(Reason::MissingKind, message)
-    };
-    missing.into_iter().map(problem).collect()
 }
 
 /// The condition `SyncSuccessful`.

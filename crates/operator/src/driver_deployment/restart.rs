@@ -1,6 +1,6 @@
 //! `restartOn`: the driver's pods are replaced when a ConfigMap or a Secret changes that the instance names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
@@ -33,18 +33,26 @@ pub(super) async fn hash(
     if wanted.is_empty() {
         return Ok(None);
     }
-    hash_of(&context.cluster.looks(name).await).map(Some)
+    hash_of(&context.cluster.looks(name).await, &context.namespace).map(Some)
+}
+
+/// Nobody asks for the objects of a driver any more. Called twice: nothing is followed.
+pub(super) fn follow_nothing(driver: &str, context: &Context) {
+    let nothing = BTreeSet::new();
+    context
+        .cluster
+        .follow_objects(&context.client, driver, &nothing);
 }
 
 /// Better no change at all than one for an object that nobody could see.
-fn hash_of(looks: &BTreeMap<NamedObject, Look>) -> Result<String, Problem> {
+fn hash_of(looks: &BTreeMap<NamedObject, Look>, namespace: &str) -> Result<String, Problem> {
     let mut hash = Sha256::new();
     for (object, look) in looks {
         let version = match look {
             Look::There(version) => version.as_str(),
             Look::Missing => "",
             Look::Unknown => return Err(Problem::unread(object)),
-            Look::Forbidden => return Err(Problem::may_not_follow(object)),
+            Look::Forbidden => return Err(Problem::may_not_follow(object, namespace)),
         };
         hash.update(format!("{object}={version}\n"));
     }
@@ -62,7 +70,7 @@ mod tests {
             namespace: "n".to_owned(),
             name: "s".to_owned(),
         };
-        hash_of(&BTreeMap::from([(object, look)]))
+        hash_of(&BTreeMap::from([(object, look)]), "here")
     }
 
     #[test]
@@ -73,7 +81,9 @@ mod tests {
         assert_ne!(there("1"), there("2"));
         assert_ne!(there("1"), hash(Look::Missing).ok());
         let refused = hash(Look::Forbidden).unwrap_err();
-        assert!(refused.message.contains("Secret n/s"), "{refused:?}");
+        for words in ["Secret n/s", "--serviceaccount=here:csi-operator"] {
+            assert!(refused.message.contains(words), "{refused:?}");
+        }
         // Somebody has to grant the one; the other may be over in a moment.
         assert!(refused.needs_a_person());
         assert!(!hash(Look::Unknown).unwrap_err().needs_a_person());

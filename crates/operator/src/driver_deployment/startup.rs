@@ -10,6 +10,7 @@ use stowage_kubernetes::pages;
 
 use super::apply::Applied;
 use super::context::Context;
+use super::fetch::driver_of;
 use super::problem::Problem;
 use super::taint;
 use crate::driver::ValidDriver;
@@ -38,6 +39,20 @@ pub(super) async fn keep_admitting(
 ) -> Result<(), Error> {
     let key = instance.spec.startup_taint.as_deref();
     admit(driver_of(instance), key, context).await
+}
+
+/// The same for an instance that is left as it is, because it is unmanaged or has a mistake: its pods come to new nodes all the
+/// same. Called twice: their taint is gone.
+pub(super) async fn admit_meanwhile(
+    instance: &CSIDriverDeployment,
+    context: &Context,
+) -> Result<(), Error> {
+    let status = instance.status.as_ref();
+    // One that never ran has no say about the nodes of a driver that another instance runs.
+    if status.is_none_or(|it| it.driver_name.is_none()) {
+        return Ok(());
+    }
+    keep_admitting(instance, context).await
 }
 
 async fn admit(driver: &str, key: Option<&str>, context: &Context) -> Result<(), Error> {
@@ -75,13 +90,6 @@ pub(super) async fn release(
         untaint(&node, key, context).await?;
     }
     Ok(())
-}
-
-/// The driver that an instance runs, under whatever name it wants now.
-fn driver_of(instance: &CSIDriverDeployment) -> &str {
-    let status = instance.status.as_ref();
-    let runs = status.and_then(|it| it.driver_name.as_deref());
-    runs.unwrap_or(&instance.spec.driver_name)
 }
 
 async fn untaint(name: &str, key: &str, context: &Context) -> Result<(), Error> {

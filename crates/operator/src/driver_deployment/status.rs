@@ -52,7 +52,7 @@ pub(super) async fn conclude(
             None => Action::await_change(),
         };
     }
-    let pause = context.count_failure(&uid).min(outcome.longest_pause());
+    let pause = outcome.pause(context.count_failure(&uid));
     // A conflict is no news: somebody else wrote at the same time, or our own write is still on its way to us.
     if let Outcome::Failed(error) = &outcome
         && Answer::of(error) != Answer::Conflict
@@ -151,6 +151,9 @@ fn with_objects(
     };
     if applied.problems.is_empty() {
         after.observed_generation = generation;
+        after.workloads_generation = None;
+    } else if applied.has_workloads {
+        after.workloads_generation = generation;
     }
     if applied.is_complete {
         after.driver_name = Some(driver.clone());

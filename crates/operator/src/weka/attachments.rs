@@ -9,7 +9,8 @@ use kube::api::ListParams;
 use kube::{Api, Client, Error};
 use tokio::sync::Mutex;
 
-use super::cluster::{ReducedAttachment, place, read_attachment};
+use super::cluster::{place, read_attachment};
+use crate::cluster::ReducedAttachment;
 
 /// Lists them. The server cannot list those of one node, so one list serves all who asked before it was begun.
 #[derive(Default)]

@@ -13,9 +13,7 @@ use stowage_kubernetes::store::{Cached as _, Store};
 use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
 
-pub use self::kept::{
-    Attachment, Kept, KeptNode, KeptPod, ReducedAttachment, place, read_attachment,
-};
+pub use self::kept::{Attachment, Kept, KeptNode, KeptPod, place, read_attachment};
 use self::kept::{keep, read_node, read_pod};
 use super::join;
 use super::plan::{Claimant, Target};

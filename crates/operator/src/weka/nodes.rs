@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Taint, Toleration};
+use k8s_openapi::api::core::v1::Taint;
 use stowage_api::weka::WekaClientSpec;
+
+use crate::tolerations::tolerates;
 
 /// Taints with this prefix are those of Kubernetes.
 const OF_KUBERNETES: &str = "node.kubernetes.io/";
@@ -106,17 +108,6 @@ fn not_tolerated<'a>(spec: &WekaClientSpec, node: &'a Node) -> Vec<&'a Taint> {
         .filter(|taint| !taint.key.starts_with(OF_KUBERNETES))
         .filter(|taint| !tolerations.iter().any(|it| tolerates(it, taint)))
         .collect()
-}
-
-/// Whether a toleration covers a taint, as the scheduler sees it.
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    let value = taint.value.clone().unwrap_or_default();
-    (effect.is_empty() || effect == taint.effect)
-        && (key == taint.key || (key.is_empty() && exists))
-        && (exists || text(&toleration.value) == value)
 }
 
 #[cfg(test)]

@@ -125,12 +125,26 @@ async fn classes_and_services_come_and_go_with_what_describes_them() {
     }}))
     .await;
     rig.sync().await;
+    let_attributes_classes_go(&rig).await;
     let titles = rig.titles().await;
     let is_left = |it: &&String| {
         let parts = ["Group", "Attributes", "Service host", "-extra-"];
         parts.iter().any(|part| it.contains(part))
     };
     assert_eq!(titles.iter().find(is_left), None);
+}
+
+/// Since 1.34 such classes have a finalizer, and the controller that takes it away does not run here.
+async fn let_attributes_classes_go(rig: &Rig) {
+    let titles = rig.titles().await;
+    let classes = titles
+        .iter()
+        .filter_map(|it| it.strip_prefix("VolumeAttributesClass "));
+    for class in classes {
+        let name = class.replace("NS", &rig.namespace);
+        let free = json!({"metadata": {"finalizers": null}});
+        rig.patch(Kind::VolumeAttributesClass, &name, free).await;
+    }
 }
 
 /// The Prometheus operator is installed, as far as it matters here.

@@ -15,7 +15,7 @@ use crate::rig::{Rig, client_as, client_of, condition_of, example, resource, sta
 use crate::running::instances;
 
 /// An update that has tainted its first node, where a pod holds it.
-async fn held_up(rig: &mut Rig, change: impl FnOnce(&mut Value)) -> Fleet {
+pub(crate) async fn held_up(rig: &mut Rig, change: impl FnOnce(&mut Value)) -> Fleet {
     let mut fleet = Fleet::deploy(rig, 2, change).await;
     let node = fleet.nodes[0].clone();
     fleet.user("db-0", &node).await;
@@ -364,7 +364,7 @@ async fn until_waiting(rig: &mut Rig, fleet: &Fleet, what: &str) -> std::time::I
 #[tokio::test]
 async fn a_driver_pod_that_never_gets_ready_stops_the_update_and_costs_no_second_node() {
     let mut rig = Rig::new().await;
-    let rules = json!({"settleSeconds": 0, "timeoutSeconds": 2});
+    let rules = json!({"settleSeconds": 0, "timeoutSeconds": 5});
     let mut fleet = Fleet::deploy(&mut rig, 2, |it| it["nodeDrain"] = rules).await;
     let [first, second] = [fleet.nodes[0].clone(), fleet.nodes[1].clone()];
     fleet.report(&first, false).await;

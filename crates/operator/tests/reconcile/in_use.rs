@@ -2,7 +2,7 @@
 
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use stowage_operator::driver::Kind;
 
 use crate::faults::Mode;
@@ -85,6 +85,111 @@ async fn a_driver_with_volumes_is_not_removed_and_says_what_holds_it() {
     rig.sync().await;
     assert!(rig.instance().await.is_null());
     assert_eq!(rig.titles().await, Vec::<String>::new());
+}
+
+/// The driver stays while a content of this kind exists: `spec` beside its driver.
+async fn held_by_content(group: &str, kind: &str, plural: &str, spec: Value) {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let name = format!("{}-s", rig.namespace);
+    let contents = resource(group, "v1", kind, plural);
+    let contents = Api::<DynamicObject>::all_with(rig.client.clone(), &contents);
+    let content = |name: &str, driver: &str| {
+        let mut spec = spec.clone();
+        spec["driver"] = json!(driver);
+        spec["deletionPolicy"] = json!("Retain");
+        let content = json!({
+            "apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": name}, "spec": spec,
+        });
+        serde_json::from_value(content).unwrap()
+    };
+    let ours = content(&name, &format!("{}.example", rig.namespace));
+    let foreign = content(&format!("{name}-foreign"), "other.example");
+    for object in [&ours, &foreign] {
+        let created = contents.create(&PostParams::default(), object).await;
+        created.unwrap();
+    }
+    rig.delete().await;
+    rig.reconcile("hostpath").await;
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(condition["reason"], "InUse");
+    let told = condition["message"].as_str().unwrap();
+    let expected = format!(": 1 {kind} ({name});");
+    assert!(told.contains(&expected), "{told}");
+    let deletion = DeleteParams::default();
+    contents.delete(&name, &deletion).await.unwrap();
+    rig.sync().await;
+    assert!(rig.instance().await.is_null());
+}
+
+#[tokio::test]
+async fn a_driver_with_snapshots_stays_because_only_it_can_delete_them() {
+    let snapshot = json!({
+        "source": {"snapshotHandle": "h"}, "volumeSnapshotRef": {"name": "s", "namespace": "default"},
+    });
+    let (group, kind) = ("snapshot.storage.k8s.io", "VolumeSnapshotContent");
+    held_by_content(group, kind, "volumesnapshotcontents", snapshot).await;
+    let handles = json!({"volumeGroupSnapshotHandle": "g", "volumeSnapshotHandles": ["h"]});
+    let of_group = json!({
+        "source": {"groupSnapshotHandles": handles},
+        "volumeGroupSnapshotRef": {"name": "g", "namespace": "default"},
+    });
+    let (group, kind) = ("groupsnapshot.storage.k8s.io", "VolumeGroupSnapshotContent");
+    held_by_content(group, kind, "volumegroupsnapshotcontents", of_group).await;
+}
+
+#[tokio::test]
+async fn a_volume_that_comes_when_the_driver_is_gone_is_told_and_holds_nothing() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let pods = pods::create(&rig).await;
+    rig.delete().await;
+    rig.reconcile("hostpath").await;
+    assert!(rig.get(Kind::DaemonSet, "hostpath-node").await.is_null());
+    // Its last pod finished a call that was under way.
+    let volumes = volume(&rig, "late").await;
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete(pods::NAME, &at_once).await.unwrap();
+    rig.sync().await;
+    assert!(rig.instance().await.is_null());
+    assert_eq!(rig.titles().await, Vec::<String>::new());
+    let events = rig.events().await;
+    let late = format!("1 PersistentVolume ({}-late)", rig.namespace);
+    let is_told = |it: &String| it.starts_with("DriverInUse") && it.contains(&late);
+    assert!(events.iter().any(is_told), "{events:#?}");
+    take_away(&volumes, &rig, "late").await;
+}
+
+#[tokio::test]
+async fn a_driver_is_held_by_its_volumes_whatever_its_status_says() {
+    // That of an operator from before, and that of nobody knows whom.
+    for (is_readable, status) in [
+        (true, json!({"driverName": null})),
+        (false, json!({"driverName": null, "nodes": null})),
+    ] {
+        let mut rig = Rig::new().await;
+        rig.deploy(|_| ()).await;
+        let volumes = volume(&rig, "kept").await;
+        let (nothing, status) = (
+            PatchParams::default(),
+            Patch::Merge(json!({"status": status})),
+        );
+        let instances = rig.instances();
+        let patched = instances.patch_status("hostpath", &nothing, &status).await;
+        patched.unwrap();
+        rig.delete().await;
+        if is_readable {
+            rig.reconcile("hostpath").await;
+        } else {
+            let unreadable = rig.unreadable("hostpath").await;
+            rig.reconcile_seen(unreadable).await;
+        }
+        assert_eq!(rig.condition("SyncSuccessful").await["reason"], "InUse");
+        assert!(!rig.get(Kind::DaemonSet, "hostpath-node").await.is_null());
+        take_away(&volumes, &rig, "kept").await;
+        rig.sync().await;
+        assert!(rig.instance().await.is_null());
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod collisions;
 mod deletion;
 mod draining;
 mod draining_trouble;
+mod draining_users;
 mod drift;
 mod faults;
 mod fleet;

@@ -174,6 +174,7 @@ impl Rig {
         let operator = Operator {
             mounts: Mounts::new(client.clone(), &namespace),
             max_concurrent_rollouts: 1,
+            namespace: "csi-operator".to_owned(),
             client,
             evictions,
             config: configured,

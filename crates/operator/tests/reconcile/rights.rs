@@ -88,6 +88,7 @@ impl Operator {
             evictions: client.clone(),
             mounts: Mounts::new(client.clone(), "default"),
             max_concurrent_rollouts: 1,
+            namespace: "csi-operator".to_owned(),
             client,
             config: configured,
             metrics: measured,

@@ -100,6 +100,46 @@ async fn next_turn(running: &Running, waiting: &[&'static str], new: &Value) -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_driver_with_a_problem_of_its_own_waits_for_its_turn_as_well() {
+    let running = Running::start().await;
+    // Somebody else has the name of one of its classes.
+    let classes = resource("storage.k8s.io", "v1", "StorageClass", "storageclasses");
+    let classes = Api::<DynamicObject>::all_with(running.client.clone(), &classes);
+    let class = json!({"metadata": {"name": "other-a"}, "provisioner": "somebody.else"});
+    let class = serde_json::from_value(class).unwrap();
+    let created = classes.create(&PostParams::default(), &class).await;
+    created.unwrap();
+    for name in ["one", "other"] {
+        let mut instance = example(name);
+        instance["metadata"] = json!({"name": name, "namespace": "default"});
+        running.create(instance).await;
+    }
+    synced(&running.client, "one").await;
+    eventually("it has its problem", async || {
+        let told = condition(&running, "other", "SyncSuccessful").await;
+        (told["reason"] == "Collision").then_some(())
+    })
+    .await;
+    for name in ["one", "other"] {
+        finish(&running, name).await;
+        eventually("all pods run", async || {
+            let progressing = condition(&running, name, "Progressing").await;
+            (progressing["status"] == "False").then_some(())
+        })
+        .await;
+    }
+    let new = new_sidecar(&running);
+    let mut waiting = vec!["one", "other"];
+    let first = next_turn(&running, &waiting, &new).await;
+    waiting.retain(|name| *name != first);
+    all_wait(&running, &waiting).await;
+    assert_ne!(image(&running, waiting[0]).await, new);
+    finish(&running, first).await;
+    next_turn(&running, &waiting, &new).await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_a_driver_that_is_no_longer_managed_or_about_to_go() {
     let running = Running::start().await;
     all_run(&running).await;

@@ -175,6 +175,7 @@ pub(crate) fn operator(
         evictions: client.clone(),
         mounts: Mounts::new(client.clone(), "default"),
         max_concurrent_rollouts: 1,
+        namespace: "csi-operator".to_owned(),
         config,
         metrics: OperatorMetrics::register(metrics),
         events: Events::new(client.clone(), EVENT_COMPONENT, metrics),

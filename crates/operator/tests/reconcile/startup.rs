@@ -108,3 +108,37 @@ async fn a_node_loses_its_taint_when_it_has_the_driver_and_not_before() {
     until_admitted(&running, "other").await;
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_nodes_lose_their_taint_also_while_the_instance_is_left_as_it_is() {
+    let running = Running::start().await;
+    let mut instance = example("default");
+    instance["spec"]["startupTaint"] = json!(TAINT);
+    running.create(instance).await;
+    synced(&running.client, "hostpath").await;
+    let instances = instances(&running.client);
+    let is_wrong = |it: &DynamicObject| {
+        let conditions = it.data["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|it| it["reason"] == "Invalid")
+    };
+    for (node, edit) in [
+        ("wrong", json!({"driverSocket": "/csi.sock"})),
+        ("unmanaged", json!({"managementState": "Unmanaged"})),
+    ] {
+        let edit = Patch::Merge(json!({"spec": edit}));
+        let nothing = PatchParams::default();
+        let edited = instances.patch("hostpath", &nothing, &edit).await;
+        edited.unwrap();
+        eventually("it is left as it is", async || {
+            let instance = instances.get("hostpath").await.unwrap();
+            let is_unmanaged = instance.data["status"]["state"] == "Unmanaged";
+            (is_unmanaged || (node == "wrong" && is_wrong(&instance))).then_some(())
+        })
+        .await;
+        register(&running, node).await;
+        plug_in(&running, node, "default.example").await;
+        until_admitted(&running, node).await;
+    }
+    running.stop().await;
+}

@@ -1,5 +1,8 @@
 //! What fields say together: refused by the operator, and by a server that has `deploy/validation.yaml` when it is written.
 
+use std::collections::HashMap;
+
+use cel::{Context, Program};
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use stowage_api::driver_deployment::validation::{RULES, manifest};
@@ -85,6 +88,73 @@ async fn a_server_that_has_policies_refuses_it_when_it_is_written() {
     }
     let right = serde_json::from_value(example("default")).unwrap();
     instances.create(&nothing, &right).await.unwrap();
+}
+
+/// Evaluates an expression of the policy on an instance, as a server does.
+fn evaluated(expression: &Value, context: &Context<'_, '_>) -> cel::Value {
+    let expression = expression.as_str().unwrap();
+    let program = Program::compile(expression).unwrap();
+    let value = program.execute(context);
+    value.unwrap_or_else(|error| panic!("{expression}: {error}"))
+}
+
+/// An instance as a server gives it to its policies: whole numbers are signed.
+fn given(value: &Value) -> cel::Value {
+    match value {
+        Value::Null => cel::Value::Null,
+        Value::Bool(it) => (*it).into(),
+        Value::Number(it) => it.as_i64().unwrap().into(),
+        Value::String(it) => it.as_str().into(),
+        Value::Array(all) => all.iter().map(given).collect::<Vec<_>>().into(),
+        Value::Object(all) => {
+            let all = all.iter().map(|(key, value)| (key.clone(), given(value)));
+            all.collect::<HashMap<_, _>>().into()
+        }
+    }
+}
+
+/// Which rules an instance keeps.
+fn kept(instance: &Value) -> Vec<bool> {
+    let [policy, _] = manifest();
+    let mut context = Context::default();
+    context.add_variable_from_value("object", given(instance));
+    let variables = policy["spec"]["variables"].as_array().unwrap();
+    let variables = variables.iter().map(|it| {
+        let value = evaluated(&it["expression"], &context);
+        (it["name"].as_str().unwrap().to_owned(), value)
+    });
+    let variables: HashMap<String, cel::Value> = variables.collect();
+    context.add_variable_from_value("variables", variables);
+    let rules = policy["spec"]["validations"].as_array().unwrap();
+    let keeps = |rule: &Value| evaluated(&rule["expression"], &context) == cel::Value::Bool(true);
+    rules.iter().map(keeps).collect()
+}
+
+#[test]
+fn each_rule_is_broken_by_what_it_is_about_and_by_nothing_else() {
+    for (number, instance) in wrong("n").iter().enumerate() {
+        let expected: Vec<bool> = (0..RULES.len()).map(|rule| rule != number).collect();
+        assert_eq!(kept(instance), expected, "{:?}", RULES[number]);
+    }
+    let with = |field: &str, value: Value| {
+        let mut instance = example("n");
+        instance["spec"][field] = value;
+        instance
+    };
+    for right in [
+        example("n"),
+        with("maxUnavailableNodes", json!(1)),
+        with("maxUnavailableNodes", json!("100%")),
+        with("maxUnavailableNodes", Value::Null),
+        with("storageClassTemplates", Value::Null),
+        with("storageClassTemplates", json!([])),
+        with("sidecars", json!({})),
+    ] {
+        assert_eq!(kept(&right), [true; RULES.len()], "{right}");
+    }
+    for wrong in [json!(0), json!("0%"), json!("1"), json!(-1)] {
+        assert!(!kept(&with("maxUnavailableNodes", wrong))[1]);
+    }
 }
 
 #[test]

@@ -178,6 +178,7 @@ impl Rig {
             evictions: client.clone(),
             mounts: Mounts::new(client.clone(), "csi-operator"),
             max_concurrent_rollouts: 1,
+            namespace: "csi-operator".to_owned(),
             client: client.clone(),
             config: self.config.subscribe(),
             metrics: OperatorMetrics::register(&metrics),

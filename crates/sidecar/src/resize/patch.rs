@@ -112,7 +112,9 @@ pub(super) fn failed(
 /// The volume's object gets the new size. Where the node has to follow, it also keeps the size that the claim had.
 /// `None`: it is that large already.
 pub(super) fn volume_grown(volume: &Volume, claim: &Progress, grown: Grown) -> Option<Value> {
-    let remember = grown.on_node && !volume.grew;
+    // Once a claim has all of its volume, what it had before that is of no use for the next step of its node.
+    let followed = claim.capacity >= volume.size;
+    let remember = grown.on_node && (!volume.grew || followed);
     if volume.size >= grown.size && !remember {
         return None;
     }
@@ -285,6 +287,27 @@ mod tests {
         assert!(stages.as_object().unwrap()["storage"].is_null());
         let annotations = &patch["metadata"]["annotations"];
         assert_eq!(annotations[NODE_EXPANSION_NOT_REQUIRED], "true");
+    }
+
+    #[test]
+    fn what_the_claim_had_is_noted_once_for_each_step_of_its_node() {
+        let wire = json!({
+            "metadata": {"name": "v", "uid": "v", "annotations": {PRE_RESIZE_CAPACITY: "1Gi"}},
+            "spec": {"capacity": {"storage": "2Gi"}, "csi": {"driver": "d", "volumeHandle": "h"}},
+        });
+        let volume = Volume::read(serde_json::from_value(wire).unwrap(), "d").unwrap();
+        let grown = Grown {
+            size: 3 * GIB,
+            on_node: true,
+        };
+        let mut claim = claim();
+        let noted = |claim: &Progress| {
+            let patch = volume_grown(&volume, claim, grown).unwrap();
+            patch["metadata"]["annotations"][PRE_RESIZE_CAPACITY].clone()
+        };
+        assert_eq!(noted(&claim), Value::Null, "the node has yet to follow");
+        (claim.capacity, claim.capacity_text) = (2 * GIB, "2Gi".to_owned());
+        assert_eq!(noted(&claim), "2Gi", "it has followed");
     }
 
     #[test]

@@ -17,6 +17,12 @@ fn inode(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|found| found.ino())
 }
 
+/// An inode is used again at once.
+fn inode_and_time(path: &Path) -> Option<(u64, i64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.ino(), found.ctime_nsec()))
+}
+
 #[tokio::test]
 async fn the_kubelet_gets_to_know_the_driver_and_its_verdict_is_shown() {
     let node = Node::new();
@@ -36,13 +42,43 @@ async fn the_kubelet_gets_to_know_the_driver_and_its_verdict_is_shown() {
         sidecar.shows("the kubelet refused the driver: topology label conflict")
     })
     .await;
-    // It tries again, at the same socket and with success.
+    // It thinks better of it, at the same socket.
     assert_eq!(kubelet.asks().await.name, "x.csi");
     kubelet.registers().await;
     until("the process is ready", || {
         sidecar.health.report().is_ready()
     })
     .await;
+    sidecar.stop().await;
+}
+
+/// A kubelet does not ask a socket again that it has refused: only another file makes it look.
+#[tokio::test]
+async fn a_driver_that_was_refused_is_offered_again_until_it_is_registered() {
+    let node = Node::new();
+    let _driver = TestDriver::named("x.csi").start(&node.driver);
+    let sidecar = node.start(&[]);
+    let socket = node.registration_socket("x.csi");
+    for _ in 0..2 {
+        let mut kubelet = node.kubelet("x.csi").await;
+        kubelet.asks().await;
+        let before = inode_and_time(&socket);
+        kubelet.refuses("topology label conflict").await;
+        until("another file is there", || {
+            inode_and_time(&socket).is_some_and(|now| Some(now) != before)
+        })
+        .await;
+        until("the reason is still shown", || {
+            sidecar.shows("the kubelet refused the driver: topology label conflict")
+        })
+        .await;
+    }
+    let mut kubelet = node.kubelet("x.csi").await;
+    kubelet.registers().await;
+    until("ready", || sidecar.health.report().is_ready()).await;
+    let registered = inode_and_time(&socket);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(inode_and_time(&socket), registered, "it is left alone now");
     sidecar.stop().await;
 }
 

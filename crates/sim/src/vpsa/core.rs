@@ -50,6 +50,8 @@ pub struct Knobs {
     pub expansion_delay: Millis,
     /// How long an attachment takes.
     pub attachment_delay: Millis,
+    /// Whether an attachment is listed meanwhile: without the number of its disk and without a target.
+    pub unfinished_attachments: bool,
     /// How long every request takes at least.
     pub latency: Millis,
     /// Whether numbers are texts; as the version has it if none.
@@ -155,6 +157,7 @@ impl From<&Options> for Knobs {
             removal_delay: millis(options.removal_delay),
             expansion_delay: 0,
             attachment_delay: 0,
+            unfinished_attachments: false,
             latency: 0,
             numbers_as_texts: None,
         }

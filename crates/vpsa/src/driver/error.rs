@@ -15,6 +15,7 @@ use super::node::multipath::MultipathError;
 use super::parameters::ParameterError;
 use super::publication::PublicationError;
 use crate::vsc::cipher::CipherError;
+use crate::vsc::error::NO_ROOM;
 
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +95,9 @@ pub enum Error {
         /// How long it was waited.
         seconds: u64,
     },
+    /// The control plane has not attached it, or does not say how.
+    #[error("{0}")]
+    Unattached(String),
     /// A filesystem on a disk.
     #[error(transparent)]
     Filesystem(#[from] FsError),
@@ -114,6 +118,9 @@ pub enum Error {
     /// Nothing is mounted there.
     #[error("no volume is mounted at {}", .0.display())]
     NotMounted(PathBuf),
+    /// What is mounted there is on a disk, and not on one that this node knows as an array's.
+    #[error("the disk of the volume at {} is not among the links to disks of VPSAs (/dev/disk/by-path): does udev run on the node?", .0.display())]
+    UnknownDisk(PathBuf),
     /// The disk is not larger.
     #[error("the disk has {bytes} bytes, less than the {wanted} that it should have grown to")]
     NotExpanded {
@@ -137,13 +144,21 @@ impl Error {
             }
             Self::Iscsi(error) => match error {
                 IscsiError::Authentication(_) => Code::Unauthenticated,
-                IscsiError::Tool { .. } | IscsiError::NoPortal { .. } => Code::Unavailable,
+                IscsiError::Tool { .. }
+                | IscsiError::NoPortal { .. }
+                | IscsiError::OtherName { .. } => Code::Unavailable,
                 IscsiError::Record { .. } => Code::Internal,
             },
             Self::Mount(error) => mount_code(error),
+            // A person has to write to it first, or to name another filesystem.
+            Self::Filesystem(FsError::Unmade { .. }) => Code::FailedPrecondition,
             Self::Filesystem(_) | Self::Stat(_) | Self::NotExpanded { .. } => Code::Internal,
             Self::Unfinished { word, .. } => code_of(word),
-            Self::Object(_) | Self::NoDisk { .. } | Self::Multipath(_) => Code::Unavailable,
+            Self::Object(_)
+            | Self::NoDisk { .. }
+            | Self::Multipath(_)
+            | Self::UnknownDisk(_)
+            | Self::Unattached(_) => Code::Unavailable,
         }
     }
 }
@@ -162,7 +177,7 @@ fn mount_code(error: &MountError) -> Code {
 /// The code for the reason of a condition. What is only under way ends in time, or not.
 fn code_of(word: &str) -> Code {
     match word {
-        "NoArray" => Code::ResourceExhausted,
+        "NoArray" | NO_ROOM => Code::ResourceExhausted,
         "InvalidSpec" => Code::InvalidArgument,
         "NameTaken" => Code::AlreadyExists,
         "OtherType" | "NodeNotFit" | "OtherMode" | "Missing" | "Attached" | "HasSnapshots" => {
@@ -183,6 +198,10 @@ pub fn is_final(error: &Error) -> bool {
     let Error::Unfinished { word, .. } = error else {
         return false;
     };
+    // It may be there, and be too small.
+    if word == NO_ROOM {
+        return false;
+    }
     matches!(
         code_of(word),
         Code::ResourceExhausted | Code::InvalidArgument | Code::AlreadyExists
@@ -213,6 +232,7 @@ mod tests {
             ("InvalidSpec", Code::InvalidArgument, true),
             ("NameTaken", Code::AlreadyExists, true),
             ("ArrayFailed", Code::Unavailable, false),
+            ("NoRoom", Code::ResourceExhausted, false),
             ("HasSnapshots", Code::FailedPrecondition, false),
             ("Provisioning", Code::DeadlineExceeded, false),
         ] {

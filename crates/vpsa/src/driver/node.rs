@@ -3,8 +3,11 @@
 //! What is staged and published is known from the kernel's table of mounts and from the links to disks, and from nowhere else.
 
 mod attach;
+mod attached;
 mod disk;
+mod filesystem;
 pub mod iscsi;
+pub mod lasting;
 pub mod location;
 pub mod multipath;
 pub mod network;
@@ -12,6 +15,7 @@ mod publish;
 pub mod register;
 mod stage;
 mod stats;
+pub mod targets;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +41,7 @@ use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
 use self::iscsi::Initiator;
+use self::lasting::Lasting;
 use self::location::Location;
 use self::multipath::Multipath;
 use self::register::Registration;
@@ -91,12 +96,15 @@ pub struct NodeServices {
     pub registration: Registration,
     /// One call per volume at a time.
     pub locks: VolumeLocks,
+    /// Work on disks that goes on without its caller.
+    pub lasting: Lasting,
     /// How long a call may take, even if its caller would wait longer.
     pub longest: Duration,
 }
 
 impl NodeService {
-    /// Does the work of a call that is complete, within its time. Tools that hang are given up with it.
+    /// Does the work of a call that is complete, within its time. Tools that hang are given up with it, but not what is
+    /// [`lasting`].
     async fn carry_out<R, T, F>(
         &self,
         request: Request<R>,
@@ -112,7 +120,8 @@ impl NodeService {
         match timeout(deadline.remaining(), Box::pin(work)).await {
             Ok(done) => Ok(Response::new(done?)),
             Err(_) => Err(Status::deadline_exceeded(
-                "the host did not do it in time: look for commands that hang (`iscsiadm`, `multipath`, `mount`) on the node",
+                "the host did not do it in time. The filesystem of a large disk may still be made, checked or mounted: that goes on. \
+                 Otherwise look for commands that hang (`iscsiadm`, `multipath`, `mount`) on the node",
             )),
         }
     }

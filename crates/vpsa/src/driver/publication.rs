@@ -5,16 +5,25 @@ use std::collections::BTreeMap;
 
 use stowage_api::vpsa::Concealed;
 
+/// Says that nothing can be written; not there otherwise.
+const READ_ONLY: &str = "readOnly";
+
 /// An attached volume, as a node reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Publication {
     /// A share.
-    Nfs {
-        /// Such as `10.10.10.10:/export/name`.
-        share: String,
-    },
+    Nfs(Share),
     /// A disk.
     Iscsi(Iscsi),
+}
+
+/// A share, as a node reaches it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Such as `10.10.10.10:/export/name`.
+    pub path: String,
+    /// The array takes nothing that is written. Of a disk its VolumeAttachment says so.
+    pub read_only: bool,
 }
 
 /// A disk, as a node reaches it.
@@ -24,9 +33,9 @@ pub struct Iscsi {
     pub array: String,
     /// Addresses of the array.
     pub portals: Vec<String>,
-    /// The iSCSI target.
+    /// The iSCSI target, when the volume was published.
     pub target: String,
-    /// The number of the disk for this node.
+    /// The number of the disk for this node, when the volume was published.
     pub lun: u64,
     /// User of logins.
     pub chap_user: String,
@@ -42,7 +51,10 @@ pub struct PublicationError(&'static str);
 impl From<Publication> for BTreeMap<String, String> {
     fn from(publication: Publication) -> Self {
         let fields: Vec<(&str, String)> = match publication {
-            Publication::Nfs { share } => vec![("share", share)],
+            Publication::Nfs(Share { path, read_only }) => {
+                let read_only = read_only.then(|| (READ_ONLY, true.to_string()));
+                [("share", path)].into_iter().chain(read_only).collect()
+            }
             Publication::Iscsi(disk) => vec![
                 ("vpsa", disk.array),
                 ("portals", disk.portals.join(",")),
@@ -68,8 +80,10 @@ impl TryFrom<&BTreeMap<String, String>> for Publication {
             value.cloned().ok_or(PublicationError(name))
         };
         if context.contains_key("share") {
-            let share = field("share")?;
-            return Ok(Self::Nfs { share });
+            return Ok(Self::Nfs(Share {
+                path: field("share")?,
+                read_only: context.get(READ_ONLY).is_some_and(|it| it == "true"),
+            }));
         }
         Ok(Self::Iscsi(Iscsi {
             array: field("vpsa")?,
@@ -96,10 +110,13 @@ mod tests {
             chap_user: "u".to_owned(),
             chap_secret: "AES2:x".to_owned().into(),
         });
-        let share = Publication::Nfs {
-            share: "10.0.0.1:/export/x".to_owned(),
+        let share = |read_only| {
+            Publication::Nfs(Share {
+                path: "10.0.0.1:/export/x".to_owned(),
+                read_only,
+            })
         };
-        for publication in [disk, share] {
+        for publication in [disk, share(true), share(false)] {
             let context = BTreeMap::from(publication.clone());
             assert_eq!(Publication::try_from(&context), Ok(publication));
         }

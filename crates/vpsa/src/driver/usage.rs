@@ -1,6 +1,7 @@
 //! What a volume is to be used as.
 
 use stowage_api::vpsa::VolumeType;
+use stowage_csi::access::{is_single_node, mode};
 use stowage_csi::proto::csi::VolumeCapability;
 use stowage_csi::proto::csi::volume_capability::AccessType;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
@@ -57,25 +58,27 @@ pub fn check(capabilities: &[VolumeCapability], volume_type: &VolumeType) -> Res
 }
 
 fn is_written_by_several(capability: &VolumeCapability) -> bool {
-    let mode = capability.access_mode.as_ref().map_or(0, |it| it.mode);
     matches!(
-        Mode::try_from(mode),
-        Ok(Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter)
+        mode(capability),
+        Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter
     )
 }
 
 /// Whether a volume may be at one target only.
 pub fn has_single_writer(capability: &VolumeCapability) -> bool {
-    let mode = capability.access_mode.as_ref().map_or(0, |it| it.mode);
-    Mode::try_from(mode) == Ok(Mode::SingleNodeSingleWriter)
+    mode(capability) == Mode::SingleNodeSingleWriter
+}
+
+/// Whether a volume may be on one node only.
+pub fn has_single_node(capability: &VolumeCapability) -> bool {
+    is_single_node(mode(capability))
 }
 
 /// Whether a volume may only be read.
 pub fn is_read_only(capability: &VolumeCapability) -> bool {
-    let mode = capability.access_mode.as_ref().map_or(0, |it| it.mode);
     matches!(
-        Mode::try_from(mode),
-        Ok(Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
+        mode(capability),
+        Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly
     )
 }
 
@@ -117,6 +120,9 @@ mod tests {
         let both = [capability(None, one), capability(Some(""), one)];
         assert!(volume_type(&both, &nas).is_err());
         assert!(check(&both[..1], &nas).is_err());
-        assert!(is_read_only(&capability(None, Mode::MultiNodeReaderOnly)));
+        let read = capability(None, Mode::MultiNodeReaderOnly);
+        assert!(is_read_only(&read) && !has_single_node(&read));
+        assert!(has_single_node(&capability(None, one)));
+        assert!(!has_single_node(&capability(None, many)));
     }
 }

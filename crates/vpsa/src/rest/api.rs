@@ -31,11 +31,32 @@ const MOST_PAGES: usize = 10_000;
 pub struct Api {
     client: Arc<Client>,
     deadline: Deadline,
+    is_hurried: bool,
 }
 
 impl Api {
     pub(super) fn new(client: Arc<Client>, deadline: Deadline) -> Self {
-        Self { client, deadline }
+        Self {
+            client,
+            deadline,
+            is_hurried: false,
+        }
+    }
+
+    /// The same for somebody who does not wait behind calls that the array answers none of.
+    pub fn hurried(self) -> Self {
+        Self {
+            is_hurried: true,
+            ..self
+        }
+    }
+
+    async fn call(&self, call: &Call) -> Result<Answer, ApiError> {
+        let _turn = self
+            .client
+            .turn(call, self.deadline, self.is_hurried)
+            .await?;
+        self.client.call(call, self.deadline).await
     }
 
     /// When the caller gives up.
@@ -46,7 +67,7 @@ impl Api {
     /// A call that only looks at one object, which is under this name in the answer.
     async fn one<T: DeserializeOwned>(&self, call: Call, name: &str) -> Result<T, ApiError> {
         let doing = call.doing;
-        match self.client.call(&call, self.deadline).await? {
+        match self.call(&call).await? {
             Answer::Done(fields) => field(fields, name, doing),
             Answer::Submitted => Err(nonsense(doing, "there is nothing to wait for")),
         }
@@ -106,7 +127,7 @@ impl Api {
         name: &str,
     ) -> Result<Outcome<T>, ApiError> {
         let doing = call.doing;
-        match self.client.call(&call, self.deadline).await? {
+        match self.call(&call).await? {
             Answer::Done(fields) => field(fields, name, doing).map(Outcome::Done),
             Answer::Submitted => Ok(Outcome::Submitted),
         }
@@ -114,7 +135,7 @@ impl Api {
 
     /// A call that changes something, and answers with nothing that matters.
     async fn act(&self, call: Call) -> Result<Outcome<()>, ApiError> {
-        match self.client.call(&call, self.deadline).await? {
+        match self.call(&call).await? {
             Answer::Done(_) => Ok(Outcome::Done(())),
             Answer::Submitted => Ok(Outcome::Submitted),
         }

@@ -1,15 +1,17 @@
 //! Sends calls to one array, a few at a time.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 use stowage_csi::waiting::on_machine;
 use stowage_rest::{Address, Deadline, Trust, Unanswered, http_client};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
 use super::api::Api;
@@ -25,6 +27,10 @@ const MARGIN: Duration = Duration::from_secs(5);
 /// How often a call is tried that nobody answered, and how long the first pause between is.
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// An array that has answered none of its calls for so long answers no further one either: it does not hold up those who have
+/// something to do elsewhere.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Answers are no longer than this: an array that sends more is not one.
 const LONGEST_ANSWER: usize = 64 << 20;
@@ -68,6 +74,10 @@ pub struct Client {
     header: HeaderValue,
     timeout: Duration,
     calls: Semaphore,
+    /// How many of them there are.
+    concurrency: usize,
+    /// When the array last answered, or was first called after it had answered everything.
+    answered: Mutex<Instant>,
 }
 
 impl fmt::Debug for Client {
@@ -102,6 +112,8 @@ impl Client {
             header,
             timeout: options.timeout,
             calls: Semaphore::new(options.concurrency.max(1)),
+            concurrency: options.concurrency.max(1),
+            answered: Mutex::new(Instant::now()),
         })
     }
 
@@ -115,15 +127,49 @@ impl Client {
         Api::new(Arc::clone(self), Deadline::after(time))
     }
 
+    /// The right to make a call. Somebody in a hurry gives up when the array is silent, and not only slow.
+    pub(super) async fn turn(
+        &self,
+        call: &Call,
+        deadline: Deadline,
+        is_hurried: bool,
+    ) -> Result<SemaphorePermit<'_>, ApiError> {
+        let mut turn = pin!(self.calls.acquire());
+        loop {
+            // Whoever can go goes, whatever became of the calls before.
+            let left = if is_hurried {
+                SILENCE.saturating_sub(self.answered.lock().elapsed())
+            } else {
+                deadline.remaining()
+            };
+            let left = left.min(deadline.remaining());
+            if let Ok(Ok(turn)) = on_machine(timeout(left, &mut turn)).await {
+                if self.calls.available_permits() + 1 == self.concurrency {
+                    *self.answered.lock() = Instant::now();
+                }
+                return Ok(turn);
+            }
+            if deadline.remaining().is_zero() {
+                return Err(ApiError::Deadline {
+                    doing: call.doing,
+                    reason: "too many other calls are under way".to_owned(),
+                });
+            }
+            let silence = self.answered.lock().elapsed();
+            if is_hurried && silence >= SILENCE {
+                return Err(ApiError::Silent {
+                    address: self.address.clone(),
+                    seconds: silence.as_secs(),
+                });
+            }
+        }
+    }
+
     /// Makes a call. One that nobody answered is made again if it only looks, or was never sent.
     pub(super) async fn call(&self, call: &Call, deadline: Deadline) -> Result<Answer, ApiError> {
         let late = |reason: String| ApiError::Deadline {
             doing: call.doing,
             reason,
-        };
-        let turn = on_machine(timeout(deadline.remaining(), self.calls.acquire())).await;
-        let Ok(Ok(_turn)) = turn else {
-            return Err(late("too many other calls are under way".to_owned()));
         };
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
@@ -156,7 +202,10 @@ impl Client {
         let took = started.elapsed().as_millis();
         let address = self.address.clone();
         let (status, body) = match answered {
-            Ok(Ok(answer)) => answer,
+            Ok(Ok(answer)) => {
+                *self.answered.lock() = Instant::now();
+                answer
+            }
             Ok(Err(unanswered)) => {
                 return Err(self.unanswered(unanswered));
             }

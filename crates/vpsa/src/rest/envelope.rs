@@ -39,6 +39,13 @@ pub(super) struct Asked<'a> {
 pub(super) fn judge(asked: Asked<'_>, status: StatusCode, body: &[u8]) -> Result<Answer, ApiError> {
     let parsed = serde_json::from_slice::<Value>(body);
     if is_http_failure(status) {
+        // Whoever stands between answers for paths that it does not know as well.
+        if status == StatusCode::NOT_FOUND
+            && let Ok(answer) = &parsed
+            && let Some(code) = code(answer).filter(|code| *code != 0)
+        {
+            return Err(refused(asked, code, &message(answer)));
+        }
         let said = parsed.ok().map(|answer| message(&answer));
         let said = said.filter(|said| !said.is_empty());
         let said = said.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
@@ -81,19 +88,17 @@ fn failure(asked: Asked<'_>, status: StatusCode, said: &str) -> ApiError {
             address: asked.address.to_owned(),
             message: told(asked, said),
         },
-        StatusCode::NOT_FOUND => ApiError::Refused {
-            doing: asked.doing,
-            refusal: Refusal::NotFound,
-            code,
-            message: told(asked, said),
-        },
         StatusCode::CONFLICT => ApiError::Refused {
             doing: asked.doing,
             refusal: Refusal::Busy,
             code,
             message: told(asked, said),
         },
-        status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+        status
+            if status.is_server_error()
+                || status == StatusCode::TOO_MANY_REQUESTS
+                || status == StatusCode::NOT_FOUND =>
+        {
             ApiError::Unavailable {
                 address: asked.address.to_owned(),
                 status: status.as_u16(),
@@ -225,7 +230,16 @@ mod tests {
             let error = judged(status, &body).unwrap_err();
             assert!(matches!(error, ApiError::Unavailable { .. }), "{error}");
         }
-        assert!(judged(404, &json!({})).unwrap_err().is_not_found());
+        let gone = json!({"response": {"status": 10081, "message": "Volume not found"}});
+        assert!(judged(404, &gone).unwrap_err().is_not_found());
+        for body in [
+            json!({}),
+            json!("not found"),
+            json!({"message": "Not Found"}),
+        ] {
+            let error = judged(404, &body).unwrap_err();
+            assert!(matches!(error, ApiError::Unavailable { .. }), "{error}");
+        }
         let conflict = judged(409, &json!({})).unwrap_err();
         assert_eq!(conflict.refusal(), Some(Refusal::Busy));
     }

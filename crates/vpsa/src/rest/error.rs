@@ -17,6 +17,14 @@ pub enum ApiError {
         /// What the network said.
         reason: String,
     },
+    /// All calls that may be under way at once are, and none of them is answered.
+    #[error("the VPSA at {address} has not answered the calls before this one for {seconds} s")]
+    Silent {
+        /// Where it is.
+        address: String,
+        /// For how long.
+        seconds: u64,
+    },
     /// It answers, and is not ready to work.
     #[error("the VPSA at {address} is not available (HTTP status {status}): {message}")]
     Unavailable {
@@ -102,6 +110,7 @@ impl ApiError {
             Self::Refused { refusal, .. } => Some(*refusal),
             Self::Credentials { .. } => Some(Refusal::Credentials),
             Self::Unreachable { .. }
+            | Self::Silent { .. }
             | Self::Unavailable { .. }
             | Self::Deadline { .. }
             | Self::Untrusted { .. }
@@ -138,6 +147,7 @@ impl ApiError {
         match self {
             Self::Refused { .. } => false,
             Self::Unreachable { .. }
+            | Self::Silent { .. }
             | Self::Unavailable { .. }
             | Self::Deadline { .. }
             | Self::Untrusted { .. }

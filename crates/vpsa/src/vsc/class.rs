@@ -47,10 +47,10 @@ impl Classes {
             if last.as_ref() == Some(&step) {
                 return Ok(Verdict::Done);
             }
-            match &step {
+            let now = match &step {
                 Step::Rest => return Ok(Verdict::Done),
                 Step::Hold => self.context.writer.hold(&class).await?,
-                Step::Record(state, reason) => self.record(&class, state, reason).await?,
+                Step::Record(state, reason) => Some(self.record(&class, state, reason).await?),
                 Step::LetGo => {
                     // What is known may be behind. What comes with the watch tells why it stays.
                     if self.context.writer.is_class_used(&class.name_any()).await? {
@@ -59,12 +59,12 @@ impl Classes {
                     self.context.writer.let_go(&class).await?;
                     return Ok(Verdict::Done);
                 }
-            }
+            };
             last = Some(step);
-            match self.context.writer.read(&class.name_any()).await? {
-                Some(now) => class = now,
-                None => return Ok(Verdict::Done),
-            }
+            let Some(now) = now else {
+                return Ok(Verdict::Done);
+            };
+            class = now;
         }
     }
 
@@ -99,14 +99,15 @@ impl Classes {
         class: &VscStorageClass,
         state: &ClassState,
         reason: &Reason,
-    ) -> Result<(), ObjectError> {
+    ) -> Result<VscStorageClass, ObjectError> {
         let members = self.context.cluster.members(&class.name_any());
         let members: Vec<&Vpsa> = members.iter().map(|it| &it.object).collect();
         let before = class.status.clone().unwrap_or_default();
         let now = aggregate(&before, state.clone(), &members);
-        if self.context.record(class, now, reason).await? {
+        let recorded = self.context.record(class, now, reason).await?;
+        if recorded.is_news {
             self.context.tell(class, reason, !reason.ready);
         }
-        Ok(())
+        Ok(recorded.object)
     }
 }

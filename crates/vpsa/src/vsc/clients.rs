@@ -39,6 +39,8 @@ pub struct Known {
     trust: Trust,
     token: SecretString,
     client: Arc<Client>,
+    /// What came of the last look at the array through this client.
+    heard: Option<Result<(), Trouble>>,
 }
 
 impl Clients {
@@ -73,9 +75,25 @@ impl Clients {
             trust,
             token,
             client: Arc::clone(&client),
+            heard: None,
         };
         self.known.lock().insert(name, known);
         Ok(client)
+    }
+
+    /// What came of the last look at an array; none if nobody has looked through the client that it has now.
+    pub fn heard(&self, name: &str) -> Option<Result<(), Trouble>> {
+        self.known.lock().get(name)?.heard.clone()
+    }
+
+    /// Somebody has looked at an array through this client.
+    pub fn hear(&self, name: &str, client: &Arc<Client>, heard: Result<(), Trouble>) {
+        let mut known = self.known.lock();
+        if let Some(known) = known.get_mut(name)
+            && Arc::ptr_eq(&known.client, client)
+        {
+            known.heard = Some(heard);
+        }
     }
 
     /// An array is gone. Called twice: there is nothing left.

@@ -16,6 +16,7 @@ use stowage_kubernetes::events::Events;
 use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::Verdict;
 
+use super::array::step::Trouble;
 use super::clients::Clients;
 use super::cluster::Cluster;
 use super::condition::{self, Reason};
@@ -23,7 +24,7 @@ use super::error::StepError;
 use super::pools::Pools;
 use super::reserved::Reserved;
 use super::write::{Own, Writer};
-use crate::rest::Api;
+use crate::rest::{Api, ApiError};
 
 /// How soon it is looked again at what was decided on something that is no longer so.
 pub const BEHIND: Duration = Duration::from_millis(200);
@@ -62,6 +63,14 @@ conditioned!(
     VscStorageClassStatus
 );
 
+/// What came of saying how an object is.
+pub struct Recorded<K> {
+    /// The object as it is now.
+    pub object: K,
+    /// People have not heard that yet.
+    pub is_news: bool,
+}
+
 /// What the kinds have in common.
 pub struct Context {
     /// What is known.
@@ -81,13 +90,18 @@ pub struct Context {
 }
 
 impl Context {
-    /// An array, for as long as one look may take.
+    /// An array, for as long as one look may take. One that has not answered, or is not the one it was, is not called: whoever
+    /// waits for a silent array holds up everybody else, and identities mean something else on another.
     pub async fn api(&self, array: &str) -> Result<Api, StepError> {
         let kept = self.cluster.arrays.store().get(array);
         let kept =
             kept.ok_or_else(|| StepError::Missing(format!("VPSA `{array}` does not exist")))?;
         let client = self.clients.client(&kept.object).await?;
-        Ok(client.within(self.patience))
+        match self.clients.heard(array) {
+            Some(Ok(())) => Ok(client.within(self.patience).hurried()),
+            Some(Err(trouble)) => Err(trouble.into()),
+            None => Err(StepError::Unheard(array.to_owned())),
+        }
     }
 
     /// Whether something may still come, or be there unseen, that an array was last asked for then.
@@ -97,13 +111,13 @@ impl Context {
         asked.is_some_and(|asked| Timestamp::now().duration_since(asked.0) < latest)
     }
 
-    /// Says how an object is. Returns whether that is news. Called twice: it is said.
+    /// Says how an object is. Called twice: it is said.
     pub async fn record<K>(
         &self,
         object: &K,
         mut now: K::Status,
         reason: &Reason,
-    ) -> Result<bool, ObjectError>
+    ) -> Result<Recorded<K>, ObjectError>
     where
         K: Own + HasStatus,
         K::Status: Conditioned,
@@ -113,16 +127,22 @@ impl Context {
         *now.observed() =
             condition::observed(before, object.meta().generation, reason, Timestamp::now());
         if object.status() == Some(&now) {
-            return Ok(false);
+            return Ok(Recorded {
+                object: object.clone(),
+                is_news: false,
+            });
         }
-        self.writer.set_status(object, &now).await?;
+        let written = self.writer.set_status(object, &now).await?;
         let word = condition::ready(before).map(|it| it.reason.as_str());
         let is_news = word != Some(reason.word);
         if is_news {
             let (kind, name) = (K::kind(&()), object.meta().name.as_deref());
             tracing::info!(%kind, name, reason = reason.word, message = reason.message, "An object changed.");
         }
-        Ok(is_news)
+        Ok(Recorded {
+            object: written,
+            is_news,
+        })
     }
 
     /// An Event of what was recorded.
@@ -149,6 +169,10 @@ impl Context {
             // Somebody else was faster: what they wrote comes with the watch.
             StepError::Object(error) if error.is_stale() => return Verdict::After(SOON, None),
             StepError::Object(_) => {}
+            // The array's own look says how it is.
+            StepError::Unheard(_) | StepError::Array(Trouble::Call(ApiError::Silent { .. })) => {
+                return Verdict::Retry(chain(&error));
+            }
             StepError::Array(_) | StepError::Allocation(_) | StepError::Missing(_) => {
                 self.report(object, &error).await;
             }

@@ -35,8 +35,9 @@ pub const LEASE: &str = "stowage-vsc";
 /// The source of Events, as with Zadara's driver.
 const COMPONENT: &str = "zadara-csi";
 
-/// How many arrays and classes are worked on at once: one that does not answer holds up nobody else.
-const WORKERS: usize = 32;
+/// How many objects of a kind are worked on at once: those of an array that does not answer hold up nobody else. How much an
+/// array is asked at a time is limited by its client.
+const WORKERS: usize = 256;
 
 /// What can be chosen.
 pub struct VscOptions {
@@ -179,6 +180,7 @@ impl ControlPlane {
                 quiet: Quiet::default(),
             },
             patience: self.node_loss,
+            reminders: Quiet::default(),
         }
     }
 

@@ -4,7 +4,10 @@ use stowage_kubernetes::object_error::ObjectError;
 
 use super::allocator::NoArray;
 use super::array::step::Trouble;
-use crate::rest::ApiError;
+use crate::rest::{ApiError, Refusal};
+
+/// The reason of what an array has no room for.
+pub const NO_ROOM: &str = "NoRoom";
 
 /// Why a step was not done.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +18,9 @@ pub enum StepError {
     /// The array, or its description.
     #[error(transparent)]
     Array(#[from] Trouble),
+    /// Nobody has looked yet whether the array answers.
+    #[error("VPSA `{0}` has not been looked at yet")]
+    Unheard(String),
     /// No array takes it.
     #[error(transparent)]
     Allocation(#[from] NoArray),
@@ -34,7 +40,10 @@ impl StepError {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Object(_) => "ApiServer",
-            Self::Array(_) => "ArrayFailed",
+            Self::Array(Trouble::Call(error)) if error.refusal() == Some(Refusal::NoRoom) => {
+                NO_ROOM
+            }
+            Self::Array(_) | Self::Unheard(_) => "ArrayFailed",
             Self::Allocation(_) => "NoArray",
             Self::Missing(_) => "SourceMissing",
         }

@@ -3,9 +3,13 @@
 //! A node that is not ready any more may be dead, or only not seen. Its pods can start elsewhere only when it is sure that
 //! they do not write any more: so first its volumes are detached on their arrays, and then pods and attachments are
 //! deleted without it.
+//!
+//! A node that comes back still has its filesystems mounted. So all of this is finished although it is back, and then the node
+//! itself has to say that nothing is left there before anything is attached to it again.
 
 mod machine;
 mod quiet;
+mod readmit;
 mod release;
 mod step;
 
@@ -15,7 +19,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use stowage_api::causes::chain;
-use stowage_api::vpsa::{FENCED, VolumeAttachment, VscNode};
+use stowage_api::vpsa::{CLEAN, FENCED, RELEASED, VolumeAttachment, VscNode};
 use stowage_kubernetes::deletion;
 use stowage_kubernetes::json_patch::ObjectPatch;
 use stowage_kubernetes::object_error::{ObjectError, explain};
@@ -47,6 +51,8 @@ pub struct Nodes {
     pub release: Release,
     /// How long a node may be lost before its pods are moved; never if none.
     pub patience: Option<Duration>,
+    /// When to say again that a node does not answer.
+    pub reminders: Quiet,
 }
 
 impl Nodes {
@@ -67,10 +73,11 @@ impl Nodes {
 
     async fn look(&self, node: &VscNode) -> Result<(), ObjectError> {
         let name = node.name_any();
-        match next_step(&self.observe(node, &name), self.patience) {
+        match next_step(&self.observe(node, &name).await?, self.patience) {
             Step::Rest => Ok(()),
             Step::Forget => self.forget(node).await,
             Step::Fence => {
+                self.release.quiet.remove(&name);
                 let now = Timestamp::now().to_string();
                 let annotated = !node.annotations().is_empty();
                 let patch = ObjectPatch::new().set_annotation(annotated, FENCED, &now);
@@ -78,15 +85,14 @@ impl Nodes {
                 self.tell(node, "Fenced", LOST);
                 Ok(())
             }
-            Step::Detach => self.detach(&name).await,
-            Step::Release => self.release.release(&name).await,
-            Step::Readmit => {
-                self.release.quiet.remove(&name);
-                let patch = ObjectPatch::new().remove_annotation(FENCED);
-                self.context.writer.change(node, patch).await?;
-                self.tell(node, "Readmitted", "the node is ready again");
+            Step::Detach => self.detach(node, &name).await,
+            Step::Release => self.release.release(&name, fence(node)).await,
+            Step::Ask => self.ask(node).await,
+            Step::Wait => {
+                self.remind(node, &name);
                 Ok(())
             }
+            Step::Readmit => self.readmit(node, &name).await,
         }
     }
 
@@ -104,11 +110,16 @@ impl Nodes {
         Ok(())
     }
 
-    /// Has the volumes detached: their objects go once the arrays have done it. Called twice: they are being detached.
-    async fn detach(&self, node: &str) -> Result<(), ObjectError> {
+    /// Has the volumes detached: their objects go once the arrays have done it. What the node was asked before is void.
+    /// Called twice: they are being detached.
+    async fn detach(&self, node: &VscNode, name: &str) -> Result<(), ObjectError> {
+        if node.annotations().contains_key(RELEASED) {
+            let patch = ObjectPatch::new().remove_annotation(RELEASED);
+            self.context.writer.change(node, patch).await?;
+        }
         let all = self.context.writer.api::<VolumeAttachment>();
         let attachments = self.context.cluster.attachments.store();
-        for kept in attachments.in_group(&on_node(node)) {
+        for kept in attachments.in_group(&on_node(name)) {
             let (name, uid) = (kept.object.name_any(), kept.object.uid());
             if kept.object.metadata.deletion_timestamp.is_none() {
                 let deleted = deletion::delete(&all, &name, &uid.unwrap_or_default()).await;
@@ -123,19 +134,33 @@ impl Nodes {
         self.context.tell(node, &reason, true);
     }
 
-    fn observe(&self, node: &VscNode, name: &str) -> Observed {
+    async fn observe(&self, node: &VscNode, name: &str) -> Result<Observed, ObjectError> {
         let (now, machines) = (Timestamp::now(), self.machines.store());
         let machine = machines.get(name);
         let lost = machine.as_ref().and_then(|it| it.lost(now));
         let all = machines.all();
         let away = all.iter().filter(|it| it.lost(now).is_some()).count();
         let attachments = self.context.cluster.attachments.store();
-        Observed {
-            exists: machine.is_some(),
+        let attachments = attachments.count_in_group(&on_node(name));
+        let (annotations, exists) = (node.annotations(), machine.is_some());
+        let fenced = annotations.contains_key(FENCED);
+        let asked = annotations.get(RELEASED);
+        // Only what is known already is looked at for every node.
+        let is_asked_for = exists && fenced && attachments == 0;
+        Ok(Observed {
+            exists,
             lost,
             too_many: away * 2 > all.len(),
-            fenced: node.annotations().contains_key(FENCED),
-            attachments: attachments.count_in_group(&on_node(name)),
-        }
+            fenced,
+            attachments,
+            released: is_asked_for && self.release.is_done(name, fence(node)).await?,
+            asked: asked.is_some(),
+            clean: asked.is_some() && asked == annotations.get(CLEAN),
+        })
     }
+}
+
+/// Since when a node is fenced, if that can be read.
+fn fence(node: &VscNode) -> Option<Timestamp> {
+    node.annotations().get(FENCED)?.parse().ok()
 }

@@ -29,6 +29,8 @@ pub struct Promises {
 struct Promise {
     array: String,
     gigabytes: f64,
+    /// The array has made it.
+    is_made: bool,
 }
 
 /// What an array does not take until it has told again.
@@ -92,9 +94,17 @@ impl Reserved {
         let promise = Promise {
             array: array.clone(),
             gigabytes: in_gb(gigabytes),
+            is_made: false,
         };
         promises.volumes.insert(volume.to_owned(), promise);
         Ok(array)
+    }
+
+    /// An array has made a volume: the next look tells of room without it, although the object does not say so yet.
+    pub fn made(&self, volume: &str) {
+        if let Some(promise) = self.0.lock().volumes.get_mut(volume) {
+            promise.is_made = true;
+        }
     }
 
     /// A volume needs no room, or has it and shows that itself. Called twice: nothing is promised to it.
@@ -114,9 +124,10 @@ impl Reserved {
     /// The volumes with a promise of an array that need none once it has told again: it is asked after this.
     pub fn settled(&self, array: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
         let promises = self.0.lock();
-        let names = promises.of(array).map(|(volume, _)| volume);
-        let there = names.filter(|volume| is_there(volume));
-        there.map(ToOwned::to_owned).collect()
+        let here = promises.volumes.iter();
+        let here = here.filter(|(_, promise)| promise.array == array);
+        let there = here.filter(|(volume, promise)| promise.is_made || is_there(volume));
+        there.map(|(volume, _)| volume.clone()).collect()
     }
 
     /// An array has told how much room it has; `settled` is in that.
@@ -175,6 +186,12 @@ mod tests {
         assert_eq!(promised(&reserved), "0 and 40");
         reserved.release("v");
         assert_eq!(promised(&reserved), "0 and 10");
+        // Made before the next look began, and the object does not say so yet.
+        choose(&reserved, "x", "a", 20);
+        assert!(reserved.settled("a", |_| false).is_empty());
+        reserved.made("x");
+        assert_eq!(reserved.settled("a", |_| false), ["x"]);
+        reserved.release("x");
         let refused = reserved.choose("w", 10, |promises| {
             assert!(
                 !promises.has("w"),

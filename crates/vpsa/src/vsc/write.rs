@@ -57,12 +57,13 @@ impl Writer {
         found.map_err(explain("get", K::plural(&())))
     }
 
-    /// Keeps the object until [`Writer::let_go`]. Called twice: it is kept.
-    pub async fn hold<K: Own>(&self, object: &K) -> Result<(), ObjectError> {
+    /// Keeps the object until [`Writer::let_go`]; what it is then, if it is still there. Called twice: it is kept.
+    pub async fn hold<K: Own>(&self, object: &K) -> Result<Option<K>, ObjectError> {
         let (name, uid) = names(object);
         let seen = seen(object, &name, &uid);
         let held = finalizer::add(&self.api::<K>(), seen, FINALIZER).await;
-        held.map(drop).map_err(explain("patch", K::plural(&())))
+        held.map_err(explain("patch", K::plural(&())))?;
+        self.read(&name).await
     }
 
     /// Lets the object go. Called twice: it is gone.
@@ -73,16 +74,12 @@ impl Writer {
         gone.map_err(explain("patch", K::plural(&())))
     }
 
-    /// Changes the object itself.
-    pub async fn change<K: Own>(
-        &self,
-        object: &K,
-        changes: ObjectPatch,
-    ) -> Result<(), ObjectError> {
+    /// Changes the object itself. Returns what is there now.
+    pub async fn change<K: Own>(&self, object: &K, changes: ObjectPatch) -> Result<K, ObjectError> {
         let (name, uid) = names(object);
         let patch = ObjectPatch::of(&uid).and(changes).into_patch();
         let written = self.api::<K>().patch(&name, &PARAMS, &patch).await;
-        written.map(drop).map_err(explain("patch", K::plural(&())))
+        written.map_err(explain("patch", K::plural(&())))
     }
 
     /// Says how the object is, unless somebody has changed it since it was read: nodes write into the same status. Returns
@@ -110,16 +107,16 @@ impl Writer {
         Ok(listed.map_err(explain("list", K::plural(&())))?.items)
     }
 
-    /// Makes an object, unless there is one of this name.
-    pub async fn create<K: Own>(&self, object: &K) -> Result<bool, ObjectError> {
+    /// Makes an object, unless there is one of this name; what it is then.
+    pub async fn create<K: Own>(&self, object: &K) -> Result<Option<K>, ObjectError> {
         match self
             .api::<K>()
             .create(&kube::api::PostParams::default(), object)
             .await
         {
-            Ok(_) => Ok(true),
+            Ok(made) => Ok(Some(made)),
             Err(error) if matches!(answer::Answer::of(&error), answer::Answer::Conflict) => {
-                Ok(false)
+                Ok(None)
             }
             Err(error) => Err(explain("create", K::plural(&()))(error)),
         }

@@ -9,11 +9,16 @@
 mod adoption;
 mod bad_input;
 mod conformance;
+mod expansion;
+mod fenced;
 mod keys;
 mod killed;
 mod life;
 mod multipath;
+mod read_only;
 mod sessions;
+mod slow;
+mod stale;
 mod topology;
 mod usage;
 

@@ -174,4 +174,27 @@ isolated! {
         rig.has_no_session().await;
         rig.stop_driver().await;
     }
+
+    async fn an_unstage_that_did_not_come_to_its_end_leaves_no_map_beside_a_disk_in_use(directory: &Path) {
+        let mut rig = Rig::with(directory, json!({"volumeType": "Block"}), two_portals).await;
+        rig.both_controllers_work().await;
+        let mut volumes = Vec::new();
+        for name in ["pvc-1", "pvc-2"] {
+            let mut used = rig.create(name, 1, false, None).await.unwrap();
+            rig.publish(&mut used).await.unwrap();
+            volumes.push(used);
+        }
+        assert_eq!((rig.sessions().await, rig.maps().len()), (2, 2));
+        // As far as the call came.
+        rig.unmount_by_hand(&volumes[0]);
+        for (used, left) in volumes.iter().zip([(2, 1), (0, 0)]) {
+            rig.unpublish(used).await.unwrap();
+            assert_eq!((rig.sessions().await, rig.maps().len()), left, "{} was unstaged", used.id);
+        }
+        for used in volumes {
+            rig.delete(used).await;
+        }
+        rig.has_no_session().await;
+        rig.stop_driver().await;
+    }
 }

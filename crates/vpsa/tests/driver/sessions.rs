@@ -1,6 +1,7 @@
 //! Sessions that are left: whose they are, and who ends them.
 
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,9 +9,17 @@ use devcluster::isolated;
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::json;
 use stowage_sim::vpsa::host::tools::iscsiadm;
+use tonic::Code;
 
 use crate::rig::{Rig, own_address};
 use crate::tools::SOCKET;
+
+/// Has a device for itself.
+fn alone(device: &Path) -> fs::File {
+    let mut options = fs::File::options();
+    let flags = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    options.read(true).custom_flags(flags).open(device).unwrap()
+}
 
 impl Rig {
     /// Runs the node's `iscsiadm`, as a person does.
@@ -76,6 +85,38 @@ isolated! {
         assert_eq!(rig.sessions().await, 1, "it was used and left");
         rig.iscsiadm(&format!("{place} --logout"));
         rig.delete(used).await;
+        rig.stop_driver().await;
+    }
+
+    async fn disks_that_something_else_on_the_node_has_are_left_to_it_with_their_session(directory: &Path) {
+        let mut rig = Rig::start(directory, json!({"volumeType": "Block"})).await;
+        let mut used = rig.create("pvc-1", 1, false, None).await.unwrap();
+        let mut other = rig.create("pvc-2", 1, true, None).await.unwrap();
+        rig.attach(&mut other).await.unwrap();
+        rig.publish(&mut used).await.unwrap();
+        // As LVM, md and mounts of other containers have one: no table of mounts tells.
+        let held = alone(&rig.device(&other.context["lun"]));
+        rig.unpublish(&used).await.unwrap();
+        assert_eq!(rig.sessions().await, 1);
+        rig.stop_driver().await;
+        rig.start_driver();
+        let refused = rig.stage(&other).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains("in use by something that the driver does not see"), "{refused}");
+        assert_eq!(rig.sessions().await, 1);
+        drop(held);
+
+        rig.publish(&mut other).await.unwrap();
+        let held = alone(&rig.device(&other.context["lun"]));
+        let refused = rig.unpublish(&other).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert_eq!(rig.sessions().await, 1);
+        drop(held);
+        rig.unpublish(&other).await.unwrap();
+        rig.sessions_are(0).await;
+        for used in [used, other] {
+            rig.delete(used).await;
+        }
         rig.stop_driver().await;
     }
 }

@@ -19,6 +19,9 @@ pub const HOST: &str = "host";
 /// The tool that is the driver itself, for those who kill it.
 pub const DRIVER: &str = "driver";
 
+/// The tool that is the machine's own, and may be slow.
+pub const MKFS: &str = "mkfs.xfs";
+
 /// Where they ask, in the directory of the test.
 pub const SOCKET: &str = "host.sock";
 
@@ -82,6 +85,18 @@ fn lines(directory: &Path, tool: &str) -> PathBuf {
     directory.join(format!("{tool}.lines"))
 }
 
+/// The machine's own tool, which waits while it is to hang.
+fn slow(directory: &Path, tool: &str) -> String {
+    let real = directory.join(format!("{tool}.real"));
+    std::fs::copy(Path::new("/usr/sbin").join(tool), &real).unwrap();
+    format!(
+        "#!/bin/sh\necho \"$*\" >> {}\nwhile test -e {}; do sleep 0.1; done\nexec {} \"$@\"\n",
+        lines(directory, tool).display(),
+        hanging(directory, tool).display(),
+        real.display(),
+    )
+}
+
 /// Makes this program the tools. The test has mounts of its own, so nobody else sees it.
 pub fn install(directory: &Path) {
     let script = |tool: &str| {
@@ -95,7 +110,8 @@ pub fn install(directory: &Path) {
         )
     };
     let tools = ["mount.nfs", "iscsiadm", "multipath", "multipathd"];
-    let scripts = tools.map(|tool| (tool, script(tool)));
+    let mut scripts = tools.map(|tool| (tool, script(tool))).to_vec();
+    scripts.push((MKFS, slow(directory, MKFS)));
     let scripts: Vec<(&str, &str)> = scripts
         .iter()
         .map(|(tool, text)| (*tool, text.as_str()))

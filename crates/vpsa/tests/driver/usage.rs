@@ -11,7 +11,8 @@ use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVo
 use stowage_csi::proto::csi::volume_usage::Unit;
 use stowage_csi::proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerPublishVolumeRequest,
-    NodeGetVolumeStatsRequest, NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability,
+    ControllerUnpublishVolumeRequest, NodeGetVolumeStatsRequest, NodePublishVolumeRequest,
+    NodeStageVolumeRequest, VolumeCapability,
 };
 use tonic::{Code, Status};
 
@@ -19,7 +20,7 @@ use crate::calls::{GIB, Used};
 use crate::life::{size, write};
 use crate::rig::{NODE, Rig};
 
-fn mounted(filesystem: &str, mode: Mode, flags: &[&str]) -> VolumeCapability {
+pub fn mounted(filesystem: &str, mode: Mode, flags: &[&str]) -> VolumeCapability {
     VolumeCapability {
         access_type: Some(AccessType::Mount(MountVolume {
             fs_type: filesystem.to_owned(),
@@ -31,7 +32,7 @@ fn mounted(filesystem: &str, mode: Mode, flags: &[&str]) -> VolumeCapability {
 }
 
 /// The kernel's line about a mount point.
-fn mount_line(point: &Path) -> String {
+pub fn mount_line(point: &Path) -> String {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let point = format!(" {} ", point.display());
     let line = table.lines().find(|line| line.contains(&point));
@@ -41,15 +42,26 @@ fn mount_line(point: &Path) -> String {
 
 impl Rig {
     /// Attaches, stages and publishes in this way.
-    async fn publish_as(
+    pub async fn publish_as(
         &mut self,
         used: &mut Used,
         way: &VolumeCapability,
+    ) -> Result<PathBuf, Status> {
+        self.publish_for(used, way, false).await
+    }
+
+    /// The same for a PersistentVolume that may say `csi.readOnly`, of which nodes hear nothing from a kubelet.
+    pub async fn publish_for(
+        &mut self,
+        used: &mut Used,
+        way: &VolumeCapability,
+        readonly: bool,
     ) -> Result<PathBuf, Status> {
         let request = ControllerPublishVolumeRequest {
             volume_id: used.id.clone(),
             node_id: NODE.to_owned(),
             volume_capability: Some(way.clone()),
+            readonly,
             ..ControllerPublishVolumeRequest::default()
         };
         let answer = self.controller.controller_publish_volume(request).await?;
@@ -71,9 +83,86 @@ impl Rig {
         self.node.node_publish_volume(request).await?;
         Ok(target)
     }
+
+    /// Attaches a volume to a node in this way.
+    async fn attach_to(
+        &self,
+        node: &str,
+        used: &Used,
+        way: &VolumeCapability,
+    ) -> Result<(), Status> {
+        let request = ControllerPublishVolumeRequest {
+            volume_id: used.id.clone(),
+            node_id: node.to_owned(),
+            volume_capability: Some(way.clone()),
+            ..ControllerPublishVolumeRequest::default()
+        };
+        let mut controller = self.controller.clone();
+        controller
+            .controller_publish_volume(request)
+            .await
+            .map(drop)
+    }
+
+    async fn detach_from(&self, node: &str, used: &Used) {
+        let request = ControllerUnpublishVolumeRequest {
+            volume_id: used.id.clone(),
+            node_id: node.to_owned(),
+            ..ControllerUnpublishVolumeRequest::default()
+        };
+        let mut controller = self.controller.clone();
+        controller
+            .controller_unpublish_volume(request)
+            .await
+            .unwrap();
+    }
+
+    /// A second node, which nobody runs a driver on.
+    fn add_node(&self, name: &str) {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        let known = json!({"apiVersion": "storage.zadara.com/v1", "kind": "VSCNode", "metadata": {"name": name},
+            "spec": {"displayName": name, "NAS": {"IP": "10.0.0.2"}, "block": {"IQN": "iqn.2026-01.test:node-2"}}});
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": [node, known]}).to_string();
+        self.server
+            .kubectl_with_input(&["apply", "-f", "-"], &list)
+            .unwrap();
+    }
 }
 
 isolated! {
+    async fn a_volume_for_one_node_is_refused_to_a_second_until_it_has_left_the_first(directory: &Path) {
+        let mut rig = Rig::start(directory, json!({})).await;
+        rig.add_node("node-2");
+        let one = mounted("", Mode::SingleNodeWriter, &[]);
+        let used = rig.create("pvc-1", 1, false, None).await.unwrap();
+        // At once: whoever is second is told to wait, or that it is elsewhere.
+        let both = tokio::join!(rig.attach_to(NODE, &used, &one), rig.attach_to("node-2", &used, &one));
+        let (there, other, refused) = match both {
+            (Ok(()), Err(refused)) => (NODE, "node-2", refused),
+            (Err(refused), Ok(())) => ("node-2", NODE, refused),
+            both => panic!("{both:?}"),
+        };
+        assert!(matches!(refused.code(), Code::Aborted | Code::FailedPrecondition), "{refused}");
+        let refused = rig.attach_to(other, &used, &one).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains(&format!("attached to node `{there}`")), "{refused}");
+        rig.attach_to(there, &used, &one).await.unwrap();
+        assert_eq!(rig.on_array().await, (1, 0, 1));
+        rig.detach_from(there, &used).await;
+        rig.attach_to(other, &used, &one).await.unwrap();
+        rig.detach_from(other, &used).await;
+
+        let many = mounted("", Mode::MultiNodeMultiWriter, &[]);
+        for node in [NODE, "node-2"] {
+            rig.attach_to(node, &used, &many).await.unwrap();
+        }
+        for node in [NODE, "node-2"] {
+            rig.detach_from(node, &used).await;
+        }
+        rig.delete(used).await;
+        rig.stop_driver().await;
+    }
+
     async fn an_ext4_is_made_filled_counted_and_larger_when_it_is_mounted_again(directory: &Path) {
         let mut rig = Rig::start(directory, json!({"volumeType": "Block"})).await;
         let ext4 = mounted("ext4", Mode::SingleNodeWriter, &["noatime"]);

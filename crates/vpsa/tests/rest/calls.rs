@@ -155,7 +155,7 @@ async fn volumes_are_attached_numbered_and_detached() {
         assert_eq!(attached[0].server.iscsi_ip, "10.0.0.7");
         luns.push(attached[0].lun);
     }
-    assert_eq!(luns, [0, 1]);
+    assert_eq!(luns, [Some(0), Some(1)]);
     done(
         api.attach_volume(&server, &share.id, Access::Nfs, true)
             .await

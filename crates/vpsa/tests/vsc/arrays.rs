@@ -239,9 +239,9 @@ async fn nothing_is_let_go_on_the_word_of_watches_that_are_behind() {
     for class in ["gold", "empty"] {
         rig.class(class, json!({})).await;
     }
-    let (array, _data) = array(|_| {}).await;
-    for name in ["one", "two"] {
-        rig.vpsa(name, "gold", &array).await;
+    let ((one, _one), (two, _two)) = (array(|_| {}).await, array(|_| {}).await);
+    for (name, array) in [("one", &one), ("two", &two)] {
+        rig.vpsa(name, "gold", array).await;
         rig.vpsa_is(name, "Ready", "Ready").await;
     }
     on_array_one(&rig).await;

@@ -224,3 +224,34 @@ async fn a_node_whose_address_changes_gets_its_shares_while_a_disk_stays_attache
         assert_eq!(servers(&array).await.len(), left, "{name} is gone");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_has_no_number_yet_is_not_taken_for_the_first() {
+    let (array, _data) = array(|_| {}).await;
+    let rig = Rig::with(|rig| rig.request_timeout = std::time::Duration::from_secs(3)).await;
+    rig.class("gold", json!({})).await;
+    rig.vpsa("one", "gold", &array).await;
+    rig.vpsa_is("one", "Ready", "Ready").await;
+    node(&rig, "n", "10.0.0.1", Some("iqn.2026-01.x:n")).await;
+    for name in ["first", "second"] {
+        rig.volume(name, "10Gi", json!({"volumeType": "Block"}))
+            .await;
+    }
+    let first = attach(&rig, "first", "n", "ISCSI").await;
+    is(&rig, &first, "ISCSILoginPending").await;
+    let slow = array.control().turn(|knobs| {
+        knobs.attachment_delay = 10_000;
+        knobs.unfinished_attachments = true;
+    });
+    slow.await.unwrap();
+    let second = attach(&rig, "second", "n", "ISCSI").await;
+    let unnumbered = |it: &Value| {
+        let message = it["status"]["conditions"][0]["message"].as_str();
+        message.is_some_and(|it| it.contains("has not given it a number"))
+    };
+    let seen = rig.until::<VolumeAttachment>(&second, unnumbered).await;
+    assert_eq!(seen["status"]["state"], "Attaching");
+    assert!(seen["status"]["Block"].is_null(), "{seen}");
+    let seen = is(&rig, &second, "ISCSILoginPending").await;
+    assert_eq!(seen["status"]["Block"]["lun"], 1);
+}

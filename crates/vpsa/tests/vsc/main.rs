@@ -13,6 +13,7 @@ mod attachments;
 mod choices;
 mod classes;
 mod health;
+mod identity;
 mod imports;
 mod nodes;
 mod rig;

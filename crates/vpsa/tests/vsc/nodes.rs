@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment as Record;
 use serde_json::{Value, json};
-use stowage_api::vpsa::{FENCED, VolumeAttachment, VscNode};
+use stowage_api::vpsa::{CLEAN, FENCED, RELEASED, VolumeAttachment, VscNode};
 use stowage_sim::vpsa::control::trouble::Own;
 use stowage_sim::vpsa::control::{Fault, Trouble};
 
@@ -89,18 +89,23 @@ async fn scene(rig: &Rig, array: &stowage_sim::vpsa::Array) -> String {
     attachment
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lost_node_is_fenced_on_the_array_before_its_pods_are_deleted() {
-    let (array, _data) = array(|_| {}).await;
-    let rig = Rig::with(|rig| rig.node_loss = Some(Duration::from_secs(60))).await;
-    let attachment = scene(&rig, &array).await;
-    // The array does not do it at first: so long nobody may start elsewhere.
+/// The array does not do it, and does not say why.
+async fn refuse_to_detach(array: &stowage_sim::vpsa::Array) {
     let fault = Fault {
         path: Some("volumes/*/detach".to_owned()),
         trouble: Trouble::from(Own::Garbage),
         ..Fault::default()
     };
     array.control().add_fault(fault).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_node_is_fenced_on_the_array_before_its_pods_are_deleted() {
+    let (array, _data) = array(|_| {}).await;
+    let rig = Rig::with(|rig| rig.node_loss = Some(Duration::from_secs(60))).await;
+    let attachment = scene(&rig, &array).await;
+    // The array does not do it at first: so long nobody may start elsewhere.
+    refuse_to_detach(&array).await;
     set_ready(&rig, "lost", "Unknown").await;
     let fenced = |it: &Value| it["metadata"]["annotations"][FENCED].is_string();
     rig.until::<VscNode>("lost", fenced).await;
@@ -124,8 +129,76 @@ async fn a_lost_node_is_fenced_on_the_array_before_its_pods_are_deleted() {
     assert!(told.contains("node lost is lost"), "{told}");
 
     set_ready(&rig, "lost", "True").await;
+    answer(&rig).await;
     rig.until::<VscNode>("lost", |it| !fenced(it)).await;
     rig.event("lost", "Readmitted").await;
+}
+
+fn annotation(node: &Value, key: &str) -> Value {
+    node["metadata"]["annotations"][key].clone()
+}
+
+/// The node is asked whether something is left there, and says after a while that nothing is.
+async fn answer(rig: &Rig) {
+    let asked = |it: &Value| annotation(it, RELEASED).is_string();
+    let node = rig.until::<VscNode>("lost", asked).await;
+    let asked = annotation(&node, RELEASED);
+    let say = |value: Value| json!({"metadata": {"annotations": {CLEAN: value}}});
+    // An answer to another question is none.
+    let other = say(json!("2026-01-01T00:00:00Z"));
+    rig.patch::<VscNode>("lost", other).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let node = rig.until::<VscNode>("lost", Value::is_object).await;
+    assert!(annotation(&node, FENCED).is_string(), "{node}");
+    assert_eq!(annotation(&node, RELEASED), asked, "it is asked once");
+    rig.patch::<VscNode>("lost", say(asked)).await;
+}
+
+/// What comes to a node that is back before it is let in.
+const NEW_POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: new}
+spec:
+  nodeName: lost
+  automountServiceAccountToken: false
+  containers: [{name: main, image: busybox}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: ours}}]
+---
+apiVersion: storage.k8s.io/v1
+kind: VolumeAttachment
+metadata: {name: new}
+spec: {attacher: csi.zadara.com, nodeName: lost, source: {persistentVolumeName: pv-new}}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_back_while_it_is_fenced_is_finished_with_before_it_is_let_in() {
+    let (array, _data) = array(|_| {}).await;
+    let rig = Rig::with(|rig| rig.node_loss = Some(Duration::from_secs(60))).await;
+    let attachment = scene(&rig, &array).await;
+    refuse_to_detach(&array).await;
+    set_ready(&rig, "lost", "Unknown").await;
+    asked(&array, "POST volumes/*/detach", 1).await;
+    set_ready(&rig, "lost", "True").await;
+    // Its pod has the filesystem mounted, and Kubernetes believes that it is attached.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let node = rig.until::<VscNode>("lost", Value::is_object).await;
+    assert!(annotation(&node, FENCED).is_string(), "{node}");
+    assert!(annotation(&node, RELEASED).is_null(), "{node}");
+
+    array.control().clear_faults().await.unwrap();
+    rig.until::<VolumeAttachment>(&attachment, Value::is_null)
+        .await;
+    rig.until::<Record>("ours", Value::is_null).await;
+    rig.apply(NEW_POD);
+    answer(&rig).await;
+    let is_in = |it: &Value| annotation(it, FENCED).is_null();
+    let node = rig.until::<VscNode>("lost", is_in).await;
+    assert!(annotation(&node, CLEAN).is_null(), "{node}");
+    // It was not there before, and is left alone.
+    let pods = rig.kubectl(&["get", "pods", "-o", "name"]);
+    assert_eq!(pods, "pod/new\npod/theirs\n");
+    rig.kubectl(&["get", "volumeattachments.storage.k8s.io", "new"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -71,6 +71,8 @@ async fn two_arrays(sizes: [u64; 2]) -> (Rig, [(Array, tempfile::TempDir); 2]) {
         rig.vpsa(name, "gold", array).await;
         rig.vpsa_is(name, "Ready", "Ready").await;
     }
+    // What the first looks wrote may have them looked at once more.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     (rig, arrays)
 }
 

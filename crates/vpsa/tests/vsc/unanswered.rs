@@ -146,3 +146,75 @@ async fn what_the_array_refused_or_never_made_does_not_keep_a_volume_for_ever() 
     }
     assert_eq!(on_array(&array).await, [("source".to_owned(), 10)]);
 }
+
+/// More than are worked on at once.
+const MANY: usize = 300;
+
+/// A rig with one array that is to be silent and one that is not, each in a class of its own.
+async fn beside(silent: &Array, other: &Array) -> Rig {
+    let rig = Rig::with(|rig| {
+        // None of the calls is given up before the test is.
+        rig.request_timeout = 2 * PATIENCE;
+        rig.monitor_interval = Duration::from_secs(5);
+    })
+    .await;
+    for (class, vpsa, array) in [("gold", "one", silent), ("silver", "two", other)] {
+        rig.class(class, json!({})).await;
+        rig.vpsa(vpsa, class, array).await;
+        rig.vpsa_is(vpsa, "Ready", "Ready").await;
+    }
+    rig
+}
+
+async fn silence(array: &Array, path: Option<&str>) {
+    let forever = u64::try_from(2 * PATIENCE.as_millis()).unwrap();
+    let fault = Fault {
+        path: path.map(str::to_owned),
+        trouble: faults::Trouble::Delay(forever).into(),
+        ..Fault::default()
+    };
+    array.control().add_fault(fault).await.unwrap();
+}
+
+async fn goes_on(rig: &Rig, other: &Array) {
+    rig.volume("v", "1Gi", json!({"VSCStorageClassName": "silver"}))
+        .await;
+    ready(rig, "v").await;
+    assert_eq!(on_array(other).await, [("v".to_owned(), 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_volumes_of_an_array_that_does_not_answer_hold_up_none_of_another() {
+    let ((silent, _first), (other, _second)) = (array(|_| {}).await, array(|_| {}).await);
+    let rig = beside(&silent, &other).await;
+    silence(&silent, Some("volumes")).await;
+    let before = times(&silent, "GET volumes").await;
+    for number in 0..MANY {
+        rig.volume(&format!("waiting-{number}"), "1Gi", json!({}))
+            .await;
+    }
+    // As many as are under way on one array at once, but for a look at the array itself.
+    reaches(&silent, "GET volumes", before + 7).await;
+    goes_on(&rig, &other).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_plane_that_starts_beside_a_silent_array_serves_the_others() {
+    let ((silent, _first), (other, _second)) = (array(|_| {}).await, array(|_| {}).await);
+    let mut rig = beside(&silent, &other).await;
+    rig.stop_plane().await;
+    for number in 1..=MANY {
+        let name = format!("there-{number}");
+        rig.volume(&name, "1Gi", json!({})).await;
+        let id = format!("volume-{number:08x}");
+        let status = json!({"state": "Ready", "VPSAID": "one", "ID": id, "CGID": "", "poolID": ""});
+        rig.patch_status::<Volume>(&name, json!({"status": status}))
+            .await;
+    }
+    silence(&silent, None).await;
+    let before = times(&silent, "GET volumes/*").await;
+    rig.start_plane();
+    goes_on(&rig, &other).await;
+    // Whoever has not answered is not asked for each of them.
+    assert_eq!(times(&silent, "GET volumes/*").await, before);
+}

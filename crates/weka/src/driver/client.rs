@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use stowage_host::PathError;
 use stowage_host::workers::Workers;
 
 use super::filesystem::AskedCluster;
+use crate::args::client_files::ClientFiles;
 use crate::error::Error;
 use crate::procfs::{ClientError, Containers, Frontends};
 use crate::rest::wire::Container;
@@ -27,8 +27,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// The client as the kernel shows it.
 #[derive(Clone)]
 pub(crate) struct LocalClient {
-    pub(crate) modules: PathBuf,
-    pub(crate) interface: PathBuf,
+    pub(crate) files: ClientFiles,
     /// The container that a flag names.
     pub(crate) configured: Option<String>,
     /// This node, as the cluster may know it.
@@ -83,7 +82,7 @@ impl ChosenContainers {
 impl LocalClient {
     /// Reads the kernel's report. It hangs where the client does, so it is read on a thread that can be left.
     pub(crate) async fn frontends(&self, deadline: Deadline) -> Result<Frontends, Error> {
-        let (modules, interface) = (self.modules.clone(), self.interface.clone());
+        let ClientFiles { modules, interface } = self.files.clone();
         let read = move || {
             let modules = match std::fs::read_to_string(&modules) {
                 Err(error) if error.kind() == ErrorKind::NotFound => None,

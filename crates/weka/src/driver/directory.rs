@@ -84,13 +84,23 @@ pub(crate) fn to_bind(root: &Root, place: &Place) -> Result<Option<OwnedFd>, Err
     Ok(Some(found))
 }
 
-/// Makes the directory of a volume and gives it to its owner. Returns whether it was new.
+/// A directory that is there after [`make`].
+pub(crate) struct Made {
+    pub(crate) is_new: bool,
+    /// The directory, if it could be given to its owner.
+    pub(crate) directory: Result<Directory, Error>,
+}
+
+/// Makes the directory of a volume and gives it to its owner. An error is that it could not be made.
 ///
 /// Called twice: the second call finds what the first one made and sets the owner again.
-pub(crate) fn make(root: &Root, path: &Path, owner: Owner) -> Result<(Directory, bool), Error> {
+pub(crate) fn make(root: &Root, path: &Path, owner: Owner) -> Result<Made, Error> {
     let (directory, outcome) = root.create_directories(path, PARENT_MODE)?;
-    give(&directory, path, owner)?;
-    Ok((Directory::new(directory, path)?, outcome == Outcome::Done))
+    let given = give(&directory, path, owner);
+    Ok(Made {
+        is_new: outcome == Outcome::Done,
+        directory: given.and_then(|()| Directory::new(directory, path)),
+    })
 }
 
 /// Gives an existing directory, such as the root of a filesystem, to the owner of a volume.
@@ -209,9 +219,10 @@ mod tests {
     fn a_directory_gets_mode_and_owner_whatever_the_umask() {
         let (temp, root) = root();
         let path = Path::new("csi-volumes/a");
-        let (made, new) = make(&root, path, OWNER).unwrap();
-        let (again, second) = make(&root, path, OWNER).unwrap();
-        assert!(new && !second);
+        let made = make(&root, path, OWNER).unwrap();
+        let again = make(&root, path, OWNER).unwrap();
+        assert!(made.is_new && !again.is_new);
+        let (made, again) = (made.directory.unwrap(), again.directory.unwrap());
         assert_eq!(made.inode, again.inode);
         let metadata = std::fs::metadata(temp.path().join(path)).unwrap();
         assert_eq!(metadata.mode() & 0o7777, 0o2770);

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Driver;
-use crate::capacity::{check_fits, grow_thin};
-use crate::config::VolumeRules;
-use crate::error::{Error, FullError};
+use crate::error::Error;
 use crate::handle::Handle;
 use crate::quota::Limits;
 use crate::rest::facts::Facts;
@@ -83,33 +81,6 @@ impl Managed {
         let found = self.api.snapshot(&self.filesystem, access_point).await?;
         let missing = || Error::VolumeMissing(volume.to_string());
         found.ok_or_else(missing).map(Some)
-    }
-
-    /// Gives the filesystem this size, if the cluster has it.
-    async fn enlarge(&self, bytes: u64, rules: &VolumeRules) -> Result<Filesystem, Error> {
-        self.facts
-            .check_may_write("change the size of a filesystem")?;
-        let total = self.filesystem.total_budget;
-        let more = bytes.saturating_sub(total);
-        let available = self.api.unprovisioned().await?;
-        if more > available {
-            return Err(FullError::ClusterFull {
-                filesystem: self.filesystem.name.clone(),
-                bytes,
-                available,
-            }
-            .into());
-        }
-        let thin = self.filesystem.thin();
-        let thin = thin.map(|thin| grow_thin(thin, total, bytes, rules.keep_thin_ratio));
-        let resized = self.api.resize_filesystem(&self.filesystem, bytes, thin);
-        let resized = resized.await?;
-        tracing::info!(
-            filesystem = resized.name,
-            bytes,
-            "The filesystem was enlarged."
-        );
-        Ok(resized)
     }
 
     /// What this node mounts under the filesystem's name is another cluster's.
@@ -197,33 +168,6 @@ impl WekaFilesystem {
     /// The cluster, for what cannot be done without it.
     pub(crate) fn api_for(&self, what: &'static str) -> Result<&Managed, Error> {
         self.managed.as_ref().ok_or(Error::NeedsApi(what))
-    }
-
-    /// Makes sure that a volume is not larger than all of the filesystem, where that is known: a filesystem that may grow
-    /// is enlarged, all others refuse the volume.
-    ///
-    /// Called twice: it is large enough.
-    pub(crate) async fn make_room(
-        &mut self,
-        bytes: u64,
-        may_grow: bool,
-        rules: &VolumeRules,
-    ) -> Result<(), Error> {
-        let fits = |filesystem: &Self| filesystem.check_fits(bytes);
-        match (self.require(fits).await, &mut self.managed) {
-            (Err(Error::Size(_)), Some(managed)) if may_grow => {
-                managed.filesystem = managed.enlarge(bytes, rules).await?;
-                Ok(())
-            }
-            (checked, _) => checked,
-        }
-    }
-
-    fn check_fits(&self, bytes: u64) -> Result<(), Error> {
-        if let Some(managed) = &self.managed {
-            check_fits(&self.name, bytes, managed.filesystem.total_budget)?;
-        }
-        Ok(())
     }
 
     /// Refuses what does not hold for the filesystem. One that was remembered is looked up again before.

@@ -30,12 +30,13 @@ use crate::options::{Options, Vocabulary};
 use crate::rest::Deadline;
 use crate::selinux::Kernel;
 use plan::Plan;
-pub(crate) use plan::{is_weka, shows};
+pub(crate) use shown::{Shown, is_weka};
 use slots::{Mounting, Slot, User};
 
 mod hide;
 mod idle;
 mod plan;
+mod shown;
 mod slots;
 mod within;
 

@@ -17,7 +17,9 @@ use crate::config::NfsRules;
 use crate::error::{Error, NfsError};
 use crate::nfs::covers;
 use crate::rest::ApiError;
+use crate::rest::error::AccessError;
 use crate::rest::wire::nfs::NfsPermission;
+use crate::secret::SecretError;
 
 /// How long it is not asked again whether this node may mount a filesystem, and where.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -149,6 +151,8 @@ impl NfsAccess {
     /// The addresses at which the cluster serves; at least one.
     async fn addresses(&self, cluster: AskedCluster<'_>) -> Result<Vec<IpAddr>, Error> {
         let of_secret = &cluster.api.client().credentials.nfs_addresses;
+        let of_secret = of_secret.as_ref().ok_or(SecretError::NfsTargets);
+        let of_secret = of_secret.map_err(AccessError::from)?;
         if !of_secret.is_empty() {
             return Ok(of_secret.clone());
         }

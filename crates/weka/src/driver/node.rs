@@ -60,10 +60,11 @@ impl Node for NodeService {
         let (driver, config) = (&self.0, &self.0.config);
         // What cannot be mounted now is mounted by the client, when it is back.
         let transport = driver.mounts.transport(labels::connection(driver).await);
+        let transport = transport.unwrap_or(Transport::Wekafs);
         let topology = topology::of_node(
             &config.serving.driver_name,
             &config.node,
-            transport.unwrap_or(Transport::Wekafs),
+            config.labels.then_some(transport),
             &driver.zones,
         );
         Ok(Response::new(NodeGetInfoResponse {

@@ -121,7 +121,7 @@ impl Driver {
             }
             let promised = known.to_others(&name);
             let needed = promised.saturating_add(bytes);
-            let room = filesystem.make_room(needed, rules.enlarge_filesystems, rules);
+            let room = self.make_room(filesystem, needed, rules.enlarge_filesystems);
             match room.await {
                 Err(Error::Size(_)) if !is_to_be_read => is_to_be_read = true,
                 Err(Error::Size(SizeError::AboveFilesystem {

@@ -4,18 +4,18 @@
 //! the middle is continued by the next. Each filesystem is worked on by itself, told apart by cluster, organization and
 //! uid, with the credentials of the newest call that named it: those of the first may be void by now. A trash is looked
 //! into when a volume is deleted, and once after start as soon as its filesystem is named by a call (credentials
-//! are not known before) or by the legacy secret.
+//! are not known before). `start`: or found by the legacy secret.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use parking_lot::Mutex;
 use stowage_host::beneath::Root;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::directory::TRASH;
@@ -28,6 +28,7 @@ use crate::rest::Deadline;
 use remove::{Remover, entries};
 
 mod remove;
+mod start;
 
 /// How long one filesystem may take to be mounted and listed.
 const PREPARATION: Duration = Duration::from_secs(60);
@@ -53,9 +54,19 @@ enum Round {
 }
 
 /// The filesystems whose trash is being emptied.
-#[derive(Default)]
 pub(crate) struct Trash {
     state: Mutex<State>,
+    /// Turns of those that no call has named.
+    unnamed: Semaphore,
+}
+
+impl Default for Trash {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            unnamed: Semaphore::new(start::AT_A_TIME),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -72,19 +83,23 @@ struct Emptying {
     again: Notify,
     /// The credentials are others.
     renewed: Notify,
+    /// A call has named the filesystem, and not only a list.
+    is_named: AtomicBool,
 }
 
 impl Emptying {
-    fn new(filesystem: &WekaFilesystem) -> Self {
+    fn new(filesystem: &WekaFilesystem, is_named: bool) -> Self {
         Self {
             filesystem: Mutex::new(filesystem.clone()),
             again: Notify::new(),
             renewed: Notify::new(),
+            is_named: AtomicBool::new(is_named),
         }
     }
 
     /// Goes on with these credentials.
     fn renew(&self, filesystem: &WekaFilesystem) {
+        self.is_named.store(true, Ordering::Relaxed);
         let before = std::mem::replace(&mut *self.filesystem.lock(), filesystem.clone());
         if before.fingerprint() != filesystem.fingerprint() {
             self.renewed.notify_one();
@@ -120,11 +135,15 @@ impl Driver {
 
     /// Empties the trash of a filesystem, once more if that is under way.
     pub(crate) fn empty_trash(self: &Arc<Self>, filesystem: &WekaFilesystem) {
+        self.begin_emptying(filesystem, true);
+    }
+
+    fn begin_emptying(self: &Arc<Self>, filesystem: &WekaFilesystem, is_named: bool) {
         if self.config.keep_trash || self.stop.is_cancelled() {
             return;
         }
         let key = key(filesystem);
-        let emptying = Arc::new(Emptying::new(filesystem));
+        let emptying = Arc::new(Emptying::new(filesystem, is_named));
         {
             let mut state = self.trash.state.lock();
             state.swept.insert(key.clone());
@@ -148,7 +167,12 @@ impl Driver {
         loop {
             sleep(GATHERING).await;
             let filesystem = emptying.filesystem.lock().clone();
-            let pause = match self.empty(&filesystem).await {
+            let emptied = if emptying.is_named.load(Ordering::Relaxed) {
+                self.empty(&filesystem).await
+            } else {
+                self.empty_unnamed(&filesystem).await
+            };
+            let pause = match emptied {
                 Ok(Round::Emptied) => Duration::ZERO,
                 // A large trash takes many rounds.
                 Ok(Round::Progress) => continue,
@@ -252,36 +276,6 @@ impl Driver {
         };
         let done = self.workers.run(&trash.place, patience, work).await;
         done.map_err(Error::hung(&trash.filesystem))?
-    }
-
-    /// Looks into all trashes that the legacy secret leads to.
-    pub(crate) async fn sweep_by_legacy_secret(self: Arc<Self>) {
-        let deadline = Deadline::after(PREPARATION);
-        let filesystems = async {
-            let Some(api) = self.clusters.of_legacy_secret(deadline)? else {
-                return Ok(Vec::new());
-            };
-            let mut filesystems = Vec::new();
-            for filesystem in api.filesystems().await? {
-                filesystems.push(
-                    self.filesystem_of(Some(api.clone()), &filesystem.name)
-                        .await?,
-                );
-            }
-            Ok::<_, Error>(filesystems)
-        };
-        match filesystems.await {
-            Ok(filesystems) => filesystems
-                .iter()
-                .for_each(|filesystem| self.sweep_once(filesystem)),
-            Err(error) => {
-                let error = chain(&error);
-                tracing::warn!(
-                    error,
-                    "Cannot empty trashes now; it is done when volumes are created or deleted."
-                );
-            }
-        }
     }
 }
 

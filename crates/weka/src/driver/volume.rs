@@ -157,6 +157,19 @@ impl Driver {
         Ok(())
     }
 
+    /// Waits for a snapshot that an earlier call may have deleted, if anybody wants that.
+    pub(crate) async fn await_deleted(
+        &self,
+        managed: &Managed,
+        access_point: &str,
+    ) -> Result<(), Error> {
+        if self.config.volumes.await_deletion {
+            let (api, filesystem) = (&managed.api, &managed.filesystem);
+            api.await_no_snapshot_at(filesystem, access_point).await?;
+        }
+        Ok(())
+    }
+
     /// The volume with this handle.
     pub(crate) async fn required(
         &self,

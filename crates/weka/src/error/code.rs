@@ -77,6 +77,7 @@ impl Error {
             | Self::MountStuck { .. }
             | Self::MountLost(_)
             | Self::HalfMade { .. }
+            | Self::Unseen { .. }
             | Self::Crowded
             | Self::Kubernetes(_)
             | Self::Annotations { .. } => Code::Unavailable,
@@ -99,7 +100,13 @@ fn access_code(error: &AccessError) -> Code {
 
 fn api_code(error: &ApiError) -> Code {
     match error {
-        ApiError::Unreachable { .. } => Code::Unavailable,
+        // A question without an answer says nothing of what is there.
+        ApiError::Unreachable { .. }
+        | ApiError::Refused {
+            is_question: true,
+            status: 500..,
+            ..
+        } => Code::Unavailable,
         ApiError::Deadline { .. } => Code::DeadlineExceeded,
         ApiError::Untrusted { .. }
         | ApiError::Scheme(_)

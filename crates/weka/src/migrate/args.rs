@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use stowage_service::duration;
 
+use crate::args::client_files::ClientFiles;
+
 /// Flags of `stowage migrate weka-legacy`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct MigrateArgs {
@@ -56,21 +58,7 @@ pub struct MigrateArgs {
     )]
     pub mount_base: PathBuf,
 
-    /// The kernel's list of modules
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/proc/modules",
-        hide = true
-    )]
-    pub proc_modules: PathBuf,
-
-    /// The Weka client's status in /proc
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/proc/wekafs/interface",
-        hide = true
-    )]
-    pub proc_wekafs_interface: PathBuf,
+    /// Where the kernel shows the client.
+    #[command(flatten)]
+    pub client_files: ClientFiles,
 }

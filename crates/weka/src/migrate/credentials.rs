@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Secret;
+use serde_json::Value;
 use stowage_host::PathError;
 
 use crate::secret::{Credentials, SecretError};
@@ -77,7 +78,8 @@ fn from_file(file: &Path) -> Result<BTreeMap<String, String>, CredentialsError> 
     let text = std::fs::read_to_string(file).map_err(PathError::at("read", file))?;
     // What the parser says may quote the file.
     let wrong = || CredentialsError::NoSecret(file.to_owned());
-    let secret: Secret = serde_saphyr::from_str(&text).map_err(|_| wrong())?;
+    let secret: Value = serde_saphyr::from_str(&text).map_err(|_| wrong())?;
+    let secret: Secret = serde_json::from_value(secret).map_err(|_| wrong())?;
     let mut found = secret.string_data.unwrap_or_default();
     for (key, value) in secret.data.unwrap_or_default() {
         let value = String::from_utf8(value.0).map_err(|_| wrong())?;

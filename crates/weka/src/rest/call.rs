@@ -92,6 +92,7 @@ pub(super) fn judge(
         StatusCode::CONFLICT => ApiError::Conflict { doing, message },
         status => ApiError::Refused {
             doing,
+            is_question: call.method == Method::GET,
             status: status.as_u16(),
             message,
         },

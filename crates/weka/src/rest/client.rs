@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use super::call::{Attempt, Call, Failure, judge, transport};
 use super::endpoint::{Endpoint, Endpoints};
 use super::facts::Facts;
-use super::recent::Recent;
+use super::recent::{Recent, RecentNames};
 use super::session::Sessions;
 use super::wire::Envelope;
 use super::{ApiError, Deadline, trust};
@@ -57,6 +57,7 @@ pub(crate) struct Client {
     pub(super) endpoints: Endpoints,
     pub(super) sessions: Sessions,
     pub(super) filesystems: Recent,
+    pub(super) filesystem_names: RecentNames,
     facts: RwLock<Option<Arc<Facts>>>,
     http: reqwest::Client,
     options: ClientOptions,
@@ -96,6 +97,7 @@ impl Client {
             credentials,
             sessions: Sessions::default(),
             filesystems: Recent::default(),
+            filesystem_names: RecentNames::default(),
             facts: RwLock::default(),
             http,
             options,

@@ -69,6 +69,8 @@ pub(crate) enum ApiError {
     #[error("the Weka cluster refused to {doing} (status {status}): {message}")]
     Refused {
         doing: &'static str,
+        /// Nothing was to be changed.
+        is_question: bool,
         status: u16,
         message: String,
     },

@@ -5,6 +5,7 @@
 //! forgotten as soon as the array says that it is gone.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -39,6 +40,26 @@ impl Recent {
     /// The array does not know it any more.
     pub(super) fn forget(&self, name: &str) {
         self.0.lock().remove(name);
+    }
+}
+
+/// How long the names of all filesystems are taken to be as they were. They are asked for what other processes made before
+/// this one.
+const FRESH_NAMES: Duration = Duration::from_secs(60);
+
+/// The names of all filesystems.
+#[derive(Default)]
+pub(super) struct RecentNames(Mutex<Option<(Instant, Arc<[String]>)>>);
+
+impl RecentNames {
+    pub(super) fn get(&self, now: Instant) -> Option<Arc<[String]>> {
+        let known = self.0.lock();
+        let (seen, names) = known.as_ref()?;
+        (now.saturating_duration_since(*seen) < FRESH_NAMES).then(|| names.clone())
+    }
+
+    pub(super) fn learn(&self, names: &Arc<[String]>, now: Instant) {
+        *self.0.lock() = Some((now, names.clone()));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use devcluster::isolated;
 use serde_json::json;
@@ -29,11 +29,12 @@ isolated! {
         let cluster = Cluster::start(directory, |options| options.creation_delay = Duration::from_secs(1)).await;
         let control = cluster.array.control();
         let rig = Rig::start(directory, &cluster, &ALLOWED);
-        // The driver's second look, at a filesystem that is being created, takes so long that somebody can delete it.
+        // The driver's third look, at a filesystem that is being created, takes so long that somebody can delete it: the first
+        // is for one with another prefix.
         let fault = Fault {
             method: Some("GET".to_owned()),
             path: Some("fileSystems".to_owned()),
-            after: 1,
+            after: 2,
             times: Some(1),
             trouble: Trouble::Delay(8000),
             ..Fault::default()
@@ -159,6 +160,75 @@ isolated! {
         rig.expand(&second, GIB).await.unwrap();
         rig.delete(&second).await.unwrap();
         assert_eq!(cluster.snapshots().await, [seed], "with another prefix than it was made with");
+        rig.stop().await;
+    }
+
+    async fn a_filesystem_is_found_again_under_the_prefix_it_was_made_with(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &ALLOWED);
+        let id = rig.create(NAME, GIB, &FILESYSTEMS).await.unwrap().volume_id;
+        rig.stop().await;
+        let rig = Rig::start(directory, &cluster, &[&ALLOWED[..], &["--newvolumeprefix=v-"]].concat());
+        assert_eq!(rig.create(NAME, GIB, &FILESYSTEMS).await.unwrap().volume_id, id);
+        expect(rig.create(NAME, 2 * GIB, &FILESYSTEMS).await, Code::AlreadyExists, &[NAME]);
+        assert_eq!(cluster.filesystems().await.len(), 2, "no second one is made");
+        rig.delete(&id).await.unwrap();
+        let other = rig.create(NAME, GIB, &FILESYSTEMS).await.unwrap().volume_id;
+        assert_eq!(other, format!("weka/v2/v-{OBJECT}"));
+        rig.delete(&other).await.unwrap();
+        rig.stop().await;
+    }
+
+    async fn a_deletion_that_is_waited_for_ends_when_the_object_is_gone(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        cluster.add_filesystem("empty", &json!({ "total_capacity": 8 * GIB })).await;
+        let flags = [&ALLOWED[..], &["--waitforobjectdeletion", "--grpcrequesttimeoutseconds=2"]].concat();
+        let rig = Rig::start(directory, &cluster, &flags);
+        let filesystem = rig.create(NAME, GIB, &FILESYSTEMS).await.unwrap().volume_id;
+        let volume = rig.create("snap", GIB, &SNAPSHOTS).await.unwrap().volume_id;
+        let snapshot = rig.snapshot("snapshot", &volume).await.unwrap().snapshot_id;
+        // Longer than a call, so that a second one finds it on its way out.
+        let delay = 5000;
+        cluster.array.control().turn(|knobs| knobs.removal_delay = delay).await.unwrap();
+        for id in [&filesystem, &snapshot, &volume] {
+            let begun = Instant::now();
+            loop {
+                let deleted = if id.starts_with("wekasnap") {
+                    rig.delete_snapshot(id).await
+                } else {
+                    rig.delete(id).await
+                };
+                match deleted {
+                    Ok(()) => break,
+                    Err(error) => assert_eq!(error.code(), Code::DeadlineExceeded, "{id}: {error}"),
+                }
+                assert!(begun.elapsed() < Duration::from_secs(60), "{id}");
+            }
+            assert!(begun.elapsed() >= Duration::from_millis(delay), "{id}: it is still there");
+        }
+        rig.stop().await;
+    }
+
+    async fn a_volume_that_was_begun_does_not_keep_the_size_of_its_seed(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        cluster.add_filesystem("empty", &json!({ "total_capacity": 8 * GIB })).await;
+        // Somebody limits the whole filesystem, and so its empty snapshot.
+        let uid = cluster.array.control().filesystem_uid("empty").await.unwrap().unwrap();
+        let root = cluster.call("GET", &format!("fileSystems/{uid}/resolvePath?path=/"), None).await;
+        let quota = format!("fileSystems/{uid}/quota/{}", root["inode_id"].as_str().unwrap());
+        let limits = json!({ "hard_limit_bytes": 6 * GIB, "soft_limit_bytes": 6 * GIB, "grace_seconds": 0 });
+        cluster.call("PUT", &quota, Some(limits)).await;
+        let rig = Rig::start(directory, &cluster, &["--grpcrequesttimeoutseconds=3"]);
+        cluster.fault("PUT", "fileSystems/*/quota/*", 1000, Trouble::Refuse(503)).await;
+        rig.create("begun", GIB, &SNAPSHOTS).await.unwrap_err();
+        cluster.array.control().clear_faults().await.unwrap();
+        let made = rig.create("begun", GIB, &SNAPSHOTS).await.unwrap();
+        assert_eq!(made.capacity_bytes, 1 << 30);
+        let access_point = made.volume_id.rsplit_once(':').unwrap().1;
+        let path = format!(".snapshots/{access_point}");
+        assert_eq!(cluster.quota_on("empty", &path).await, (GIB, GIB));
+        assert_eq!(rig.create("begun", GIB, &SNAPSHOTS).await.unwrap(), made, "called twice");
+        rig.delete(&made.volume_id).await.unwrap();
         rig.stop().await;
     }
 

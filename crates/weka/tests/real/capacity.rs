@@ -1,10 +1,12 @@
 //! Filesystems that promise no more than they have, and volumes that may exceed their size for a while.
 
 use std::path::Path;
+use std::time::Duration;
 
 use devcluster::isolated;
 use serde_json::json;
 use stowage_csi::proto::csi::ListVolumesRequest;
+use stowage_sim::weka::control::Trouble;
 use tonic::Code;
 
 use crate::cluster::Cluster;
@@ -44,6 +46,25 @@ isolated! {
         rig.stop().await;
     }
 
+    async fn volumes_that_come_at_once_do_not_shrink_their_filesystem(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        cluster.add_filesystem("small", &json!({ "total_capacity": 2 * GIB })).await;
+        let rig = Rig::start(directory, &cluster, &["--allowautofsexpansion"]);
+        rig.create("first", GIB, &ON_SMALL).await.unwrap();
+        // The smaller one decides first, and is served last.
+        cluster.fault("PUT", "fileSystems/*", 1, Trouble::Delay(2000)).await;
+        let smaller = rig.create("smaller", 3 * GIB, &ON_SMALL);
+        let larger = async {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            rig.create("larger", 5 * GIB, &ON_SMALL).await
+        };
+        let (smaller, larger) = tokio::join!(smaller, larger);
+        smaller.unwrap();
+        larger.unwrap();
+        assert_eq!(cluster.filesystem("small").await["total_budget"], 5 * GIB);
+        rig.stop().await;
+    }
+
     async fn volumes_without_a_quota_count_as_large_as_kubernetes_says(directory: &Path) {
         let server = api_server().await;
         let cluster = Cluster::start(directory, |_| {}).await;
@@ -63,7 +84,7 @@ isolated! {
             listed.unwrap().into_inner().entries.len()
         };
         while listed().await < 4 {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let full = ["`small`", "3221225472", "--enforcedirvoltotalcapacity"];
         expect(rig.create("second", 4 * GIB, &ON_SMALL).await, Code::ResourceExhausted, &full);
@@ -80,6 +101,13 @@ isolated! {
         let uid = cluster.filesystem("default").await["uid"].as_str().unwrap().to_owned();
         let quotas = cluster.call("GET", &format!("fileSystems/{uid}/quota"), None).await;
         assert_eq!((&quotas[0]["grace_seconds"], &quotas[0]["soft_limit_bytes"]), (&json!(5400), &json!(2 * GIB)));
+        // A hard limit has no use for it, and does not lose it.
+        for enforcement in ["HARD", "SOFT"] {
+            rig.modify(&id, &[("capacityEnforcement", enforcement)]).await.unwrap();
+        }
+        let quotas = cluster.call("GET", &format!("fileSystems/{uid}/quota"), None).await;
+        assert_eq!((&quotas[0]["grace_seconds"], &quotas[0]["soft_limit_bytes"]), (&json!(5400), &json!(2 * GIB)));
+        assert!(quotas[0]["hard_limit_bytes"].as_u64().unwrap() > 2 * GIB, "{quotas}");
         expect(rig.create("odd", GIB, &[("quotaGracePeriod", "soon")]).await, Code::InvalidArgument, &["`quotaGracePeriod`", "72h"]);
         rig.stop().await;
     }

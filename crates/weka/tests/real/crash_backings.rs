@@ -44,7 +44,7 @@ fn steps() -> Vec<(Call, Step)> {
             &[
                 ("GET", "cluster", 0),
                 ("POST", "fileSystems", 0),
-                ("GET", "fileSystems", 1),
+                ("GET", "fileSystems", 2),
                 TOKEN,
                 RESOLVE,
                 QUOTA,

@@ -103,6 +103,13 @@ isolated! {
             assert!(refused.message().contains("shows no filesystem `default`"), "{refused}");
         }
         assert_eq!(cluster.volumes().len(), 1, "it is there");
+        let snapshot = "wekasnap/v2/default:snapshot-0b2-QPKWBUIATYGF:33LX4HAPRTX5";
+        let refused = tenant.delete_snapshot(snapshot).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        for words in ["shows no filesystem `default`", snapshot, "VolumeSnapshotContent"] {
+            assert!(refused.message().contains(words), "{refused}");
+        }
+        assert!(!refused.message().contains("PersistentVolume"), "{refused}");
         rig.delete(&volume).await.unwrap();
         assert_eq!(cluster.volumes().len(), 0);
         rig.stop().await;

@@ -154,6 +154,7 @@ isolated! {
         let info = rig.node.clone().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
         let segments = info.accessible_topology.unwrap().segments;
         assert_eq!(segments["topology.kubernetes.io/zone"], "z1");
+        assert_eq!(segments["topology.csi.weka.io/transport"], "wekafs");
 
         let written = labelled(&server, true).await;
         let labels = written["metadata"]["labels"].as_object().unwrap();

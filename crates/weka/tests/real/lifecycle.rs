@@ -233,6 +233,28 @@ isolated! {
         rig.stop().await;
     }
 
+    async fn a_start_with_the_legacy_secret_mounts_only_filesystems_with_a_trash(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        for number in 0..3 {
+            cluster.add_filesystem(&format!("of-others-{number}"), &json!({ "total_capacity": GIB })).await;
+        }
+        let rig = Rig::start(directory, &cluster, &["--skipgarbagecollection"]);
+        let volume = rig.create("left", GIB, &[]).await.unwrap();
+        rig.delete(&volume.volume_id).await.unwrap();
+        let secret = rig.secret.clone();
+        rig.stop().await;
+        std::fs::create_dir(directory.join("legacy")).unwrap();
+        for (key, value) in secret {
+            std::fs::write(directory.join("legacy").join(key), value).unwrap();
+        }
+        let rig = Rig::start(directory, &cluster, &[]);
+        eventually("the sweep", || cluster.trash().is_empty()).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let mounts = rig.mounts("mounts");
+        assert!(mounts.iter().all(|mount| !mount.contains("of-others")), "{mounts:?}");
+        rig.stop().await;
+    }
+
     async fn a_trash_is_swept_after_a_restart(directory: &Path) {
         let cluster = Cluster::start(directory, |_| {}).await;
         let rig = Rig::start(directory, &cluster, &["--skipgarbagecollection"]);

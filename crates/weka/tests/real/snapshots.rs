@@ -1,6 +1,7 @@
 //! Snapshots of volumes, and volumes that are made from them or from each other.
 
 use std::path::Path;
+use std::time::Duration;
 
 use devcluster::isolated;
 use serde_json::json;
@@ -9,6 +10,7 @@ use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::{
     CreateVolumeGroupSnapshotRequest, GroupControllerGetCapabilitiesRequest,
 };
+use stowage_sim::weka::control::Trouble;
 use tonic::Code;
 
 use crate::cluster::Cluster;
@@ -47,6 +49,44 @@ isolated! {
         let refused = groups.create_volume_group_snapshot(request).await;
         expect(refused, Code::Unimplemented, &["one filesystem at a time", "take a snapshot of each volume"]);
         assert_eq!(cluster.snapshots().await, Vec::<String>::new());
+        rig.stop().await;
+    }
+
+    async fn a_volume_that_is_being_copied_is_not_deleted(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &ALLOWED);
+        for (kind, class) in [("dir", &[][..]), ("fs", &FILESYSTEMS[..])] {
+            let source = rig.create(kind, GIB, class).await.unwrap().volume_id;
+            cluster.fault("POST", "snapshots", 2, Trouble::Delay(2000)).await;
+            let names = ["one", "two"].map(|name| format!("{kind}-{name}"));
+            let copies = names.iter().map(|name| rig.copy(name, GIB, of_volume(&source), class));
+            let delete = async {
+                tokio::time::sleep(Duration::from_millis(800)).await;
+                rig.delete(&source).await
+            };
+            let (copies, deleted) = tokio::join!(futures::future::join_all(copies), delete);
+            expect(deleted, Code::Aborted, &[&source]);
+            for copy in copies {
+                // Both are made at the same time.
+                rig.delete(&copy.unwrap().volume_id).await.unwrap();
+            }
+            rig.delete(&source).await.unwrap();
+        }
+        rig.stop().await;
+    }
+
+    async fn a_directory_in_a_snapshot_is_a_directory_also_for_its_snapshots(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let rig = Rig::start(directory, &cluster, &ALLOWED);
+        let source = rig.create("source", GIB, &[]).await.unwrap().volume_id;
+        let copy = rig.copy("copy", GIB, of_volume(&source), &[]).await.unwrap().volume_id;
+        rig.stop().await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        let before = cluster.snapshots().await;
+        // Nobody could restore it.
+        let refused = rig.snapshot("snapshot", &copy).await;
+        expect(refused, Code::FailedPrecondition, &["--allowsnapshotsofdirectoryvolumes"]);
+        assert_eq!(cluster.snapshots().await, before);
         rig.stop().await;
     }
 

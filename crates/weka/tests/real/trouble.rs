@@ -89,6 +89,47 @@ isolated! {
         rig.stop().await;
     }
 
+    async fn a_directory_that_was_begun_is_not_forgotten(directory: &Path) {
+        let cluster = Cluster::start(directory, |_| {}).await;
+        let control = cluster.array.control();
+        let modules = directory.join("modules");
+        let loaded = std::fs::read(&modules).unwrap();
+        let rig = Rig::start(directory, &cluster, &["--grpcrequesttimeoutseconds=3"]);
+        cluster.fault("PUT", QUOTA, 1000, Trouble::Refuse(503)).await;
+        let refused = rig.create("begun", GIB, &[]).await.unwrap_err();
+        assert!(matches!(refused.code(), Code::Unavailable | Code::DeadlineExceeded), "{refused}");
+        assert_eq!(cluster.volumes().len(), 1, "it was begun");
+        control.clear_faults().await.unwrap();
+        rig.stop().await;
+        let rig = Rig::start(directory, &cluster, &[]);
+        // Whatever goes wrong now, the caller comes again.
+        cluster.fault("GET", "fileSystems", 100, Trouble::Refuse(500)).await;
+        expect(rig.create("begun", GIB, &[]).await, Code::Unavailable, &["status 500"]);
+        control.clear_faults().await.unwrap();
+        std::fs::write(&modules, "ext4 1 0 - Live 0x0\n").unwrap();
+        let words = ["was begun", "the next attempt", "`wekafsgw` is not loaded"];
+        expect(rig.create("begun", GIB, &[]).await, Code::Unavailable, &words);
+        // One that was not begun is refused for good.
+        expect(rig.create("other", GIB, &[]).await, Code::FailedPrecondition, &["`wekafsgw` is not loaded"]);
+        std::fs::write(&modules, loaded).unwrap();
+        for (method, path, trouble) in [
+            ("GET", "fileSystems/*/resolvePath", Trouble::Refuse(500)),
+            ("GET", "fileSystems/*/resolvePath", Trouble::Refuse(403)),
+            ("PUT", QUOTA, Trouble::Refuse(400)),
+            ("PUT", QUOTA, Trouble::Refuse(403)),
+        ] {
+            cluster.fault(method, path, 100, trouble.clone()).await;
+            let refused = rig.create("begun", GIB, &[]).await.unwrap_err();
+            assert_eq!(refused.code(), Code::Unavailable, "{method} {path} {trouble:?}: {refused}");
+            control.clear_faults().await.unwrap();
+        }
+        expect(rig.create("begun", 1 << 50, &[]).await, Code::Unavailable, &["was begun"]);
+        let id = rig.create("begun", GIB, &[]).await.unwrap().volume_id;
+        rig.delete(&id).await.unwrap();
+        assert_eq!(cluster.volumes(), Vec::<String>::new());
+        rig.stop().await;
+    }
+
     async fn a_slow_quota_is_waited_for_and_found_again(directory: &Path) {
         let cluster = Cluster::start(directory, |_| {}).await;
         let rig = Rig::start(directory, &cluster, &["--grpcrequesttimeoutseconds=3"]);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::mount::{BindSource, Shown};
-use crate::mountinfo::Device;
+use crate::mountinfo::{Device, MountTable};
 use crate::stat::Health;
 
 #[derive(Default)]
@@ -73,16 +73,17 @@ impl State {
                 .filter(|below| mount.point.starts_with(&below.point));
             let parent = below.max_by_key(|below| (below.point.components().count(), below.id));
             let access = if mount.read_only { "ro" } else { "rw" };
+            let (root, source) = mount.fields();
             writeln!(
                 text,
                 "{} {} {} {} {} {access} - {} {} rw",
                 mount.id,
                 parent.map_or(0, |parent| parent.id),
                 mount.device,
-                escape(mount.root.as_os_str().as_bytes()),
+                escape(root.as_os_str().as_bytes()),
                 escape(mount.point.as_os_str().as_bytes()),
                 escape(mount.kind.as_bytes()),
-                escape(mount.source.as_bytes()),
+                escape(source.as_bytes()),
             )?;
         }
         Ok(text)
@@ -92,15 +93,33 @@ impl State {
         let path = real_path(source)?;
         let mount = self.holding(&path).ok_or(Errno::NOENT)?;
         let below = path.strip_prefix(&mount.point).unwrap_or(Path::new(""));
+        let table = self.text().map_err(|_| Errno::INVAL)?;
+        let table = MountTable::parse(table).map_err(|_| Errno::INVAL)?;
+        let listed = table.with_id(mount.id).ok_or(Errno::NOENT)?;
         let root = if below.as_os_str().is_empty() {
-            mount.root.clone()
+            listed.shown().into_owned()
         } else {
-            mount.root.join(below)
+            listed.shown().join(below)
         };
         Ok(Shown {
             device: mount.device,
             root,
         })
+    }
+}
+
+impl Entry {
+    /// Root and source as the kernel shows them: NFS has the path in the source.
+    fn fields(&self) -> (&Path, String) {
+        let below = self.root.strip_prefix("/").unwrap_or(&self.root);
+        if matches!(&*self.kind, "nfs" | "nfs4") && !below.as_os_str().is_empty() {
+            (
+                Path::new("/"),
+                format!("{}/{}", self.source, below.display()),
+            )
+        } else {
+            (&self.root, self.source.clone())
+        }
     }
 }
 

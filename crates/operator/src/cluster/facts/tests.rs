@@ -139,3 +139,33 @@ fn a_volume_that_goes_is_news_for_who_waits_for_it() {
     state.awaited.insert("d".to_owned());
     assert_eq!(gone(&mut state), concerned(["d"]));
 }
+
+#[test]
+fn a_volume_that_is_kept_does_not_take_a_claim_from_the_one_that_is_bound_to_it() {
+    let mut state = State::default();
+    let volume = |name: &str, driver: &str, phase: &str| {
+        object(json!({
+            "metadata": {"name": name},
+            "spec": {"csi": {"driver": driver}, "claimRef": {"namespace": "n", "name": "data"}},
+            "status": {"phase": phase},
+        }))
+    };
+    let claim: Claim = ("n".to_owned(), "data".to_owned());
+    let of = |state: &State| ["ours", "other"].map(|driver| state.is_claim_of(driver, &claim));
+    let bound = Event::Apply(volume("new", "ours", "Bound"));
+    state.take_in(Source::Volumes, bound);
+    let kept = || volume("old", "other", "Released");
+    state.take_in(Source::Volumes, Event::Apply(kept()));
+    assert_eq!(of(&state), [true, false]);
+    assert_eq!(state.claim_of_volume("new"), Some(claim.clone()));
+    assert_eq!(state.claim_of_volume("old"), None);
+    assert_eq!(state.volumes_of("other"), [("old".to_owned(), None)]);
+    state.take_in(Source::Volumes, Event::Delete(kept()));
+    assert_eq!(of(&state), [true, false]);
+    let released = Event::Apply(volume("new", "ours", "Released"));
+    state.take_in(Source::Volumes, released);
+    assert_eq!(of(&state), [true, false], "nobody else has it");
+    let gone = Event::Delete(volume("new", "ours", "Released"));
+    state.take_in(Source::Volumes, gone);
+    assert_eq!(of(&state), [false, false]);
+}

@@ -11,6 +11,9 @@ use stowage_kubernetes::answer::is_gone_or_replaced;
 use super::users::User;
 use crate::driver_deployment::taint;
 
+/// Cause of a refusal that is a PodDisruptionBudget's.
+const BUDGET: &str = "DisruptionBudget";
+
 /// The taint of one instance.
 pub(super) struct TaintOf {
     key: String,
@@ -23,6 +26,16 @@ impl TaintOf {
         Self {
             key: draining_taint(driver),
             value: uid.to_owned(),
+        }
+    }
+
+    /// As nodes have it.
+    pub(super) fn taint(&self) -> v1::Taint {
+        v1::Taint {
+            key: self.key.clone(),
+            value: Some(self.value.clone()),
+            effect: DRAINING_EFFECT.to_owned(),
+            time_added: None,
         }
     }
 
@@ -41,12 +54,7 @@ impl TaintOf {
         if taints.iter().any(|it| self.is_of_key(it)) {
             return Ok(());
         }
-        taints.push(v1::Taint {
-            key: self.key.clone(),
-            value: Some(self.value.clone()),
-            effect: DRAINING_EFFECT.to_owned(),
-            time_added: None,
-        });
+        taints.push(self.taint());
         taint::replace(client, node, &taints).await
     }
 
@@ -102,15 +110,40 @@ fn refusal(status: &Status) -> String {
     match status.code {
         429 => {
             let causes = status.details.iter().flat_map(|it| &it.causes);
-            let told = causes.map(|it| it.message.as_str()).next();
-            let told = told.map_or_else(String::new, |it| format!(" ({it})"));
-            format!("its budget allows no disruption{told}")
+            let mut budgets = causes.filter(|it| it.reason == BUDGET);
+            match budgets.next() {
+                Some(budget) => format!("its budget allows no disruption ({})", budget.message),
+                // It says so to everybody, whatever they ask for.
+                None => format!("the API server has too much to do: {told}"),
+            }
         }
         // Several budgets for one pod: the server refuses to choose.
         500 => told.clone(),
         401 | 403 if told.contains(" cannot ") => {
-            format!("the operator may not evict it: {told}; `deploy/draining.yaml` grants that")
+            format!(
+                "the operator may not evict it: {told}; `operator.draining: true` of the chart, or `deploy/draining.yaml`, grants that"
+            )
         }
         _ => format!("its eviction is refused: {told}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_budget_is_told_as_one() {
+        let told = |status: Value| refusal(&serde_json::from_value(status).unwrap());
+        let budget = json!({
+            "code": 429, "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+            "details": {"causes": [{"reason": "DisruptionBudget", "message": "The disruption budget db needs 1"}]},
+        });
+        let expected = "its budget allows no disruption (The disruption budget db needs 1)";
+        assert_eq!(told(budget), expected);
+        let busy = json!({"code": 429, "message": "Too many requests, please try again later."});
+        let expected =
+            "the API server has too much to do: Too many requests, please try again later.";
+        assert_eq!(told(busy), expected);
     }
 }

@@ -7,7 +7,7 @@ use kube::Error;
 use stowage_api::driver_deployment::{DrainStatus, DrainingNode};
 
 use super::choice::{Choice, Placed, by_node, not_serving};
-use super::update::{ASK_AGAIN, AT_ONCE, Update};
+use super::update::{ASK_AGAIN, ASK_SELDOM, AT_ONCE, Update};
 use super::{Drained, look, told};
 
 /// Up to so many nodes are asked for one by one.
@@ -27,19 +27,21 @@ impl Update<'_> {
         if busy.len() >= limit {
             return Ok(());
         }
-        let lost = self.lost(&not_serving(&nodes)).await?;
+        let not_serving = not_serving(&nodes);
+        let lost = self.lost(&not_serving).await?;
         let mut choice = Choice::of(&nodes, &busy, &lost, self.total, limit);
         for candidate in choice.nodes.clone() {
             if !choice.admits(candidate) {
                 // Those that follow cost more. Nodes that are lost meanwhile no longer count.
                 drained.without = choice.without();
-                drained.look_again_in(ASK_AGAIN);
+                let are_few = not_serving.len() <= FEW;
+                drained.look_again_in(if are_few { ASK_AGAIN } else { ASK_SELDOM });
                 break;
             }
             let name = candidate.name;
             if lost.contains(name) || !self.lost(&[name]).await?.is_empty() {
                 drained.unready.push(name.to_owned());
-                drained.look_again_in(ASK_AGAIN);
+                drained.look_again_in(ASK_SELDOM);
                 continue;
             }
             choice.begin(candidate);

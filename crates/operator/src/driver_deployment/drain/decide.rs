@@ -139,9 +139,11 @@ pub(super) fn next_step(sight: &Sight, rules: &DrainRules, goes_on: bool, now: T
         return step;
     }
     match step {
-        // Why a pod may not be evicted is known only to who has tried.
-        Step::Evict(_, what) => Step::Fail(in_vain(node, sight.told.as_ref().unwrap_or(&what))),
-        Step::Wait(what) | Step::Settle(what) => Step::Fail(in_vain(node, &what)),
+        // Why a pod may not be evicted, or what uses the driver out of sight, is known only to who has tried.
+        Step::Evict(_, what) | Step::Settle(what) => {
+            Step::Fail(in_vain(node, sight.told.as_ref().unwrap_or(&what)))
+        }
+        Step::Wait(what) => Step::Fail(in_vain(node, &what)),
         step => step,
     }
 }
@@ -151,7 +153,8 @@ pub(super) fn is_late(sight: &Sight, rules: &DrainRules, now: Timestamp) -> bool
     has_passed(sight.since, rules.timeout, now)
 }
 
-fn in_vain(node: NodeSight, what: &str) -> String {
+/// Why a node is given up.
+pub(super) fn in_vain(node: NodeSight, what: &str) -> String {
     let dead = if node.is_ready {
         ""
     } else {

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use futures::future;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, PersistentVolumeClaim, Pod};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, Error, ResourceExt};
+use serde::Deserialize;
 use stowage_api::driver_deployment::{DAEMON_SET_LABEL, DrainingNode};
 use stowage_api::mounts::VolumeMount;
 use stowage_kubernetes::pages;
@@ -62,17 +63,33 @@ pub(super) async fn node(client: &Client, name: &str) -> Result<Option<Node>, Er
 
 /// Names of the nodes whose kubelet is there.
 pub(super) async fn ready_nodes(client: &Client) -> Result<BTreeSet<String>, Error> {
-    let nodes = Api::<Node>::all(client.clone());
-    let name = |node: Node| is_ready_node(&node).then(|| node.name_any());
+    let nodes = Api::<ReducedNode>::all(client.clone());
+    let name = |node: ReducedNode| is_ready(&node.status.conditions).then(|| node.name_any());
     let ready = pages::list(&nodes, &ListParams::default(), name).await?;
     Ok(ready.into_iter().collect())
 }
 
 /// Whether the kubelet of a node is there.
 pub(super) fn is_ready_node(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|it| &it.conditions).flatten();
-    let mut ready = conditions.filter(|it| it.type_ == "Ready");
+    let conditions = node.status.iter().filter_map(|it| it.conditions.as_deref());
+    conditions.into_iter().any(is_ready)
+}
+
+fn is_ready(conditions: &[NodeCondition]) -> bool {
+    let mut ready = conditions.iter().filter(|it| it.type_ == "Ready");
     ready.any(|it| it.status == "True")
+}
+
+stowage_kubernetes::reduced!(
+    /// A Node: only whether its kubelet is there. Each lists the images that it has.
+    ReducedNode as Node { status: ReducedNodeStatus }
+);
+
+/// What is read of a node's status.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReducedNodeStatus {
+    conditions: Vec<NodeCondition>,
 }
 
 impl Subject<'_> {
@@ -151,8 +168,8 @@ impl Subject<'_> {
         Ok((sight, node))
     }
 
-    /// Whether nothing uses the driver on a node, by what the API server has at this moment: what is watched may be behind.
-    pub(super) async fn is_unused_now(&self, node: &str) -> Result<bool, Error> {
+    /// What uses the driver on a node, by what the API server has at this moment: what is watched may be behind.
+    pub(super) async fn used_now(&self, node: &str) -> Result<Option<String>, Error> {
         let there = self.all_pods(node).await?;
         let claims: BTreeSet<_> = there.iter().flat_map(usage::claims_of).collect();
         let ours = claims.into_iter().map(|claim| async move {
@@ -163,8 +180,8 @@ impl Subject<'_> {
         let ours: BTreeSet<Claim> = ours.collect();
         let uses = |pod: &&Pod| usage::uses(pod, self.driver, |claim| ours.contains(claim));
         let pods: Vec<_> = there.iter().filter(uses).cloned().collect();
-        if !self.users(&pods).is_empty() {
-            return Ok(false);
+        if let Some(user) = self.users(&pods).first() {
+            return Ok(Some(format!("{} to leave", user.title())));
         }
         let attached = usage::attachments(self.client, self.driver).await?;
         let attached = attached.into_iter().filter(|it| it.spec.node_name == node);
@@ -173,7 +190,9 @@ impl Subject<'_> {
             volume: it.spec.source.persistent_volume_name.clone(),
             node: it.spec.node_name,
         });
-        Ok(self.still_attached(attached.collect(), &pods).is_empty())
+        let attached = self.still_attached(attached.collect(), &pods);
+        let first = attached.into_iter().next();
+        Ok(first.map(|first| format!("{first} to be detached")))
     }
 
     /// Whether a claim has a volume of the driver. There are few on a node, and many in a cluster: they are asked for one by
@@ -210,9 +229,9 @@ impl Subject<'_> {
 
     /// Those that the node waits for.
     fn users(&self, pods: &[Pod]) -> Vec<User> {
-        pods.iter()
-            .filter_map(|pod| user(pod, self.rules))
-            .collect()
+        let taint = self.taint.taint();
+        let users = pods.iter().filter_map(|pod| user(pod, self.rules, &taint));
+        users.collect()
     }
 
     /// What is mounted, but for pods that are left where they are.

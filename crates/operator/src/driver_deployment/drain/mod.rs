@@ -109,13 +109,15 @@ async fn try_advance(
         // Pods of the new name do not tolerate the taint of the old one.
         release(instance, context).await?;
     }
-    let before = context.drain_of(instance);
     let sets: Vec<_> = applied.of_kind(Kind::DaemonSet).collect();
     let workloads = sets.iter().map(|set| Workload::of_daemon_set(set));
     let workloads: Vec<_> = workloads.collect();
     if sets.is_empty() {
-        return Ok(Drained::unchanged(before));
+        // Its pods are gone, or nobody looks after them: there is nothing to keep pods from a node for.
+        release(instance, context).await?;
+        return Ok(Drained::default());
     }
+    let before = context.drain_of(instance);
     let under_way = before.as_ref().is_some_and(|it| !it.nodes.is_empty());
     let uid = instance.uid().unwrap_or_default();
     let is_current = workloads.iter().all(|it| it.is_current);
@@ -145,14 +147,19 @@ async fn try_advance(
         },
         namespace: &driver.owner.namespace,
         generation: instance.metadata.generation.unwrap_or_default(),
-        total: usize::try_from(workloads.iter().map(|it| it.desired).sum::<i64>())
-            .unwrap_or_default(),
+        total: total(&workloads),
     };
     let drained = update.look(before.unwrap_or_default(), &sets).await?;
     let nodes = drained.status.iter().flat_map(|it| &it.nodes);
     let nodes: Vec<_> = nodes.map(|it| it.name.as_str()).collect();
     followed.follow_nodes(&nodes);
     Ok(drained)
+}
+
+/// How many nodes there are.
+fn total(workloads: &[Workload]) -> usize {
+    let desired: i64 = workloads.iter().map(|it| it.desired).sum();
+    usize::try_from(desired).unwrap_or_default()
 }
 
 /// Whether the driver that runs is called otherwise than the one that is wanted.

@@ -12,7 +12,7 @@ use stowage_kubernetes::answer::{self, Answer};
 use stowage_kubernetes::deletion;
 
 use super::choice::Placed;
-use super::decide::{DriverPod, Mounts, Sight, Step, is_late, next_step};
+use super::decide::{DriverPod, Mounts, Sight, Step, in_vain, is_late, next_step};
 use super::look::{self, Subject};
 use super::users::{Fate, User};
 use super::{Drained, act, told};
@@ -20,8 +20,10 @@ use crate::driver_deployment::problem::Problem;
 
 /// How soon it is tried again where somebody changed a node at the same time.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// How soon it is looked again at what nobody watches: budgets, nodes that are not ready.
+/// How soon it is looked again at what nobody watches, such as budgets.
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// How soon it is looked again at nodes that are not ready: that takes long, and when they are their driver pods tell.
+pub(super) const ASK_SELDOM: Duration = Duration::from_secs(60);
 /// How soon a node is asked again what is mounted: the kubelet is about to unmount it.
 const ASK_FOR_MOUNTS: Duration = Duration::from_secs(1);
 /// How soon a node under way is looked at again, whatever happens: it may have taken too long.
@@ -148,8 +150,42 @@ impl Update<'_> {
                     pause: AT_ONCE,
                 })
             }
+            Step::Replace { name, uid } => {
+                let entry = DrainingNode {
+                    mounts: told::mounts(sight),
+                    ..entry.clone()
+                };
+                match self.subject.used_now(&entry.name).await? {
+                    None => self.replace(entry, &name, &uid).await,
+                    // Nothing of it is in sight yet: that takes no longer than anything else.
+                    Some(what) if is_late(sight, self.subject.rules, look::now()) => {
+                        taint.remove(client, node).await?;
+                        let node = sight.node.map(|it| in_vain(it, &what));
+                        Ok(Became::Failed(node.unwrap_or(what)))
+                    }
+                    Some(what) => Ok(still_used(entry, what)),
+                }
+            }
             empties => self.empty(entry.clone(), empties, sight).await,
         }
+    }
+
+    /// Deletes a driver pod that nobody needs: its DaemonSet makes a new one. Called twice: it goes once.
+    async fn replace(
+        &self,
+        mut entry: DrainingNode,
+        name: &str,
+        uid: &str,
+    ) -> Result<Became, Error> {
+        let pods = Api::<Pod>::namespaced(self.subject.client.clone(), self.namespace);
+        deletion::delete(&pods, name, uid).await?;
+        entry.waiting_for = Some("its new driver pod".to_owned());
+        entry.replaced_since = Some(Time(look::now()));
+        Ok(Became::Waits {
+            entry,
+            is_stuck: false,
+            pause: LOOK_AGAIN,
+        })
     }
 
     /// Does what is to be done for a node that is tainted.
@@ -178,16 +214,6 @@ impl Update<'_> {
                 entry.unused_since.get_or_insert_with(|| Time(look::now()));
                 entry.waiting_for = Some(what);
             }
-            Step::Replace { name, uid } => {
-                if self.subject.is_unused_now(&entry.name).await? {
-                    let client = self.subject.client.clone();
-                    let pods = Api::<Pod>::namespaced(client, self.namespace);
-                    // Its DaemonSet makes a new one.
-                    deletion::delete(&pods, &name, &uid).await?;
-                    entry.waiting_for = Some("its new driver pod".to_owned());
-                    entry.replaced_since = Some(Time(look::now()));
-                }
-            }
             Step::Wait(what) => {
                 let is_held = |user: &User| matches!(user.fate, Fate::Held(_));
                 is_stuck = sight.users.iter().any(is_held);
@@ -197,7 +223,7 @@ impl Update<'_> {
                 entry.unused_since = None;
                 entry.waiting_for = Some(what);
             }
-            Step::Forget | Step::Release | Step::Taint | Step::Fail(_) => {}
+            Step::Forget | Step::Release | Step::Taint | Step::Replace { .. } | Step::Fail(_) => {}
         }
         Ok(Became::Waits {
             entry,
@@ -265,6 +291,19 @@ impl Update<'_> {
             progress: format!("{current}/{}", self.total),
             ..status
         })
+    }
+}
+
+/// A node that something uses of which nothing was in sight.
+fn still_used(entry: DrainingNode, what: String) -> Became {
+    Became::Waits {
+        entry: DrainingNode {
+            unused_since: None,
+            waiting_for: Some(what),
+            ..entry
+        },
+        is_stuck: false,
+        pause: ASK_AGAIN,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Which pods of a node use a driver, and what becomes of each.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Taint};
 use kube::ResourceExt;
 use stowage_api::driver_deployment::HOLD_ANNOTATION;
 
 use crate::driver::valid::DrainRules;
+use crate::tolerations::tolerates;
 
 /// Marks pods that a kubelet runs from a file: the API server cannot remove them.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -36,17 +37,17 @@ impl User {
     }
 }
 
-/// A pod that uses the driver, unless such pods are left where they are.
-pub(super) fn user(pod: &Pod, rules: &DrainRules) -> Option<User> {
+/// A pod that uses the driver, unless such pods are left where they are. `taint` keeps new ones away.
+pub(super) fn user(pod: &Pod, rules: &DrainRules, taint: &Taint) -> Option<User> {
     Some(User {
         namespace: pod.namespace().unwrap_or_default(),
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
-        fate: fate(pod, rules)?,
+        fate: fate(pod, rules, taint)?,
     })
 }
 
-fn fate(pod: &Pod, rules: &DrainRules) -> Option<Fate> {
+fn fate(pod: &Pod, rules: &DrainRules, taint: &Taint) -> Option<Fate> {
     let mut owners = pod.owner_references().iter();
     let owner = owners.find(|it| it.controller == Some(true));
     if pod.annotations().contains_key(MIRROR) {
@@ -73,7 +74,16 @@ fn fate(pod: &Pod, rules: &DrainRules) -> Option<Fate> {
         let why = "the content of its emptyDir would be lost; `emptyDirPods: Evict` evicts it";
         return Some(Fate::Held(why));
     }
+    if owner.is_some() && is_tolerated(pod, taint) {
+        let why = "it tolerates the taint `draining.stowage.dev` and would come back; delete it, or take the toleration away";
+        return Some(Fate::Held(why));
+    }
     Some(Fate::Evict)
+}
+
+fn is_tolerated(pod: &Pod, taint: &Taint) -> bool {
+    let tolerations = pod.spec.iter().flat_map(|spec| &spec.tolerations).flatten();
+    tolerations.into_iter().any(|it| tolerates(it, taint))
 }
 
 #[cfg(test)]
@@ -96,6 +106,16 @@ mod tests {
         });
         change(&mut pod);
         serde_json::from_value(pod).unwrap()
+    }
+
+    fn fate(pod: &Pod, rules: &DrainRules) -> Option<Fate> {
+        let taint = Taint {
+            key: "draining.stowage.dev/d".to_owned(),
+            value: Some("uid".to_owned()),
+            effect: "NoSchedule".to_owned(),
+            time_added: None,
+        };
+        super::fate(pod, rules, &taint)
     }
 
     #[test]
@@ -127,6 +147,22 @@ mod tests {
         };
         assert!(held(&pod(of_daemon_set), &RULES).contains("DaemonSet"));
         assert_eq!(fate(&pod(of_daemon_set), &evicts), None);
+
+        let tolerant = |it: &mut Value| it["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+        assert!(held(&pod(tolerant), &evicts).contains("tolerates"));
+        let bare = pod(|it| {
+            tolerant(it);
+            it["metadata"]["ownerReferences"] = json!([]);
+        });
+        assert_eq!(
+            fate(&bare, &evicts),
+            Some(Fate::Evict),
+            "nobody makes it again"
+        );
+        let of_others = |it: &mut Value| {
+            it["spec"]["tolerations"] = json!([{"key": "mine", "operator": "Exists"}]);
+        };
+        assert_eq!(fate(&pod(of_others), &RULES), Some(Fate::Evict));
 
         // No rule is stronger than these.
         let mirror = pod(|it| it["metadata"]["annotations"][MIRROR] = json!("hash"));

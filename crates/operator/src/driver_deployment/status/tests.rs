@@ -152,6 +152,18 @@ fn a_generation_counts_as_observed_once_there_is_no_problem() {
     let failed = told(&synced(vec![Problem::unreadable("x"), conflict()], true));
     assert_eq!(failed["generation"], 1);
     assert_eq!(failed["conditions"][1], "SyncSuccessful False Unreadable");
+    // What a driver's pods are to look like may be in effect all the same.
+    let workloads = |outcome: &Outcome| {
+        let status = status_after(&instance(), outcome);
+        status.unwrap().workloads_generation
+    };
+    let mut partly = synced(vec![Problem::unreadable("x")], true);
+    assert_eq!(workloads(&partly), None);
+    if let Outcome::Synced(synced) = &mut partly {
+        synced.applied.has_workloads = true;
+    }
+    assert_eq!(workloads(&partly), Some(2));
+    assert_eq!(workloads(&synced(Vec::new(), true)), None);
 }
 
 #[test]

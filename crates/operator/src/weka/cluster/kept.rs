@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, PodStatus, Taint};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
 use kube::{Resource, ResourceExt as _};
@@ -13,6 +12,7 @@ use stowage_api::weka::CONTAINER_UID_LABEL;
 use stowage_kubernetes::raw::Raw;
 use stowage_kubernetes::store::{Cached, exact};
 
+use crate::cluster::ReducedAttachment;
 use crate::weka::nodes;
 use crate::weka::plan::title;
 
@@ -108,19 +108,6 @@ stowage_kubernetes::reduced!(
 #[serde(default)]
 pub struct ReducedNodeSpec {
     taints: Option<Vec<Taint>>,
-}
-
-stowage_kubernetes::reduced!(
-    /// A VolumeAttachment: which driver and which node.
-    ReducedAttachment as VolumeAttachment { spec: ReducedAttachmentSpec }
-);
-
-/// What is read of an attachment's spec.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ReducedAttachmentSpec {
-    attacher: String,
-    node_name: String,
 }
 
 /// Keeps objects, in groups by title and by what they say.

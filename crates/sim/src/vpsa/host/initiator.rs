@@ -46,6 +46,8 @@ struct Sessions {
 
 struct Active {
     place: Place,
+    /// The name under which it logged in.
+    initiator: String,
     link: Arc<Link>,
     units: units::Found,
 }
@@ -156,12 +158,14 @@ impl Initiator {
             target: place.target.clone(),
             chap: record.chap(),
         };
+        let initiator = login.initiator.clone();
         let link = match Link::log_in(login, patience(&record), self.runtime.clone()) {
             Ok(link) => Arc::new(link),
             Err(error) => return refused(&error, &could_not),
         };
         let mut active = Active {
             place: place.clone(),
+            initiator,
             link,
             units: units::Found::default(),
         };
@@ -208,7 +212,9 @@ impl Initiator {
             let Some(active) = sessions.active.get_mut(&id) else {
                 continue;
             };
-            let Active { place, link, units } = active;
+            let Active {
+                place, link, units, ..
+            } = active;
             // The kernel has nothing to say about a session that is lost.
             if let Err(error) = self.units.scan(place, link, units) {
                 tracing::warn!(%error, "A session was not looked through.");
@@ -226,7 +232,12 @@ impl Initiator {
         if ids.is_empty() {
             return Printed::failed(code::NOT_FOUND, "iscsiadm: No active sessions.");
         }
-        let line = |id: &u32| session(*id, &sessions.active[id].place, detailed);
+        let line = |id: &u32| {
+            let Active {
+                place, initiator, ..
+            } = &sessions.active[id];
+            session(*id, place, initiator, detailed)
+        };
         Printed::said(ids.iter().map(line).collect())
     }
 }
@@ -239,6 +250,7 @@ fn ways(sessions: &Sessions) -> Vec<Way<'_>> {
             wwid: &unit.wwid,
             disk: &unit.disk,
             device: &unit.device,
+            read_only: unit.read_only,
         })
         .collect()
 }

@@ -22,6 +22,8 @@ pub struct Way<'a> {
     pub disk: &'a Disk,
     /// The device of this path.
     pub device: &'a Device,
+    /// It cannot be written.
+    pub read_only: bool,
 }
 
 /// Disks with several paths. Without a directory for them nothing is made: no `multipathd` runs.
@@ -75,21 +77,24 @@ impl Maps {
             let paths: Vec<Path> = ways.iter().flat_map(|way| way.disk.paths()).collect();
             match known.get(wwid) {
                 Some(map) => map.disk.set_paths(paths),
-                None if ways.len() > 1 => match self.make(directory.join(wwid), paths) {
-                    Ok(map) => drop(known.insert(wwid.to_owned(), map)),
-                    Err(error) => tracing::warn!(%error, wwid, "A disk has no map."),
-                },
+                None if ways.len() > 1 => {
+                    let read_only = ways.iter().any(|way| way.read_only);
+                    match self.make(directory.join(wwid), paths, read_only) {
+                        Ok(map) => drop(known.insert(wwid.to_owned(), map)),
+                        Err(error) => tracing::warn!(%error, wwid, "A disk has no map."),
+                    }
+                }
                 None => {}
             }
         }
     }
 
-    fn make(&self, link: PathBuf, paths: Vec<Path>) -> io::Result<Map> {
+    fn make(&self, link: PathBuf, paths: Vec<Path>, read_only: bool) -> io::Result<Map> {
         let name = link.file_name().unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
         let disk = Arc::new(Disk::by(paths));
         disk.rescan()?;
-        let device = self.devices.add(Arc::clone(&disk), false, link)?;
+        let device = self.devices.add(Arc::clone(&disk), read_only, link)?;
         Ok(Map { name, disk, device })
     }
 

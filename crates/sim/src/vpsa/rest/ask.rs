@@ -89,7 +89,8 @@ async fn read(request: Request) -> Result<Parameters, Refusal> {
     let body = Bytes::from_request(request, &())
         .await
         .map_err(|error| Refusal::invalid("body", error.to_string()))?;
-    if is_json {
+    // Some clients say what they would send, and send nothing.
+    if is_json && !body.is_empty() {
         let fields: BTreeMap<String, Value> = serde_json::from_slice(&body)
             .map_err(|error| Refusal::invalid("body", error.to_string()))?;
         for (name, value) in &fields {

@@ -139,13 +139,14 @@ impl View<'_> {
     pub fn attached_server(self, server: &Server, attachment: &Attachment) -> Value {
         let volume = self.state.volumes.get(&attachment.volume);
         let is_disk = volume.is_some_and(|volume| volume.data_type == DataType::Block);
+        let is_finished = attachment.ready_at <= self.now;
         let mut shown = self.server(server);
-        shown["target"] = json!(if is_disk {
+        shown["target"] = json!(if is_disk && is_finished {
             self.state.target()
         } else {
             String::new()
         });
-        shown["lun"] = json!(attachment.lun);
+        shown["lun"] = json!(is_finished.then_some(attachment.lun));
         shown["read_only"] = json!(yes(attachment.read_only));
         shown["access_type"] = json!(if is_disk { "iSCSI" } else { "NFS" });
         shown

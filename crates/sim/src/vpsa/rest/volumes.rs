@@ -146,10 +146,11 @@ pub async fn comment(State(core): Shared, Path(id): Path<String>, asked: Asked) 
 pub async fn servers(State(core): Shared, Path(id): Path<String>, asked: Asked) -> Answer {
     let known = core.read(|state, now| volumes::get(state, &id, now).map(drop));
     known.map_err(|refusal| asked.wrong(refusal))?;
+    let has_unfinished = core.controls.knobs().unfinished_attachments;
     listed(&core, &asked, "servers", |view| {
         let attachments = view.state.attachments_of(&id);
-        let ready = attachments.filter(|attachment| attachment.ready_at <= view.now);
-        ready
+        let shown = attachments.filter(|it| has_unfinished || it.ready_at <= view.now);
+        shown
             .filter_map(|attachment| {
                 let server = view.state.servers.get(&attachment.server)?;
                 Some(view.attached_server(server, attachment))

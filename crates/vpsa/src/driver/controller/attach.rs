@@ -16,8 +16,8 @@ use super::Services;
 use super::create::{is_ready, missing};
 use crate::driver::error::Error;
 use crate::driver::names::attachment_name;
-use crate::driver::objects::trouble;
-use crate::driver::publication::{Iscsi, Publication};
+use crate::driver::objects::{held, trouble};
+use crate::driver::publication::{Iscsi, Publication, Share};
 use crate::driver::usage;
 use crate::vsc::cluster::of_volume;
 
@@ -29,7 +29,12 @@ pub(super) async fn publish(
 ) -> Result<ControllerPublishVolumeResponse, Error> {
     let (volume, node) = (&request.volume_id, &request.node_id);
     let name = attachment_name(volume, node);
-    let _guard = services.locks.lock(&name)?;
+    let capability: &[VolumeCapability] = request.volume_capability.as_slice();
+    let is_single = capability.iter().any(usage::has_single_node);
+    // A volume for one node is waited for by one call: the next sees what became of it.
+    let one_node = is_single.then_some(volume.as_str());
+    let keys = [name.as_str()].into_iter().chain(one_node);
+    let _guard = services.locks.lock_all(keys)?;
     let volume = match services.objects.writer.read::<Volume>(volume).await? {
         Some(volume) if !volume.annotations().contains_key(ADOPTED) => volume,
         there => adopt(services, volume, there, deadline).await?,
@@ -43,16 +48,21 @@ pub(super) async fn publish(
         }
         Some(known) if known.annotations().contains_key(FENCED) => {
             return Err(Error::Precondition(format!(
-                "node `{node}` is lost and was fenced: nothing is attached to it until it is ready again"
+                "node `{node}` was lost and is fenced: nothing is attached to it until it is ready again and no disk of before is in use there"
             )));
         }
         Some(_) => {}
     }
-    let capability: &[VolumeCapability] = request.volume_capability.as_slice();
     usage::check(capability, &volume.spec.volume_type)?;
     let read_only = request.readonly || capability.iter().any(usage::is_read_only);
     let wanted = wanted(&name, &volume, node, read_only);
-    ensure(services, wanted, deadline).await?;
+    let objects = &services.objects;
+    let existing = objects.gone_or_there(&name, deadline).await?;
+    match &existing {
+        Some(there) => compare(there, &wanted)?,
+        None if is_single => check_others(services, &wanted)?,
+        None => {}
+    }
     let judge = |attachment: Option<&VolumeAttachment>| match attachment {
         Some(attachment) if is_attached(attachment) => Some(Ok(attachment.clone())),
         Some(attachment) => trouble(attachment, &name, "attached").map(Err),
@@ -61,8 +71,10 @@ pub(super) async fn publish(
             name: name.clone(),
         })),
     };
-    let objects = &services.objects;
-    let attachment = objects.until(&name, "attached", deadline, judge).await?;
+    let made = objects.ensure(&wanted, existing.is_none());
+    let attachment = objects
+        .until_after(made, &name, "attached", deadline, judge)
+        .await?;
     let publication = publication(services, &volume, &attachment)?;
     Ok(ControllerPublishVolumeResponse {
         publish_context: publication.into(),
@@ -71,10 +83,7 @@ pub(super) async fn publish(
 
 fn wanted(name: &str, volume: &Volume, node: &str, read_only: bool) -> VolumeAttachment {
     VolumeAttachment {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
+        metadata: held(name),
         spec: VolumeAttachmentSpec {
             volume_name: volume.name_any(),
             vsc_node_name: node.to_owned(),
@@ -89,45 +98,44 @@ fn wanted(name: &str, volume: &Volume, node: &str, read_only: bool) -> VolumeAtt
     }
 }
 
-/// Makes the object, unless it is there; one that is being deleted is waited for.
-async fn ensure(
-    services: &Services,
-    wanted: VolumeAttachment,
-    deadline: Deadline,
-) -> Result<(), Error> {
-    let name = wanted.name_any();
-    match gone_or_there(services, &name, deadline).await? {
-        None => services.objects.writer.create(&wanted).await.map(drop)?,
-        Some(there) if there.spec.read_only == wanted.spec.read_only => {}
-        Some(there) => {
-            let mode = if there.spec.read_only {
-                "read-only"
-            } else {
-                "writable"
-            };
-            return Err(Error::Incompatible {
-                kind: "VolumeAttachment",
-                name,
-                difference: format!("another mode: {mode}"),
-            });
-        }
-    }
-    Ok(())
+/// Whether a volume for one node is on no other. One that is leaving is there until its array has detached it: so long whoever
+/// moves a pod has to wait, and calls again.
+fn check_others(services: &Services, wanted: &VolumeAttachment) -> Result<(), Error> {
+    let attachments = services.objects.cluster.attachments.store();
+    let all = attachments.in_group(&of_volume(&wanted.spec.volume_name));
+    let is_other = |it: &VolumeAttachment| {
+        it.spec.vsc_node_name != wanted.spec.vsc_node_name && !is_detached(it)
+    };
+    let Some(other) = all.iter().find(|it| is_other(&it.object)) else {
+        return Ok(());
+    };
+    Err(Error::Precondition(format!(
+        "volume `{}` is attached to node `{}`, and can be used on one node only: it has to be detached there first",
+        wanted.spec.volume_name, other.object.spec.vsc_node_name
+    )))
 }
 
-async fn gone_or_there(
-    services: &Services,
-    name: &str,
-    deadline: Deadline,
-) -> Result<Option<VolumeAttachment>, Error> {
-    let judge = |attachment: Option<&VolumeAttachment>| match attachment {
-        Some(it) if it.metadata.deletion_timestamp.is_some() => None,
-        attachment => Some(Ok(attachment.cloned())),
+/// Its array has detached it, and only its Server record is left to be removed.
+fn is_detached(attachment: &VolumeAttachment) -> bool {
+    let state = attachment.status.as_ref().map(|it| &it.state);
+    attachment.metadata.deletion_timestamp.is_some() && state == Some(&AttachmentState::Deleting)
+}
+
+/// Whether the attachment that is there is the one that is asked for.
+fn compare(there: &VolumeAttachment, wanted: &VolumeAttachment) -> Result<(), Error> {
+    if there.spec.read_only == wanted.spec.read_only {
+        return Ok(());
+    }
+    let mode = if there.spec.read_only {
+        "read-only"
+    } else {
+        "writable"
     };
-    services
-        .objects
-        .until(name, "deleted", deadline, judge)
-        .await
+    Err(Error::Incompatible {
+        kind: "VolumeAttachment",
+        name: there.name_any(),
+        difference: format!("another mode: {mode}"),
+    })
 }
 
 /// Attached on the array; a node logs in by itself.
@@ -148,8 +156,10 @@ fn publication(
 ) -> Result<Publication, Error> {
     let status = volume.status.clone().unwrap_or_default();
     if volume.spec.volume_type != VolumeType::Block {
-        let share = status.nas.map(|it| it.nfs_export_path).unwrap_or_default();
-        return Ok(Publication::Nfs { share });
+        return Ok(Publication::Nfs(Share {
+            path: status.nas.map(|it| it.nfs_export_path).unwrap_or_default(),
+            read_only: attachment.spec.read_only,
+        }));
     }
     let array = services.objects.cluster.arrays.store().get(&status.vpsa_id);
     let array = array
@@ -157,7 +167,14 @@ fn publication(
         .unwrap_or_default();
     let disk = attachment.status.as_ref().and_then(|it| it.block.clone());
     let disk = disk.unwrap_or_default();
-    if array.portals.is_empty() || disk.target.is_empty() {
+    // Any number in place of one that is not known would be another disk.
+    let (Ok(lun), false) = (u64::try_from(disk.lun), disk.target.is_empty()) else {
+        return Err(Error::Precondition(format!(
+            "VolumeAttachment `{}` does not say which disk of which target it is",
+            attachment.name_any()
+        )));
+    };
+    if array.portals.is_empty() {
         return Err(Error::Precondition(format!(
             "VPSA `{}` does not say where its disks are reached",
             status.vpsa_id
@@ -167,7 +184,7 @@ fn publication(
         array: status.vpsa_id,
         portals: array.portals,
         target: disk.target,
-        lun: u64::try_from(disk.lun).unwrap_or(0),
+        lun,
         chap_user: array.chap_user.unwrap_or_default(),
         chap_secret: array.chap_secret.unwrap_or_default(),
     }))
@@ -216,9 +233,8 @@ fn ours(name: &str, record: ExternalVolume) -> Result<Volume, Error> {
     let place = format!("{}/{}", status.vpsa_id, status.id);
     Ok(Volume {
         metadata: ObjectMeta {
-            name: Some(name.to_owned()),
             annotations: Some([(ADOPTED.to_owned(), place)].into()),
-            ..ObjectMeta::default()
+            ..held(name)
         },
         spec: record.spec.volume,
         status: None,

@@ -19,7 +19,7 @@ use super::Services;
 use super::source::source;
 use crate::driver::error::{Error, is_final};
 use crate::driver::names::object_name;
-use crate::driver::objects::trouble;
+use crate::driver::objects::{held, trouble};
 use crate::driver::parameters::Parameters;
 use crate::driver::usage;
 use crate::vsc::condition;
@@ -38,16 +38,13 @@ pub(super) async fn create(
     let name = object_name("volume", &request.name);
     let _guard = services.locks.lock(&name)?;
     let wanted = wanted(services, &name, &request).await?;
-    let existing = gone_or_there(services, &name, deadline).await?;
-    match &existing {
-        Some(existing) => {
-            compare(existing, &wanted, &request)?;
-            check_place(services, existing, &wanted)?;
-        }
-        None => {
-            services.objects.writer.create(&wanted).await?;
-        }
+    let objects = &services.objects;
+    let existing = objects.gone_or_there(&name, deadline).await?;
+    if let Some(existing) = &existing {
+        compare(existing, &wanted, &request)?;
+        check_place(services, existing, &wanted)?;
     }
+    let is_new = existing.is_none();
     let judge = |volume: Option<&Volume>| {
         let Some(volume) = volume else {
             return Some(Err(missing(&name)));
@@ -57,9 +54,9 @@ pub(super) async fn create(
         }
         trouble(volume, &name, "ready").map(Err)
     };
-    match services
-        .objects
-        .until(&name, "ready", deadline, judge)
+    let made = objects.ensure(&wanted, is_new);
+    match objects
+        .until_after(made, &name, "ready", deadline, judge)
         .await
     {
         Ok(volume) => Ok(CreateVolumeResponse {
@@ -87,22 +84,6 @@ async fn take_back(services: &Services, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The volume of this name; one that is being deleted is waited for.
-async fn gone_or_there(
-    services: &Services,
-    name: &str,
-    deadline: Deadline,
-) -> Result<Option<Volume>, Error> {
-    let judge = |volume: Option<&Volume>| match volume {
-        Some(volume) if volume.metadata.deletion_timestamp.is_some() => None,
-        volume => Some(Ok(volume.cloned())),
-    };
-    services
-        .objects
-        .until(name, "deleted", deadline, judge)
-        .await
-}
-
 /// The object for a request.
 async fn wanted(
     services: &Services,
@@ -121,9 +102,8 @@ async fn wanted(
     let bytes = size(range, source.as_ref().map_or(0, |it| it.bytes))?;
     Ok(Volume {
         metadata: ObjectMeta {
-            name: Some(name.to_owned()),
             annotations: Some([(REQUESTED.to_owned(), "true".to_owned())].into()),
-            ..ObjectMeta::default()
+            ..held(name)
         },
         spec: VolumeSpec {
             vsc_storage_class_name: class.name_any(),

@@ -1,5 +1,6 @@
 //! A volume grows.
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use stowage_api::quantity;
 use stowage_api::vpsa::{Volume, VolumeType};
 use stowage_csi::proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
@@ -11,6 +12,7 @@ use super::Services;
 use super::create::{describe, is_ready, missing};
 use crate::driver::error::Error;
 use crate::driver::objects::trouble;
+use crate::vsc::error::NO_ROOM;
 
 const GB: u64 = 1 << 30;
 
@@ -25,9 +27,9 @@ pub(super) async fn expand(
     let volume: Option<Volume> = services.objects.writer.read(name).await?;
     let volume = volume.ok_or_else(|| missing(name))?;
     let range = Range::from(request.capacity_range.as_ref());
-    let has = quantity::size(&volume.spec.size.0)
-        .unwrap_or(0)
-        .unsigned_abs();
+    // What it has, and not what was asked for before: somebody may take back what no array has room for.
+    let capacity = volume.status.as_ref().and_then(|it| it.capacity.as_ref());
+    let has = size(capacity.unwrap_or(&volume.spec.size));
     let bytes = range.required.max(has).div_ceil(GB).saturating_mul(GB);
     if range.limit > 0 && bytes > range.limit {
         return Err(Error::Size(format!(
@@ -35,7 +37,7 @@ pub(super) async fn expand(
             range.limit
         )));
     }
-    if bytes > has {
+    if bytes != size(&volume.spec.size) {
         let size = quantity::text(i64::try_from(bytes).unwrap_or(i64::MAX));
         let patch = ObjectPatch::new().set(["spec", "size"], size.into());
         services.objects.writer.change(&volume, patch).await?;
@@ -43,7 +45,10 @@ pub(super) async fn expand(
     let judge = |volume: Option<&Volume>| match volume {
         None => Some(Err(missing(name))),
         Some(volume) if is_ready(volume) => Some(Ok(volume.clone())),
-        Some(volume) => trouble(volume, name, "expanded").map(Err),
+        Some(volume) => {
+            let error = trouble(volume, name, "expanded");
+            error.map(|error| Err(out_of_range(error)))
+        }
     };
     let volume = services
         .objects
@@ -53,4 +58,16 @@ pub(super) async fn expand(
         capacity_bytes: describe(services, &volume).capacity_bytes,
         node_expansion_required: volume.spec.volume_type == VolumeType::Block,
     })
+}
+
+fn size(quantity: &Quantity) -> u64 {
+    quantity::size(&quantity.0).unwrap_or(0).unsigned_abs()
+}
+
+/// A size that the array has no room for is one that the volume cannot have: whoever asked may ask for less.
+fn out_of_range(error: Error) -> Error {
+    match &error {
+        Error::Unfinished { word, .. } if word == NO_ROOM => Error::Size(error.to_string()),
+        _ => error,
+    }
 }

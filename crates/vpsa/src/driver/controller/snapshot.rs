@@ -1,7 +1,6 @@
 //! Snapshots.
 
 use kube::ResourceExt as _;
-use kube::api::ObjectMeta;
 use prost_types::Timestamp;
 use stowage_api::quantity;
 use stowage_api::vpsa::{Snapshot, SnapshotSpec, SnapshotState, Volume};
@@ -16,7 +15,7 @@ use super::create::missing;
 use super::{Services, page};
 use crate::driver::error::Error;
 use crate::driver::names::object_name;
-use crate::driver::objects::trouble;
+use crate::driver::objects::{held, trouble};
 use crate::driver::parameters::{ParameterError, Parameters};
 
 /// Makes the object, and waits until the control plane has taken the snapshot.
@@ -32,11 +31,9 @@ pub(super) async fn create(
         return Err(ParameterError::Unknown(text.to_owned()).into());
     }
     let objects = &services.objects;
-    let judge = |snapshot: Option<&Snapshot>| match snapshot {
-        Some(snapshot) if snapshot.metadata.deletion_timestamp.is_some() => None,
-        snapshot => Some(Ok(snapshot.cloned())),
-    };
-    match objects.until(&name, "deleted", deadline, judge).await? {
+    let existing: Option<Snapshot> = objects.gone_or_there(&name, deadline).await?;
+    let is_new = existing.is_none();
+    match existing {
         Some(there) if there.spec.volume_id != request.source_volume_id => {
             return Err(Error::Incompatible {
                 kind: "Snapshot",
@@ -48,21 +45,17 @@ pub(super) async fn create(
         None => {
             let volume: Option<Volume> = objects.writer.read(&request.source_volume_id).await?;
             volume.ok_or_else(|| missing(&request.source_volume_id))?;
-            let wanted = Snapshot {
-                metadata: ObjectMeta {
-                    name: Some(name.clone()),
-                    ..ObjectMeta::default()
-                },
-                spec: SnapshotSpec {
-                    display_name: name.clone(),
-                    volume_id: request.source_volume_id.clone(),
-                    ..SnapshotSpec::default()
-                },
-                status: None,
-            };
-            objects.writer.create(&wanted).await?;
         }
     }
+    let wanted = Snapshot {
+        metadata: held(&name),
+        spec: SnapshotSpec {
+            display_name: name.clone(),
+            volume_id: request.source_volume_id.clone(),
+            ..SnapshotSpec::default()
+        },
+        status: None,
+    };
     let judge = |snapshot: Option<&Snapshot>| match snapshot {
         Some(snapshot) if is_ready(snapshot) => Some(Ok(snapshot.clone())),
         Some(snapshot) => trouble(snapshot, &name, "ready").map(Err),
@@ -71,7 +64,10 @@ pub(super) async fn create(
             name: name.clone(),
         })),
     };
-    let snapshot = objects.until(&name, "ready", deadline, judge).await?;
+    let made = objects.ensure(&wanted, is_new);
+    let snapshot = objects
+        .until_after(made, &name, "ready", deadline, judge)
+        .await?;
     Ok(CreateSnapshotResponse {
         snapshot: Some(describe(&snapshot)),
     })

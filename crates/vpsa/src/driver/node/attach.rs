@@ -6,11 +6,13 @@ use std::time::Duration;
 use stowage_api::causes::chain;
 use stowage_api::vpsa::IscsiStatus;
 use stowage_host::blocking;
+use stowage_host::mountinfo::Mount;
 use tokio::time::{Instant, sleep};
 
 use super::NodeServices;
-use super::disk::{self, Disk, is_device};
+use super::disk::{self, Disk, is_on_disk};
 use super::iscsi::Paths;
+use super::stage::device_at;
 use crate::driver::error::Error;
 use crate::driver::publication::Iscsi;
 use crate::vsc::cipher::{CHAP_FIELD, Place};
@@ -24,12 +26,15 @@ const JOINING: Duration = Duration::from_secs(10);
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The major number of what is on no disk.
-const NO_DISK: u32 = 0;
-
 impl NodeServices {
-    /// Logs in where that is needed, and returns the device of a disk. Called twice: it is there.
-    pub(super) async fn connect(&self, disk: &Iscsi) -> Result<PathBuf, Error> {
+    /// Logs in where that is needed, and returns the device of the disk that is, or is to be, staged there; `initiator` is whom it
+    /// is attached to. Called twice: it is there.
+    pub(super) async fn connect(
+        &self,
+        disk: &Iscsi,
+        initiator: Option<&str>,
+        staging: &Path,
+    ) -> Result<PathBuf, Error> {
         let place = Place {
             object: &disk.array,
             field: CHAP_FIELD,
@@ -38,11 +43,15 @@ impl NodeServices {
         self.forget_other(disk).await?;
         let paths = self.paths(disk).await;
         let sessions = self.initiator.log_in(disk, &secret, paths).await?;
+        if let Some(name) = initiator {
+            self.initiator.check_name(&disk.target, name).await?;
+        }
         self.initiator.rescan(&disk.target).await?;
         let start = Instant::now();
         loop {
             let found = self.disk(disk).await;
-            if let Some(device) = usable(found.as_ref(), sessions, start.elapsed()) {
+            if let Some((disk, device)) = usable(found.as_ref(), sessions, start.elapsed()) {
+                self.check_unused(disk, staging).await?;
                 return Ok(device.to_owned());
             }
             if start.elapsed() >= DISCOVERY {
@@ -53,6 +62,31 @@ impl NodeServices {
                 });
             }
             sleep(LOOK).await;
+        }
+    }
+
+    /// A disk that is mounted, and not where this volume is staged, belongs to somebody else, whatever its number says. Once it
+    /// is staged its pods have it mounted as well.
+    async fn check_unused(&self, disk: &Disk, staging: &Path) -> Result<(), Error> {
+        let view = self.mounter.look(staging).await?;
+        let own = [device_at(&view.point), view.point];
+        let table = &view.table;
+        let mounts: Vec<Mount<'_>> = table.iter().filter(|mount| disk.is_at(mount)).collect();
+        if mounts
+            .iter()
+            .any(|mount| own.contains(&mount.point().to_owned()))
+        {
+            return Ok(());
+        }
+        match mounts.first() {
+            None if self.is_claimed(disk).await? => Err(held_unseen(disk)),
+            None => Ok(()),
+            Some(mount) => Err(Error::Precondition(format!(
+                "disk {} of {} is mounted at {} and not where this volume is staged, so it is taken for another volume's and left alone",
+                disk.lun,
+                disk.target,
+                mount.point().display()
+            ))),
         }
     }
 
@@ -78,10 +112,25 @@ impl NodeServices {
         let Some(disk) = self.disk(wanted).await else {
             return Ok(());
         };
-        if !disk.is_used(&*self.mounter.table().await?) {
+        if !self.is_used(&disk).await? {
             self.forget(&disk).await?;
         }
         Ok(())
+    }
+
+    /// Whether somebody uses a disk. Our table of mounts does not have those of other namespaces, nor what the host has made
+    /// of a disk by itself (LVM, md): the kernel knows who has claimed it. Raw disks are claimed by nobody, but bound by us.
+    pub(super) async fn is_used(&self, disk: &Disk) -> Result<bool, Error> {
+        Ok(disk.is_used(&*self.mounter.table().await?) || self.is_claimed(disk).await?)
+    }
+
+    async fn is_claimed(&self, disk: &Disk) -> Result<bool, Error> {
+        for device in disk.topmost() {
+            if self.stats.is_claimed(&device.path).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn disk(&self, wanted: &Iscsi) -> Option<Disk> {
@@ -90,7 +139,7 @@ impl NodeServices {
     }
 
     /// The disks of a target, or of all, as far as this node knows them.
-    async fn disks(&self, target: Option<&str>) -> Vec<Disk> {
+    pub(super) async fn disks(&self, target: Option<&str>) -> Vec<Disk> {
         let disks = disk::disks(&self.by_path, target).await;
         self.multipath.with_maps(disks).await
     }
@@ -101,39 +150,64 @@ impl NodeServices {
         let Some(mount) = view.mount() else {
             return Ok(None);
         };
-        if !is_device(&mount) && mount.device().major == NO_DISK {
+        if !is_on_disk(&mount) {
             return Ok(None);
         }
         let mut disks = self.disks(None).await.into_iter();
         Ok(disks.find(|disk| disk.is_at(&mount)))
     }
 
-    /// Takes a disk away from the kernel, and ends the sessions that it was the last of.
-    pub(super) async fn let_go(&self, disk: &Disk) -> Result<(), Error> {
-        self.end_sessions(&disk.target, Some(disk)).await
-    }
-
-    /// Ends the sessions with a target unless a disk of it is in use. Called twice: there are none.
-    pub(super) async fn end_sessions(
-        &self,
-        target: &str,
-        going: Option<&Disk>,
-    ) -> Result<(), Error> {
-        let _session = self.initiator.lock(target).await;
-        if let Some(disk) = going {
-            self.forget(disk).await?;
-        }
+    /// Takes the disk of a volume away from the kernel, if one is `going`, and ends the sessions with its target unless another
+    /// disk of it is in use. Called twice: there are none.
+    pub(super) async fn let_go(&self, target: &str, going: Option<u64>) -> Result<(), Error> {
+        let _changing = self.initiator.targets.change(target).await;
         // Looked at only now: another call may have mounted a disk while this one waited.
+        let preparing = self.initiator.targets.preparing(target);
         let disks = self.disks(Some(target)).await;
-        let table = self.mounter.table().await?;
-        if disks.iter().any(|disk| disk.is_used(&table)) {
+        let going = disks.iter().find(|disk| Some(disk.lun) == going);
+        if let Some(disk) = going.filter(|disk| !preparing.contains(&disk.lun)) {
+            self.forget_own(disk).await?;
+        }
+        if !preparing.is_empty() {
             return Ok(());
+        }
+        let disks = self.disks(Some(target)).await;
+        for disk in &disks {
+            if self.may_be_used(disk).await {
+                return Ok(());
+            }
         }
         for disk in &disks {
             self.forget(disk).await?;
         }
         self.initiator.log_out(target).await?;
         Ok(())
+    }
+
+    /// Takes the disk of a volume that was unmounted away from the kernel, unless somebody else has it mounted. What only the
+    /// kernel sees is an error: the array would detach the disk while it is written.
+    async fn forget_own(&self, disk: &Disk) -> Result<(), Error> {
+        if disk.is_used(&*self.mounter.table().await?) {
+            return Ok(());
+        }
+        if self.is_claimed(disk).await? {
+            return Err(held_unseen(disk));
+        }
+        self.forget(disk).await
+    }
+
+    /// Whether somebody uses a disk, or may: of one that does not answer nobody can tell.
+    async fn may_be_used(&self, disk: &Disk) -> bool {
+        self.is_used(disk).await.unwrap_or_else(|error| {
+            let (target, lun, error) = (&disk.target, disk.lun, chain(&error));
+            tracing::warn!(
+                target,
+                lun,
+                error,
+                "A session stays, its disk may be in use."
+            );
+            true
+        })
     }
 
     /// Takes a disk that nobody uses away from the kernel: first what stands on its paths. Called twice: it is gone.
@@ -158,7 +232,7 @@ impl NodeServices {
             }
         };
         for target in targets {
-            if let Err(error) = self.end_sessions(&target, None).await {
+            if let Err(error) = self.let_go(&target, None).await {
                 tracing::warn!(error = chain(&error), target, "A session may be left.");
             }
         }
@@ -170,9 +244,21 @@ impl NodeServices {
     }
 }
 
+/// Why a disk is left alone that is mounted nowhere as far as we see.
+fn held_unseen(disk: &Disk) -> Error {
+    let device = disk.device().map(|device| device.path.display());
+    Error::Precondition(format!(
+        "disk {} of {} ({}) is in use by something that the driver does not see: look on the node for mounts of other containers, \
+         LVM (`lvs`) and md (`/proc/mdstat`) that have it, and let them go of it",
+        disk.lun,
+        disk.target,
+        device.map(|it| it.to_string()).unwrap_or_default()
+    ))
+}
+
 /// The device by which a disk is to be used, as far as it is known after this time. Several sessions are several paths, which
 /// do not show up at the same moment.
-fn usable(disk: Option<&Disk>, sessions: usize, after: Duration) -> Option<&Path> {
+fn usable(disk: Option<&Disk>, sessions: usize, after: Duration) -> Option<(&Disk, &Path)> {
     let disk = disk?;
     if disk.map.is_none() && (sessions > 1 || disk.may_have_map()) {
         if after < JOINING {
@@ -184,7 +270,7 @@ fn usable(disk: Option<&Disk>, sessions: usize, after: Duration) -> Option<&Path
             "multipathd has made no map for a disk with several paths, so one path is used: is it excluded in multipath.conf?"
         );
     }
-    disk.device().map(|device| device.path.as_path())
+    disk.device().map(|device| (disk, device.path.as_path()))
 }
 
 /// Takes a path away from the kernel; one that is not of the SCSI layer has no switch for it.
@@ -236,7 +322,7 @@ mod tests {
                 Some("/dev/dm-0"),
             ),
         ] {
-            let found = usable(disk.as_ref(), sessions, after);
+            let found = usable(disk.as_ref(), sessions, after).map(|(_, device)| device);
             assert_eq!(found, expected.map(Path::new), "{disk:?} after {after:?}");
         }
     }

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use stowage_host::blocking;
 use stowage_host::mountinfo::{self, Mount, MountTable};
 
+/// The major number of what is on no disk.
+const NO_DISK: u32 = 0;
+
 /// A disk of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
@@ -72,6 +75,14 @@ impl Disk {
         map.or_else(|| self.paths.first())
     }
 
+    /// The devices that whoever uses it has claimed. Paths of a map are the map's.
+    pub fn topmost(&self) -> Vec<&Device> {
+        match &self.map {
+            Some(map) => vec![&map.device],
+            None => self.paths.iter().collect(),
+        }
+    }
+
     /// Whether a mount is that of its filesystem, or shows the disk itself.
     pub fn is_at(&self, mount: &Mount<'_>) -> bool {
         let map = self.map.iter().map(|map| &map.device);
@@ -96,6 +107,11 @@ pub fn is_device(mount: &Mount<'_>) -> bool {
     ["devtmpfs", "tmpfs"]
         .iter()
         .any(|kind| mount.kind() == *kind)
+}
+
+/// Whether a mount shows a device, or a filesystem on one.
+pub fn is_on_disk(mount: &Mount<'_>) -> bool {
+    is_device(mount) || mount.device().major != NO_DISK
 }
 
 /// The disks of a target, or of all, by the links in a directory. Maps are not looked for.
@@ -139,7 +155,26 @@ pub async fn disks(by_path: &Path, target: Option<&str>) -> Vec<Disk> {
 fn place(link: &str) -> Option<(&str, u64)> {
     let (_, rest) = link.split_once("-iscsi-")?;
     let (target, lun) = rest.rsplit_once("-lun-")?;
-    Some((target, lun.parse().ok()?))
+    let lun = match lun.strip_prefix("0x") {
+        Some(digits) => number(digits)?,
+        None => lun.parse().ok()?,
+    };
+    Some((target, lun))
+}
+
+/// The number of a disk that udev writes as the array addresses it, in 16 digits: from 256 on. The first two bits are how it
+/// is addressed, the next 14 the number, and the rest is for disks behind others, which arrays do not have.
+fn number(digits: &str) -> Option<u64> {
+    const SIMPLE: u64 = 0b00;
+    const FLAT: u64 = 0b01;
+    let address = u64::from_str_radix(digits, 16).ok()?;
+    let (how, number, rest) = (
+        address >> 62,
+        (address >> 48) & 0x3fff,
+        address & 0xffff_ffff_ffff,
+    );
+    let is_plain = digits.len() == 16 && rest == 0 && matches!(how, SIMPLE | FLAT);
+    is_plain.then_some(number)
 }
 
 /// Whether another device stands on this one.
@@ -159,6 +194,20 @@ mod tests {
             ("ip-10.0.0.1:3260-iscsi-iqn.a:b-lun-3", Some(("iqn.a:b", 3))),
             ("ip-fd00::1:3260-iscsi-iqn.a-lun-0", Some(("iqn.a", 0))),
             ("ip-10.0.0.1:3260-iscsi-iqn.a-lun-3-part1", None),
+            (
+                "ip-10.0.0.1:3260-iscsi-iqn.a-lun-0x4100000000000000",
+                Some(("iqn.a", 256)),
+            ),
+            (
+                "ip-10.0.0.1:3260-iscsi-iqn.a-lun-0x012c000000000000",
+                Some(("iqn.a", 300)),
+            ),
+            (
+                "ip-10.0.0.1:3260-iscsi-iqn.a-lun-0x4100000000000000-part1",
+                None,
+            ),
+            ("ip-10.0.0.1:3260-iscsi-iqn.a-lun-0xc101000000000000", None),
+            ("ip-10.0.0.1:3260-iscsi-iqn.a-lun-0x4100", None),
             ("pci-0000:00:1f.2-ata-1", None),
         ] {
             assert_eq!(place(link), expected, "{link}");

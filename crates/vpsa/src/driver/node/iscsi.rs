@@ -3,20 +3,22 @@
 //! A node has one session with each portal of an array for all disks it has there; it is made with the first and ended with the
 //! last. The secret is written into the file in which open-iscsi keeps its settings: a command line is visible to everybody.
 
+mod error;
 mod record;
 pub mod session;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use stowage_api::causes::chain;
-use stowage_host::exec::{Exec, ExecError, Invocation, Tool};
+use stowage_host::exec::{Exec, Invocation, Tool};
 
+pub use self::error::IscsiError;
 use self::session::Session;
+use super::targets::Targets;
 use crate::driver::publication::Iscsi;
 
 const ISCSIADM: Tool = Tool {
@@ -33,46 +35,6 @@ const BUSY: i32 = 28;
 /// For how many seconds a lost session holds up what is written, where there is another path.
 const OTHER_PATH_AFTER: u32 = 5;
 
-/// Why a session is not there.
-#[derive(Debug, thiserror::Error)]
-pub enum IscsiError {
-    /// The tool.
-    #[error("cannot {doing} at {target}")]
-    Tool {
-        /// What it was to do.
-        doing: &'static str,
-        /// With which target.
-        target: String,
-        /// What it said.
-        #[source]
-        source: ExecError,
-    },
-    /// The array does not let this node in.
-    #[error(
-        "the VPSA refuses the login to {0}: its CHAP secret may have changed, or no volume is attached to this node's Server record"
-    )]
-    Authentication(String),
-    /// The settings cannot be written.
-    #[error("cannot write the settings of {target}: is open-iscsi's directory of records `{}`?", path.display())]
-    Record {
-        /// The target.
-        target: String,
-        /// The directory.
-        path: PathBuf,
-        /// What the kernel said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// No portal lets this node in.
-    #[error("cannot log in at any portal of {target}: {}", reasons.join("; "))]
-    NoPortal {
-        /// The target.
-        target: String,
-        /// Of each portal.
-        reasons: Vec<String>,
-    },
-}
-
 /// At how many of its portals a node logs in to an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paths {
@@ -88,17 +50,11 @@ pub struct Initiator {
     pub exec: Arc<dyn Exec>,
     /// Where open-iscsi keeps its settings.
     pub records: PathBuf,
-    /// Held while a session is made, used or ended: by target.
-    pub targets: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// Who works with which target.
+    pub targets: Targets,
 }
 
 impl Initiator {
-    /// Nobody else begins or ends a session with this target meanwhile.
-    pub async fn lock(&self, target: &str) -> tokio::sync::OwnedMutexGuard<()> {
-        let lock = Arc::clone(self.targets.lock().entry(target.to_owned()).or_default());
-        lock.lock_owned().await
-    }
-
     /// Logs in where that is needed; how many sessions there are then. A portal that does not let us in is no error if another
     /// does. Called twice: it is done.
     pub async fn log_in(
@@ -138,7 +94,7 @@ impl Initiator {
             }
         }
         if sessions == 0 {
-            return Err(no_portal(&disk.target, failures));
+            return Err(IscsiError::of_portals(&disk.target, failures));
         }
         for error in failures {
             tracing::warn!(error = chain(&error), "A path to a VPSA is missing.");
@@ -212,8 +168,29 @@ impl Initiator {
         Ok(all.filter(Session::is_ours).collect())
     }
 
+    /// Whether all sessions with a target were begun under this name, as far as that is known. Disks have other numbers under
+    /// another.
+    pub async fn check_name(&self, target: &str, wanted: &str) -> Result<(), IscsiError> {
+        let printed = self.printed().await?;
+        let names = session::initiators(&printed, target);
+        let is_other = |name: &&&str| !name.eq_ignore_ascii_case(wanted);
+        match names.iter().find(is_other) {
+            None => Ok(()),
+            Some(name) => Err(IscsiError::OtherName {
+                target: target.to_owned(),
+                wanted: wanted.to_owned(),
+                found: (*name).to_owned(),
+            }),
+        }
+    }
+
     /// All sessions, whosever they are.
     async fn sessions(&self) -> Result<Vec<Session>, IscsiError> {
+        Ok(session::parse(&self.printed().await?))
+    }
+
+    /// All sessions, as they are printed.
+    async fn printed(&self) -> Result<String, IscsiError> {
         let invocation = Invocation::new(ISCSIADM).args(["-m", "session", "-P", "1"]);
         let failed = |source| IscsiError::Tool {
             doing: "list sessions",
@@ -222,10 +199,10 @@ impl Initiator {
         };
         let output = self.exec.run(invocation).await.map_err(failed)?;
         if output.code() == Some(NOT_FOUND) {
-            return Ok(Vec::new());
+            return Ok(String::new());
         }
         let output = output.checked().map_err(failed)?;
-        Ok(session::parse(&String::from_utf8_lossy(&output.stdout)))
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Exit codes in `fine` mean that it is so already.
@@ -273,18 +250,6 @@ fn settings(disk: &Iscsi, secret: &SecretString, several: bool) -> record::Setti
     settings
 }
 
-/// Why nobody lets us in. What all portals say is said once.
-fn no_portal(target: &str, mut failures: Vec<IscsiError>) -> IscsiError {
-    let is_refusal = |error: &IscsiError| matches!(error, IscsiError::Authentication(_));
-    if failures.len() == 1 || (!failures.is_empty() && failures.iter().all(is_refusal)) {
-        return failures.swap_remove(0);
-    }
-    IscsiError::NoPortal {
-        target: target.to_owned(),
-        reasons: failures.iter().map(|error| chain(error)).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,14 +285,14 @@ mod tests {
             source: std::io::ErrorKind::NotFound.into(),
         };
         assert!(matches!(
-            no_portal("iqn.a", vec![refused(), refused()]),
+            IscsiError::of_portals("iqn.a", vec![refused(), refused()]),
             IscsiError::Authentication(_)
         ));
         assert!(matches!(
-            no_portal("iqn.a", vec![other()]),
+            IscsiError::of_portals("iqn.a", vec![other()]),
             IscsiError::Record { .. }
         ));
-        let both = no_portal("iqn.a", vec![refused(), other()]).to_string();
+        let both = IscsiError::of_portals("iqn.a", vec![refused(), other()]).to_string();
         assert!(
             both.contains("any portal of iqn.a: the VPSA refuses")
                 && both.contains("; cannot write the settings"),

@@ -29,16 +29,18 @@ pub(super) async fn publish(
         Some(AccessType::Block(_)) => device_at(staging),
         _ => staging.to_owned(),
     };
-    if !services.mounter.is_mounted(&source).await? {
+    let view = services.mounter.look(&source).await?;
+    let Some(staged) = view.mount() else {
         return Err(Error::NotStaged {
             volume: request.volume_id,
             path: staging.to_owned(),
         });
-    }
+    };
     let bind = Bind {
         source: BindSource::Path(source),
         target: request.target_path.into(),
-        read_only: request.readonly || usage::is_read_only(&capability),
+        // What is staged for reading is only shown so, whoever asks for more.
+        read_only: request.readonly || usage::is_read_only(&capability) || staged.has_option("ro"),
     };
     check_mode(&services, &bind).await?;
     if usage::has_single_writer(&capability) {
@@ -69,7 +71,7 @@ async fn check_single(services: &NodeServices, bind: &Bind, staging: &Path) -> R
     let view = mounter.look(&bind.target).await?;
     let staging = mounter.look(staging).await?.point;
     let mut others = view.table.iter().filter(|mount| {
-        let is_same = mount.device() == shown.device && mount.root() == shown.root;
+        let is_same = mount.device() == shown.device && mount.shown() == shown.root;
         is_same && mount.point() != view.point && !mount.point().starts_with(&staging)
     });
     match others.next() {

@@ -1,28 +1,37 @@
 //! What the cluster is told about this node: its VSCNode, and its sessions.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::api::{ObjectMeta, Patch, PatchParams};
-use kube::{Api, Client};
-use serde_json::json;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
 use stowage_api::causes::chain;
 use stowage_api::vpsa::{
-    BlockAddress, IscsiStatus, NasAddress, VolumeAttachment, VscNode, VscNodeSpec,
+    BlockAddress, CLEAN, FENCED, IscsiStatus, NasAddress, RELEASED, VolumeAttachment, VscNode,
+    VscNodeSpec,
 };
 use stowage_host::blocking;
+use stowage_host::exec::ExecError;
 use stowage_kubernetes::object_error::ObjectError;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::NodeServices;
+use super::iscsi::IscsiError;
 use super::network::{AddressError, Network, choose, own_addresses};
 use crate::driver::names::attachment_name;
 use crate::vsc::write::Writer;
 
-/// How soon it is tried again, and how often it is looked whether the node is still the same.
+/// How soon it is tried again, and how soon it is looked again while the node is fenced; how often it is looked otherwise
+/// whether the node is still the same.
 const RETRY: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_secs(60);
+
+/// In the names of all arrays' targets.
+const ARRAYS: &str = ".zadara";
 
 /// What the cluster is told about this node.
 pub struct Registration {
@@ -63,52 +72,125 @@ impl Address {
     }
 }
 
-impl Registration {
-    /// Keeps the VSCNode current until `stop`.
-    pub async fn keep(&self, stop: &CancellationToken) {
+impl NodeServices {
+    /// Keeps the VSCNode current until `stop`, and answers for this node once it was fenced.
+    pub async fn keep_registered(&self, stop: &CancellationToken) {
         let mut reported = String::new();
         let keep = async {
             loop {
-                let error = match self.register().await {
-                    Ok(()) => String::new(),
-                    Err(error) => error,
+                let (pause, error) = match self.look().await {
+                    Ok(is_fenced) => (if is_fenced { RETRY } else { LOOK }, String::new()),
+                    Err(error) => (RETRY, error),
                 };
                 if !error.is_empty() && error != reported {
                     tracing::warn!(error, "The VSCNode of this node cannot be kept current.");
                 }
-                sleep(if error.is_empty() { LOOK } else { RETRY }).await;
+                sleep(pause).await;
                 reported = error;
             }
         };
         stop.run_until_cancelled(keep).await;
     }
 
-    /// Writes the VSCNode, if it says something else. Called twice: it says so.
-    async fn register(&self) -> Result<(), String> {
+    /// One look; whether this node is fenced.
+    async fn look(&self) -> Result<bool, String> {
+        let node = self.register().await?;
+        let annotations = node.annotations();
+        let Some(asked) = annotations.get(RELEASED) else {
+            return Ok(annotations.contains_key(FENCED));
+        };
+        if annotations.get(CLEAN) != Some(asked) {
+            self.clean().await?;
+            self.registration.say_clean(asked).await?;
+            tracing::info!("Nothing is left on this node of what it had before it was fenced.");
+        }
+        Ok(true)
+    }
+
+    /// Writes the VSCNode, if it says something else; what it is then. Called twice: it says so.
+    async fn register(&self) -> Result<VscNode, String> {
+        let registration = &self.registration;
         let writer = Writer {
-            client: self.client.clone(),
+            client: registration.client.clone(),
         };
         let told = |error: ObjectError| chain(&error);
-        let known: Option<VscNode> = writer.read(&self.node).await.map_err(told)?;
+        let name = &registration.node;
+        let known: Option<VscNode> = writer.read(name).await.map_err(told)?;
         let address = known.as_ref().and_then(|it| it.spec.nas.as_ref());
         let address = address.and_then(|it| it.ip.parse().ok());
-        let address = self.address.find(address).await;
-        let wanted = self.wanted(address.map_err(|error| chain(&error))?).await;
+        let address = registration.address.find(address).await;
+        let address = address.map_err(|error| chain(&error))?;
+        let mut wanted = registration.wanted(address).await;
         let Some(known) = known else {
-            return writer.create(&wanted).await.map(drop).map_err(told);
+            let made = writer.create(&wanted).await.map_err(told)?;
+            return made.ok_or_else(|| "another VSCNode was made meanwhile".to_owned());
         };
-        if known.spec.nas == wanted.spec.nas && known.spec.block == wanted.spec.block {
-            return Ok(());
+        if known.spec.block.is_some()
+            && known.spec.block != wanted.spec.block
+            && self.has_disks().await
+        {
+            tracing::warn!(
+                known = ?known.spec.block.as_ref().map(|it| &it.iqn),
+                now = ?wanted.spec.block.as_ref().map(|it| &it.iqn),
+                "The initiator of this node has another name now, and disks are in use under the one before, which stays \
+                 registered until they are not: restart the node to use the new one."
+            );
+            wanted.spec.block.clone_from(&known.spec.block);
         }
-        let patch =
-            Patch::Merge(json!({"spec": {"NAS": wanted.spec.nas, "block": wanted.spec.block}}));
-        let nodes: Api<VscNode> = writer.api();
-        let (name, params) = (&self.node, PatchParams::default());
-        nodes
-            .patch(name, &params, &patch)
-            .await
-            .map(drop)
-            .map_err(|error| chain(&error))
+        if known.spec.nas == wanted.spec.nas && known.spec.block == wanted.spec.block {
+            return Ok(known);
+        }
+        let patch = json!({"spec": {"NAS": wanted.spec.nas, "block": wanted.spec.block}});
+        registration.patch(patch).await
+    }
+
+    /// Whether disks of arrays are in use, or may be: a VPSA takes away what is attached to an initiator that it does not know
+    /// any more.
+    async fn has_disks(&self) -> bool {
+        self.clean().await.is_err()
+    }
+
+    /// Ends sessions that nobody uses; says what is left of disks and sessions with arrays, if something is.
+    async fn clean(&self) -> Result<(), String> {
+        self.tidy().await;
+        let targets = match self.initiator.targets().await {
+            Ok(targets) => targets,
+            // A node without iSCSI has none.
+            Err(IscsiError::Tool {
+                source: ExecError::ToolMissing { .. },
+                ..
+            }) => BTreeSet::new(),
+            Err(error) => return Err(chain(&error)),
+        };
+        if let Some(target) = targets.first() {
+            return Err(format!("a session with {target} is left on this node"));
+        }
+        for disk in self.disks(None).await {
+            let (target, lun) = (&disk.target, disk.lun);
+            if !target.contains(ARRAYS) {
+                continue;
+            }
+            if self.is_used(&disk).await.map_err(|error| chain(&error))? {
+                return Err(format!("disk {lun} of {target} is in use on this node"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Registration {
+    /// Changes the VSCNode; what it is then.
+    async fn patch(&self, patch: Value) -> Result<VscNode, String> {
+        let nodes: Api<VscNode> = Api::all(self.client.clone());
+        let (patch, params) = (Patch::Merge(patch), PatchParams::default());
+        let patched = nodes.patch(&self.node, &params, &patch).await;
+        patched.map_err(|error| chain(&error))
+    }
+
+    /// Says that nothing is left on this node, to whoever asked then. Called twice: it is said.
+    async fn say_clean(&self, asked: &str) -> Result<(), String> {
+        let patch = json!({"metadata": {"annotations": {CLEAN: asked}}});
+        self.patch(patch).await.map(drop)
     }
 
     async fn wanted(&self, address: IpAddr) -> VscNode {
@@ -134,23 +216,6 @@ impl Registration {
             },
             status: None,
         }
-    }
-
-    /// The target at which the disk of a volume is attached to this node. Not known without an API server: nothing waits for
-    /// one, since a session too many does no harm.
-    pub async fn target(&self, volume: &str) -> Option<String> {
-        let writer = Writer {
-            client: self.client.clone(),
-        };
-        let name = attachment_name(volume, &self.node);
-        let read = writer.read::<VolumeAttachment>(&name).await;
-        let attachment = read.unwrap_or_else(|error| {
-            let error = chain(&error);
-            tracing::warn!(volume, error, "A session with its VPSA may be left.");
-            None
-        });
-        let target = attachment?.status?.block?.target;
-        Some(target).filter(|target| !target.is_empty())
     }
 
     /// Says whether there is a session for a volume. Only people look at it, so nothing fails for it.

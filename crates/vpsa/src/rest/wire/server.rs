@@ -38,18 +38,26 @@ pub struct AttachedServer {
     /// The record itself.
     #[serde(flatten)]
     pub server: Server,
-    /// The iSCSI target to log in to.
+    /// The iSCSI target to log in to; empty for a share, and as long as the array is at it.
     #[serde(default, deserialize_with = "lenient::text")]
     pub target: String,
-    /// The number of the disk for this host.
-    #[serde(default, deserialize_with = "lenient::number")]
-    pub lun: u64,
+    /// The number of the disk for this host; none for a share, and as long as the array is at it.
+    #[serde(default, deserialize_with = "lenient::optional_number")]
+    pub lun: Option<u64>,
     /// Whether the host may only read.
     #[serde(default, deserialize_with = "lenient::switch")]
     pub read_only: bool,
     /// `NFS`, `SMB`, `iSCSI`, or what the array says instead.
     #[serde(default, deserialize_with = "lenient::text")]
     pub access_type: String,
+}
+
+impl AttachedServer {
+    /// Target and number of the disk, once the host can log in.
+    pub fn disk(&self) -> Option<(&str, u64)> {
+        let target = Some(self.target.as_str()).filter(|it| !it.is_empty());
+        target.zip(self.lun)
+    }
 }
 
 /// A text that is a secret.

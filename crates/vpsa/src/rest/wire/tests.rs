@@ -43,6 +43,29 @@ fn a_volume_that_is_being_made_has_no_more_than_an_identity() {
 }
 
 #[test]
+fn a_disk_without_a_number_or_a_target_is_not_the_first_disk() {
+    for (lun, target, expected) in [
+        (json!(0), "iqn.y", Some(0)),
+        (json!("7"), "iqn.y", Some(7)),
+        (json!(0), "", None),
+        (json!(null), "iqn.y", None),
+        (json!(""), "iqn.y", None),
+        (json!("N/A"), "iqn.y", None),
+        (json!(-1), "iqn.y", None),
+    ] {
+        let fields = json!({"name": "srv-00000001", "lun": lun, "target": target});
+        let attached: AttachedServer = read(fields);
+        assert_eq!(
+            attached.disk().map(|(_, lun)| lun),
+            expected,
+            "{lun} {target}"
+        );
+    }
+    let bare: AttachedServer = read(json!({"name": "srv-00000001", "target": "iqn.y"}));
+    assert_eq!(bare.disk(), None);
+}
+
+#[test]
 fn chap_secrets_are_read_and_not_shown() {
     let fields = json!({
         "name": "srv-00000001", "display_name": "node", "iqn": "iqn.x", "iscsi_ip": "10.0.0.7", "lun": "3",
@@ -50,7 +73,8 @@ fn chap_secrets_are_read_and_not_shown() {
         "state": "active", "iscsi_ipv6": "", "software_ver": "22.06-1",
     });
     let attached: AttachedServer = read(fields.clone());
-    assert_eq!((attached.lun, attached.read_only), (3, false));
+    assert_eq!(attached.disk(), Some(("iqn.y", 3)));
+    assert!(!attached.read_only);
     assert_eq!(
         attached.server.vpsa_chap_secret.expose_secret(),
         "very-secret"

@@ -22,7 +22,7 @@ pub struct Facts {
 }
 
 /// What is on an array, whoever made it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Content {
     /// Volumes.
     pub volumes: Vec<Volume>,
@@ -61,8 +61,9 @@ fn portals(active: &[VController]) -> Vec<String> {
 impl Facts {
     /// Asks the array; for `content` only where somebody needs it, because there may be much.
     pub async fn ask(api: &Api, content: bool) -> Result<Self, ApiError> {
-        let controllers = api.vcontrollers().await?;
+        // First, because whoever asks has just noted whose room is in what they tell.
         let pools = api.pools().await?;
+        let controllers = api.vcontrollers().await?;
         let failed_pools = pools.iter().filter(|it| it.health() == Health::Failed);
         let mut failed: Vec<String> = failed_pools
             .map(|pool| format!("pool {} is {}", pool.display_name, pool.status))
@@ -103,6 +104,11 @@ impl Facts {
             failed: Vec::new(),
             content: None,
         }
+    }
+
+    /// Who the array is, if it says so: addresses and names can be given to another.
+    pub fn identity(&self) -> Option<&str> {
+        identity(&self.controller.as_ref()?.target)
     }
 
     /// The secret of logins.
@@ -151,6 +157,12 @@ impl Facts {
     }
 }
 
+/// The array that a target is of: `vsa-0000002a` in `iqn.2011-04.com.zadara:vsa-0000002a:17:1`. The rest of the name may change
+/// with the version.
+pub fn identity(target: &str) -> Option<&str> {
+    target.split(':').find(|part| part.starts_with("vsa-"))
+}
+
 /// How much room there is, in GB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Room {
@@ -193,6 +205,24 @@ mod tests {
         assert_eq!(room(Some("pool-2")), slow);
         assert_eq!(room(Some("fast")), (100.0, 0.0, CapacityMode::Protected));
         assert_eq!(room(None), (200.0, 40.0, CapacityMode::Protected));
+    }
+
+    #[test]
+    fn an_array_is_known_by_the_same_name_in_every_form_of_its_target() {
+        for (target, expected) in [
+            (
+                "iqn.2011-04.com.zadara:vsa-0000002a:17:1",
+                Some("vsa-0000002a"),
+            ),
+            (
+                "iqn.2011-04.com.zadarastorage:vsa-0000002a:1",
+                Some("vsa-0000002a"),
+            ),
+            ("iqn.2011-04.com.zadara", None),
+            ("", None),
+        ] {
+            assert_eq!(identity(target), expected, "{target}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::Verdict;
 
 use super::drift;
-use super::facts::{Content, Facts};
+use super::facts::{Content, Facts, identity};
 use super::status::{Said, status};
 use super::step::{Desired, Observed, Step, Trouble, next_step};
 use crate::vsc::cipher::{CipherError, Ciphers};
@@ -105,7 +105,7 @@ impl Arrays {
         let mut last = None;
         loop {
             let step = self.next(&array, &look);
-            match &step {
+            let now = match &step {
                 Step::Rest => return Ok(Verdict::Done),
                 Step::Ask => {
                     self.ask(&array, &mut look).await;
@@ -122,23 +122,28 @@ impl Arrays {
                 Step::Record(state, reason) if last.as_ref() == Some(&step) => {
                     return Ok(self.verdict(state, reason));
                 }
-                Step::Record(state, reason) => self.record(&array, state, reason, &look).await?,
+                Step::Record(state, reason) => {
+                    Some(self.record(&array, state, reason, &look).await?)
+                }
                 Step::Hold => self.context.writer.hold(&array).await?,
-                Step::Conceal => self.conceal(&array).await?,
+                Step::Conceal => Some(self.conceal(&array).await?),
                 Step::LetGo => {
                     // What is known may be behind. What comes with the watch tells why it stays.
                     if self.context.writer.is_array_used(&array.name_any()).await? {
                         return Ok(Verdict::After(BEHIND, None));
                     }
+                    // The records of what is on it would lead nowhere.
+                    let nothing = Content::default();
+                    self.forget(&array.name_any(), &nothing).await?;
                     self.context.writer.let_go(&array).await?;
                     return Ok(Verdict::Done);
                 }
-            }
+            };
             last = Some(step);
-            match self.context.writer.read(&array.name_any()).await? {
-                Some(now) => array = now,
-                None => return Ok(Verdict::Done),
-            }
+            let Some(now) = now else {
+                return Ok(Verdict::Done);
+            };
+            array = now;
         }
     }
 
@@ -180,12 +185,7 @@ impl Arrays {
             let volume = volumes.get(volume);
             volume.is_none_or(|it| is_made(&it.object))
         });
-        let facts = async {
-            let client = self.context.clients.client(array).await?;
-            let api = client.within(self.context.patience);
-            Ok(Facts::ask(&api, self.is_due(array, objects)).await?)
-        };
-        look.facts = Some(facts.await);
+        look.facts = Some(self.facts(array, objects).await);
         match &look.facts {
             Some(Ok(facts)) => {
                 self.context.pools.learn(&name, &facts.pools);
@@ -207,6 +207,52 @@ impl Arrays {
         }
     }
 
+    /// What the array says, if it is the one it was. From then on others are let through to it, or told why not.
+    async fn facts(&self, array: &Vpsa, objects: usize) -> Result<Facts, Trouble> {
+        let clients = &self.context.clients;
+        let client = clients.client(array).await?;
+        let api = client.within(self.context.patience);
+        let facts = Facts::ask(&api, self.is_due(array, objects)).await;
+        let facts = match facts.map_err(Trouble::from) {
+            Ok(facts) => self.identify(array, &facts).map(|()| facts),
+            Err(trouble) => Err(trouble),
+        };
+        let heard = facts.as_ref().map(drop).map_err(Clone::clone);
+        clients.hear(&array.name_any(), &client, heard);
+        facts
+    }
+
+    /// Whether an array is the one that our volumes are on, and no other object's. Identities on arrays are small numbers: on
+    /// another array they are somebody else's volumes.
+    fn identify(&self, array: &Vpsa, facts: &Facts) -> Result<(), Trouble> {
+        let (name, cluster) = (array.name_any(), &self.context.cluster);
+        let Some(now) = facts.identity() else {
+            return Ok(());
+        };
+        if cluster.users(&name) > 0 {
+            return match recorded(array) {
+                Some(known) if !known.eq_ignore_ascii_case(now) => Err(Trouble::Another {
+                    known: known.to_owned(),
+                    now: now.to_owned(),
+                }),
+                _ => Ok(()),
+            };
+        }
+        let age = |it: &Vpsa| (it.metadata.creation_timestamp.clone(), it.name_any());
+        let is_it = |it: &&Arc<Kept<Vpsa>>| {
+            let known = recorded(&it.object);
+            let is_same = known.is_some_and(|known| known.eq_ignore_ascii_case(now));
+            is_same && age(&it.object) < age(array)
+        };
+        match cluster.arrays.store().all().iter().find(is_it) {
+            Some(other) => Err(Trouble::Taken {
+                other: other.object.name_any(),
+                identity: now.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Whether it is time to look at what is on the array: there may be much.
     fn is_due(&self, array: &Vpsa, objects: usize) -> bool {
         let state = array.status.as_ref().map(|status| &status.state);
@@ -222,7 +268,7 @@ impl Arrays {
         state: &VpsaState,
         reason: &Reason,
         look: &Look,
-    ) -> Result<(), StepError> {
+    ) -> Result<Vpsa, StepError> {
         let before = array.status.clone().unwrap_or_default();
         let facts = look.facts.as_ref().and_then(|facts| facts.as_ref().ok());
         let (name, class) = (array.name_any(), self.class(array));
@@ -235,10 +281,11 @@ impl Arrays {
         });
         let cipher = &self.ciphers.chap;
         let now = status(&before, &name, state.clone(), said, cipher)?;
-        if self.context.record(array, now, reason).await? {
+        let recorded = self.context.record(array, now, reason).await?;
+        if recorded.is_news {
             self.tell(array, state, reason);
         }
-        Ok(())
+        Ok(recorded.object)
     }
 
     /// Events of arrays have the state as their reason, as with Zadara's driver.
@@ -266,4 +313,9 @@ impl Arrays {
             _ => Verdict::After(self.interval.mul_f64(0.9 + 0.2 * fastrand::f64()), None),
         }
     }
+}
+
+/// Who an array was when it was last looked at.
+fn recorded(array: &Vpsa) -> Option<&str> {
+    identity(array.status.as_ref()?.iqn.as_deref()?)
 }

@@ -47,6 +47,24 @@ pub enum Trouble {
     /// The object does not say how.
     #[error("{0}")]
     Description(String),
+    /// Who answers is another array than the one that our volumes are on.
+    #[error(
+        "the array at `hostname` is {now}, and the volumes of this VPSA are on {known}: correct `hostname`; nothing is done on the other array"
+    )]
+    Another {
+        /// Who it was.
+        known: String,
+        /// Who it is.
+        now: String,
+    },
+    /// Another object has this array already.
+    #[error("VPSA `{other}` is the same array ({identity}): delete one of the two")]
+    Taken {
+        /// The other object.
+        other: String,
+        /// Who it is.
+        identity: String,
+    },
     /// The array.
     #[error(transparent)]
     Call(#[from] ApiError),
@@ -56,6 +74,8 @@ impl Trouble {
     fn word(&self) -> &'static str {
         match self {
             Self::Description(_) => "InvalidSpec",
+            Self::Another { .. } => "AnotherArray",
+            Self::Taken { .. } => "SameArray",
             Self::Call(error) => match error {
                 ApiError::Credentials { .. } | ApiError::AccessKey => "Credentials",
                 ApiError::Untrusted { .. } | ApiError::Trust(_) | ApiError::Scheme { .. } => {
@@ -63,10 +83,19 @@ impl Trouble {
                 }
                 ApiError::Malformed { .. } => "AnswerNotUnderstood",
                 ApiError::Unreachable { .. }
+                | ApiError::Silent { .. }
                 | ApiError::Unavailable { .. }
                 | ApiError::Deadline { .. }
                 | ApiError::Refused { .. } => "NoAnswer",
             },
+        }
+    }
+
+    /// How an array is that has it.
+    fn state(&self) -> VpsaState {
+        match self {
+            Self::Another { .. } | Self::Taken { .. } => VpsaState::Incompatible,
+            Self::Description(_) | Self::Call(_) => VpsaState::Unreachable,
         }
     }
 }
@@ -112,7 +141,7 @@ pub fn next_step(desired: &Desired<'_>, observed: &Observed<'_>) -> Step {
         Ok(facts) => facts,
         Err(trouble) => {
             let reason = Reason::not_ready(trouble.word(), trouble.to_string());
-            return Step::Record(VpsaState::Unreachable, reason);
+            return Step::Record(trouble.state(), reason);
         }
     };
     if let Some((state, reason)) = misfit(desired, facts) {
@@ -136,6 +165,10 @@ fn leave(observed: &Observed<'_>) -> Step {
         return Step::Rest;
     }
     if observed.users > 0 {
+        // Those who leave it are let through to it once it has answered.
+        if observed.array.is_none() {
+            return Step::Ask;
+        }
         let message = format!(
             "{} volumes and snapshots are on it: delete them, and it goes",
             observed.users

@@ -20,6 +20,9 @@ use crate::vsc::context::{Context, LATER, SOON};
 use crate::vsc::error::StepError;
 use crate::vsc::write::is_held;
 
+/// So often the array is told what the Server record should say, in one look.
+const REPAIRS: u8 = 3;
+
 /// Keeps VolumeAttachments.
 pub struct Attachments {
     /// What all kinds have.
@@ -28,11 +31,19 @@ pub struct Attachments {
 
 /// What is known of an attachment in the course of one look at it.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
 struct Look {
     seen: Option<Seen>,
     asked: bool,
     detached: bool,
     in_use: bool,
+    /// How often the array was told what the Server record should say.
+    repairs: u8,
+    /// The array was told to remove the Server record.
+    removed: bool,
 }
 
 impl Attachments {
@@ -54,7 +65,7 @@ impl Attachments {
         let mut last = None;
         loop {
             let step = self.next(&attachment, &look);
-            match &step {
+            let now = match &step {
                 Step::Rest => return Ok(Verdict::Done),
                 Step::LetGo => {
                     self.context.writer.let_go(&attachment).await?;
@@ -73,20 +84,22 @@ impl Attachments {
                 }
                 // The array is at it.
                 Step::Detach if look.detached => return Ok(Verdict::After(SOON, None)),
+                Step::DeleteServer if look.removed => return Ok(Verdict::After(SOON, None)),
                 Step::Record(state, reason) => {
-                    self.record(&attachment, state, reason, &look).await?;
+                    Some(self.record(&attachment, state, reason, &look).await?)
                 }
                 Step::Hold => self.context.writer.hold(&attachment).await?,
                 change => {
                     self.change(&attachment, change, &mut look).await?;
                     look.seen = None;
+                    self.context.writer.read(name).await?
                 }
-            }
+            };
             last = Some(step);
-            match self.context.writer.read(name).await? {
-                Some(now) => attachment = now,
-                None => return Ok(Verdict::Done),
-            }
+            let Some(now) = now else {
+                return Ok(Verdict::Done);
+            };
+            attachment = now;
         }
     }
 
@@ -111,6 +124,7 @@ impl Attachments {
             seen: look.seen.as_ref(),
             asked: look.asked,
             in_use: look.in_use,
+            repaired: look.repairs >= REPAIRS,
         };
         next_step(spec, &observed)
     }
@@ -144,17 +158,18 @@ impl Attachments {
         state: &AttachmentState,
         reason: &Reason,
         look: &Look,
-    ) -> Result<(), StepError> {
+    ) -> Result<VolumeAttachment, StepError> {
         let mut now = attachment.status.clone().unwrap_or_default();
         now.state = state.clone();
         if let Some(attached) = look.seen.as_ref().and_then(|seen| seen.attached.as_ref()) {
             describe(&mut now, &attachment.spec.attach_type, attached);
         }
-        if self.context.record(attachment, now, reason).await? {
+        let recorded = self.context.record(attachment, now, reason).await?;
+        if recorded.is_news {
             let is_trouble = *state == AttachmentState::Failed;
             self.context.tell(attachment, reason, is_trouble);
         }
-        Ok(())
+        Ok(recorded.object)
     }
 }
 
@@ -169,12 +184,17 @@ fn describe(
         status.nas = Some(Unknown::new());
         return;
     }
+    // As long as the array is at it there is no disk to describe.
+    let Some((target, lun)) = attached.disk() else {
+        return;
+    };
     let known = status.block.take().unwrap_or_default();
     let session = known.iscsi_status.clone();
     status.block = Some(BlockAttachment {
-        lun: i64::try_from(attached.lun).unwrap_or(i64::MAX),
-        target: attached.target.clone(),
+        lun: i64::try_from(lun).unwrap_or(i64::MAX),
+        target: target.to_owned(),
         iscsi_status: Some(session.unwrap_or_default()),
+        initiator: Some(attached.server.iqn.clone()).filter(|it| !it.is_empty()),
         ..known
     });
 }

@@ -3,6 +3,8 @@
 //! A node has one on each array, with its address and its initiator. An array changes no record that volumes are attached to:
 //! where the address of a node changes while it has disks, its shares get a second record with the new one.
 
+use std::net::IpAddr;
+
 use stowage_api::vpsa::{AttachType, VscNodeSpec};
 
 use crate::rest::wire::Server;
@@ -35,16 +37,28 @@ impl<'a> Host<'a> {
     /// Whether a Server record that nobody has recorded is this node's: people, or somebody who died before recording it,
     /// may have made it. The name alone proves nothing, because other clusters have nodes of the same name.
     pub fn is(self, server: &Server) -> bool {
-        (!self.iqn.is_empty() && self.iqn == server.iqn)
-            || (!self.ip.is_empty() && server.iqn.is_empty() && self.ip == address(server))
+        (!self.iqn.is_empty() && self.has_initiator_of(server))
+            || (!self.ip.is_empty() && server.iqn.is_empty() && self.has_address_of(server))
     }
 
     /// Whether what is attached to a Server record can be reached from this node.
     pub fn is_reached_by(self, server: &Server, attach_type: &AttachType) -> bool {
         match attach_type {
-            AttachType::Iscsi => self.iqn == server.iqn,
-            AttachType::Nfs | AttachType::Other(_) => self.ip == address(server),
+            AttachType::Iscsi => self.has_initiator_of(server),
+            AttachType::Nfs | AttachType::Other(_) => self.has_address_of(server),
         }
+    }
+
+    /// Names of initiators are the same in capital letters.
+    fn has_initiator_of(self, server: &Server) -> bool {
+        self.iqn.eq_ignore_ascii_case(&server.iqn)
+    }
+
+    /// Arrays may write an address in another way than they were told.
+    fn has_address_of(self, server: &Server) -> bool {
+        let (own, its) = (self.ip, address(server));
+        let same = own.parse::<IpAddr>().ok().zip(its.parse::<IpAddr>().ok());
+        same.map_or(own == its, |(own, its)| own == its)
     }
 
     /// Why a volume cannot be reached from this node at all.
@@ -165,5 +179,13 @@ mod tests {
         assert!(HOST.is_reached_by(&record, &AttachType::Iscsi));
         assert!(!HOST.is_reached_by(&record, &AttachType::Nfs));
         assert!(HOST.is_reached_by(&server("10.0.0.1/32", ""), &AttachType::Nfs));
+        let other_spelling = server("FD00:0:0::1/128", "IQN.N");
+        let host = Host {
+            ip: "fd00::1",
+            ..HOST
+        };
+        for attach_type in [AttachType::Nfs, AttachType::Iscsi] {
+            assert!(host.is_reached_by(&other_spelling, &attach_type));
+        }
     }
 }

@@ -33,6 +33,8 @@ pub struct Observed<'a> {
     pub asked: bool,
     /// The array does not change or remove the Server record, because others use it.
     pub in_use: bool,
+    /// The array was told in this look what the Server record should say, more than once.
+    pub repaired: bool,
 }
 
 /// What the array has.
@@ -104,6 +106,12 @@ pub fn next_step(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>) -> Step
         None if !host.is_reached_by(server, &wanted.attach_type) => {
             if observed.in_use {
                 Step::CreateServer
+            } else if observed.repaired {
+                let message = format!(
+                    "Server record `{}` ({}) was given the node's address and initiator, and shows `{}` and `{}`",
+                    server.display_name, server.id, server.iscsi_ip, server.iqn
+                );
+                not_ready(AttachmentState::Failed, "ServerNotRepaired", message)
             } else {
                 Step::RepairServer
             }
@@ -118,6 +126,10 @@ pub fn next_step(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>) -> Step
 
 /// The array has it.
 fn keep(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>, attached: &AttachedServer) -> Step {
+    if wanted.attach_type == AttachType::Iscsi && attached.disk().is_none() {
+        let message = "the array has not given it a number and a target yet".to_owned();
+        return not_ready(AttachmentState::Attaching, "Attaching", message);
+    }
     if attached.read_only != wanted.read_only {
         let is = if attached.read_only {
             "read-only"

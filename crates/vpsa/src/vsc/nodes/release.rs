@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::api::{DeleteParams, ListParams, Preconditions};
@@ -29,18 +30,24 @@ pub struct Release {
 }
 
 impl Release {
+    /// Whether Kubernetes has no record any more of volumes that were attached to a node when it was fenced.
+    pub async fn is_done(&self, node: &str, fence: Option<Timestamp>) -> Result<bool, ObjectError> {
+        if self.quiet.is(node, Instant::now()) {
+            return Ok(true);
+        }
+        let is_done = self.attachments(node, fence).await?.is_empty();
+        if is_done {
+            self.quiet.add(node, Instant::now());
+        } else {
+            self.quiet.remove(node);
+        }
+        Ok(is_done)
+    }
+
     /// Deletes the pods of a node that use volumes of this driver without waiting for its kubelet, then Kubernetes' records
     /// that the volumes are attached there. Called twice: nothing is left.
-    pub async fn release(&self, node: &str) -> Result<(), ObjectError> {
-        if self.quiet.is(node, Instant::now()) {
-            return Ok(());
-        }
-        let attachments = self.attachments(node).await?;
-        if attachments.is_empty() {
-            self.quiet.add(node, Instant::now());
-            return Ok(());
-        }
-        self.quiet.remove(node);
+    pub async fn release(&self, node: &str, fence: Option<Timestamp>) -> Result<(), ObjectError> {
+        let attachments = self.attachments(node, fence).await?;
         // What is known may be behind, and nobody may start elsewhere as long as an array lets the node write.
         let writer = Writer {
             client: self.client.clone(),
@@ -52,7 +59,7 @@ impl Release {
         let volumes = volumes.filter_map(|it| it.spec.source.persistent_volume_name.as_deref());
         let volumes: HashSet<&str> = volumes.collect();
         for pod in self.pods(node).await? {
-            if self.uses(&pod, &volumes).await? {
+            if is_older(&pod, fence) && self.uses(&pod, &volumes).await? {
                 self.delete_pod(node, &pod).await?;
             }
         }
@@ -65,11 +72,22 @@ impl Release {
         Ok(())
     }
 
-    async fn attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, ObjectError> {
+    /// Those from before the fence. A node that is back gets new pods, and records of their volumes with them, which wait until
+    /// it is let in.
+    async fn attachments(
+        &self,
+        node: &str,
+        fence: Option<Timestamp>,
+    ) -> Result<Vec<VolumeAttachment>, ObjectError> {
         let all: Api<VolumeAttachment> = Api::all(self.client.clone());
         let all = all.list(&ListParams::default()).await;
         let mut all = all.map_err(explain("list", "volumeattachments"))?.items;
-        all.retain(|it| it.spec.attacher == self.driver && it.spec.node_name == node);
+        all.retain(|it| {
+            let is_ours = it.spec.attacher == self.driver && it.spec.node_name == node;
+            // Clocks differ: one that is attached was so before.
+            let is_attached = it.status.as_ref().is_some_and(|status| status.attached);
+            is_ours && (is_attached || is_older(it, fence))
+        });
         Ok(all)
     }
 
@@ -117,4 +135,10 @@ impl Release {
         tracing::warn!(node, namespace, name, "A pod of a lost node was deleted.");
         Ok(())
     }
+}
+
+/// Whether an object was there when its node was fenced.
+fn is_older(object: &impl Resource, fence: Option<Timestamp>) -> bool {
+    let made = object.meta().creation_timestamp.as_ref();
+    made.zip(fence).is_none_or(|(made, fence)| made.0 <= fence)
 }

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 /// What is so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other"
+)]
 pub struct Observed {
     /// The cluster has a Node of this name.
     pub exists: bool,
@@ -15,6 +19,12 @@ pub struct Observed {
     pub fenced: bool,
     /// How many volumes are attached to it.
     pub attachments: usize,
+    /// Kubernetes has no record any more of volumes that were attached to it when it was fenced.
+    pub released: bool,
+    /// It was asked whether something of before is left there.
+    pub asked: bool,
+    /// Its answer to that: nothing is.
+    pub clean: bool,
 }
 
 /// One thing to do.
@@ -28,13 +38,17 @@ pub enum Step {
     Detach,
     /// Let pods and volumes go: nobody can write there any more.
     Release,
+    /// Ask the node whether a disk or a session of before is left there.
+    Ask,
+    /// Nothing, until the node has answered.
+    Wait,
     /// Say that it is not fenced any more.
     Readmit,
     /// Nothing.
     Rest,
 }
 
-/// What is to be done next. Without `patience` nothing is ever moved.
+/// What is to be done next. Without `patience` nothing is begun.
 pub fn next_step(observed: &Observed, patience: Option<Duration>) -> Step {
     if !observed.exists {
         // Kubernetes detaches what was attached to a Node that is gone, and needs the record for it.
@@ -44,22 +58,36 @@ pub fn next_step(observed: &Observed, patience: Option<Duration>) -> Step {
             Step::Rest
         };
     }
-    let Some(lost) = observed.lost else {
-        return if observed.fenced {
-            Step::Readmit
-        } else {
-            Step::Rest
-        };
-    };
-    if patience.is_none_or(|patience| lost < patience) {
-        return Step::Rest;
+    if observed.fenced {
+        return finish(observed);
     }
-    match (observed.fenced, observed.attachments) {
-        (false, 0) => Step::Rest,
-        (false, _) if observed.too_many => Step::Rest,
-        (false, _) => Step::Fence,
-        (true, 0) => Step::Release,
-        (true, _) => Step::Detach,
+    match (observed.lost, patience) {
+        (Some(lost), Some(patience)) if lost >= patience => {
+            if observed.attachments == 0 || observed.too_many {
+                Step::Rest
+            } else {
+                Step::Fence
+            }
+        }
+        _ => Step::Rest,
+    }
+}
+
+/// What has begun is finished, although the node may be back: its filesystems are still mounted, and a disk that is attached
+/// again may get the number of another, into which it would write what it still has of that.
+fn finish(observed: &Observed) -> Step {
+    if observed.attachments > 0 {
+        Step::Detach
+    } else if !observed.released {
+        Step::Release
+    } else if observed.lost.is_some() {
+        Step::Rest
+    } else if !observed.asked {
+        Step::Ask
+    } else if !observed.clean {
+        Step::Wait
+    } else {
+        Step::Readmit
     }
 }
 
@@ -90,8 +118,32 @@ mod tests {
         assert_eq!(next_step(&node, PATIENCE), Step::Detach);
         node.attachments = 0;
         assert_eq!(next_step(&node, PATIENCE), Step::Release);
-        node.lost = None;
+        node.released = true;
+        assert_eq!(next_step(&node, PATIENCE), Step::Rest);
+    }
+
+    #[test]
+    fn a_node_that_is_back_is_let_in_when_nothing_of_before_is_left_in_the_cluster_or_there() {
+        let mut node = Observed {
+            fenced: true,
+            lost: None,
+            ..lost(61)
+        };
+        // Whatever is asked for by now.
+        for patience in [PATIENCE, None] {
+            assert_eq!(next_step(&node, patience), Step::Detach);
+        }
+        node.attachments = 0;
+        assert_eq!(next_step(&node, PATIENCE), Step::Release);
+        node.released = true;
+        assert_eq!(next_step(&node, PATIENCE), Step::Ask);
+        node.asked = true;
+        assert_eq!(next_step(&node, PATIENCE), Step::Wait);
+        node.clean = true;
         assert_eq!(next_step(&node, PATIENCE), Step::Readmit);
+        // It was asked about what was attached then.
+        node.attachments = 1;
+        assert_eq!(next_step(&node, PATIENCE), Step::Detach);
         node.fenced = false;
         assert_eq!(next_step(&node, PATIENCE), Step::Rest);
     }
@@ -128,7 +180,8 @@ mod tests {
         node: Observed,
         /// Its volumes are being detached on their arrays.
         is_detaching: bool,
-        released: bool,
+        /// Filesystems of before are still mounted there.
+        dirty: bool,
         gone: bool,
     }
 
@@ -137,7 +190,7 @@ mod tests {
 
         fn next(&self) -> Option<Step> {
             let step = next_step(&self.node, PATIENCE);
-            (!self.gone && step != Step::Rest).then_some(step)
+            (!self.gone && !matches!(step, Step::Rest | Step::Wait)).then_some(step)
         }
 
         fn act(&mut self, step: &Step, luck: Luck) {
@@ -147,14 +200,23 @@ mod tests {
             match step {
                 Step::Forget => self.gone = true,
                 Step::Fence => self.node.fenced = true,
-                Step::Detach => self.is_detaching = true,
+                Step::Detach => {
+                    (self.node.asked, self.node.clean) = (false, false);
+                    self.is_detaching = true;
+                }
                 Step::Release => {
                     let is_cut_off = self.node.fenced && self.node.attachments == 0;
                     assert!(is_cut_off, "it may still write: {self:?}");
-                    self.released = true;
+                    self.node.released = true;
                 }
-                Step::Readmit => self.node.fenced = false,
-                Step::Rest => {}
+                Step::Ask => self.node.asked = true,
+                Step::Readmit => {
+                    let is_over = self.node.attachments == 0 && self.node.released;
+                    assert!(is_over && !self.dirty, "it may write into others: {self:?}");
+                    let node = &mut self.node;
+                    (node.fenced, node.asked, node.clean) = (false, false, false);
+                }
+                Step::Rest | Step::Wait => {}
             }
         }
 
@@ -162,6 +224,11 @@ mod tests {
             // Kubernetes has detached what was attached to a Node that is gone.
             if std::mem::take(&mut self.is_detaching) || !self.node.exists {
                 self.node.attachments = 0;
+            }
+            // The node answers, and its kubelet unmounts what pods used that are gone.
+            if self.node.fenced && self.node.lost.is_none() {
+                self.node.clean |= self.node.asked && !self.dirty;
+                self.dirty &= !self.node.released;
             }
         }
 
@@ -178,36 +245,49 @@ mod tests {
     #[test]
     fn from_any_state_and_whatever_fails_a_lost_node_is_cut_off_before_its_pods_go() {
         for seconds in [None, Some(59), Some(61)] {
-            for bits in 0..16 {
-                let [exists, too_many, fenced, is_used] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
+            for bits in 0..128 {
+                let [exists, too_many, fenced, is_used, released, asked, dirty] =
+                    [1, 2, 4, 8, 16, 32, 64].map(|bit| bits & bit != 0);
                 let node = Observed {
                     exists,
                     lost: seconds.map(Duration::from_secs),
                     too_many,
                     fenced,
                     attachments: if is_used { 2 } else { 0 },
+                    released,
+                    asked,
+                    clean: false,
                 };
                 let start = Whole {
                     node,
                     is_detaching: false,
-                    released: false,
+                    dirty,
                     gone: false,
                 };
                 for lucks in Lucks::all() {
                     let end = settle(&start, lucks);
                     let told = format!("{lucks:?}: {start:?} became {end:?}");
-                    let is_given_up = seconds == Some(61) && (fenced || (is_used && !too_many));
+                    let is_begun = fenced || (seconds == Some(61) && is_used && !too_many);
+                    let Observed {
+                        fenced,
+                        attachments,
+                        released,
+                        ..
+                    } = end.node;
                     if !exists {
-                        assert!(end.gone && !end.released, "{told}");
-                    } else if is_given_up {
-                        let left = (end.node.fenced, end.node.attachments);
-                        assert!(end.released && left == (true, 0), "{told}");
+                        assert!(
+                            end.gone && end.node.released == start.node.released,
+                            "{told}"
+                        );
+                    } else if is_begun {
+                        let is_back = seconds.is_none();
+                        assert_eq!(
+                            (released, attachments, fenced, end.dirty),
+                            (true, 0, !is_back, dirty && !is_back),
+                            "{told}"
+                        );
                     } else {
-                        let stays = Observed {
-                            fenced: fenced && seconds.is_some(),
-                            ..node
-                        };
-                        assert!(!end.released && end.node == stays, "{told}");
+                        assert!(end == start, "{told}");
                     }
                 }
             }

@@ -59,7 +59,7 @@ impl Snapshots {
         let mut last = None;
         loop {
             let step = self.next(&snapshot, &look);
-            match &step {
+            let now = match &step {
                 Step::Rest => return Ok(Verdict::Done),
                 Step::LetGo => {
                     self.context.writer.let_go(&snapshot).await?;
@@ -78,24 +78,27 @@ impl Snapshots {
                         _ => Verdict::Done,
                     });
                 }
-                Step::Record(state, reason) => self.record(&snapshot, state, reason, &look).await?,
+                Step::Record(state, reason) => {
+                    Some(self.record(&snapshot, state, reason, &look).await?)
+                }
                 // The array is at it.
                 Step::Delete if look.asked => return Ok(Verdict::After(SOON, None)),
                 Step::Hold => self.context.writer.hold(&snapshot).await?,
-                Step::Locate => self.locate(&snapshot).await?,
+                Step::Locate => Some(self.locate(&snapshot).await?),
                 change => {
                     self.change(&snapshot, change, &look).await?;
                     look = Look {
                         asked: true,
                         seen: None,
                     };
+                    self.context.writer.read(name).await?
                 }
-            }
+            };
             last = Some(step);
-            match self.context.writer.read(name).await? {
-                Some(now) => snapshot = now,
-                None => return Ok(Verdict::Done),
-            }
+            let Some(now) = now else {
+                return Ok(Verdict::Done);
+            };
+            snapshot = now;
         }
     }
 
@@ -133,7 +136,7 @@ impl Snapshots {
     }
 
     /// Records where it is to be taken. Called twice: it is recorded.
-    async fn locate(&self, snapshot: &Snapshot) -> Result<(), StepError> {
+    async fn locate(&self, snapshot: &Snapshot) -> Result<Snapshot, StepError> {
         let volume = self.volume(snapshot).map_err(StepError::Missing)?;
         let status = SnapshotStatus {
             state: SnapshotState::Creating,
@@ -143,8 +146,7 @@ impl Snapshots {
             vpsa_volume_id: Some(volume.id),
             ..snapshot.status.clone().unwrap_or_default()
         };
-        self.context.writer.set_status(snapshot, &status).await?;
-        Ok(())
+        Ok(self.context.writer.set_status(snapshot, &status).await?)
     }
 
     /// What the array has.
@@ -275,17 +277,18 @@ impl Snapshots {
         state: &SnapshotState,
         reason: &Reason,
         look: &Look,
-    ) -> Result<(), StepError> {
+    ) -> Result<Snapshot, StepError> {
         let mut now = snapshot.status.clone().unwrap_or_default();
         now.state = state.clone();
         if let Some(Seen::Snapshot(found)) = &look.seen {
             describe(&mut now, found);
         }
-        if self.context.record(snapshot, now, reason).await? {
+        let recorded = self.context.record(snapshot, now, reason).await?;
+        if recorded.is_news {
             let is_trouble = *state == SnapshotState::Failed;
             self.context.tell(snapshot, reason, is_trouble);
         }
-        Ok(())
+        Ok(recorded.object)
     }
 }
 

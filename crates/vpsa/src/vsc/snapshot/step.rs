@@ -129,7 +129,14 @@ fn keep(observed: &Observed<'_>, snapshot: &ArraySnapshot) -> Step {
         };
     }
     if snapshot.display_name != observed.name {
-        return Step::Rename;
+        if !observed.asked {
+            return Step::Rename;
+        }
+        let message = format!(
+            "it can be restored; the array was told its name, and shows `{}`",
+            snapshot.display_name
+        );
+        return Step::Record(SnapshotState::Ready, Reason::ready("NotTaken", message));
     }
     let reason = Reason::ready("Ready", "it can be restored");
     Step::Record(SnapshotState::Ready, reason)

@@ -17,7 +17,7 @@ use stowage_kubernetes::queue::{Queue, Verdict};
 
 use self::look::{Look, Seen};
 use super::has_begun;
-use super::step::{Observed, Step, is_trouble, next_step};
+use super::step::{EXPANDING, NOT_TAKEN, Observed, Step, is_trouble, next_step};
 use super::wanted::Wanted;
 use crate::rest::wire::Volume as ArrayVolume;
 use crate::vsc::allocator::Allocator;
@@ -57,8 +57,9 @@ impl Volumes {
         loop {
             let wanted = self.wanted(&volume);
             let step = self.next(&volume, &wanted, &look);
-            match &step {
+            let now = match &step {
                 Step::Rest => return Ok(Verdict::Done),
+                step if look.is_under_way(step) => return Ok(Verdict::After(SOON, None)),
                 Step::LetGo => {
                     self.context.writer.let_go(&volume).await?;
                     self.context.reserved.release(name);
@@ -69,41 +70,35 @@ impl Volumes {
                     if look.seen.is_some() {
                         continue;
                     }
+                    self.context.writer.read(name).await?
                 }
-                Step::Record(state, _) if last.as_ref() == Some(&step) => {
-                    return Ok(match state {
-                        VolumeState::Provisioning
-                        | VolumeState::Cloning
-                        | VolumeState::Deleting => Verdict::After(SOON, None),
-                        // It is looked until the growth is seen, or was in vain.
-                        _ if volume.status.is_some_and(|it| it.expansion.is_some()) => {
-                            Verdict::After(SOON, None)
-                        }
-                        VolumeState::Failed => Verdict::After(LATER, None),
-                        _ => Verdict::Done,
-                    });
+                Step::Record(state, reason) if last.as_ref() == Some(&step) => {
+                    return Ok(when_to_look_again(state, reason, &volume));
                 }
-                Step::Record(state, reason) => self.record(&volume, state, reason, &look).await?,
+                Step::Record(state, reason) => {
+                    Some(self.record(&volume, state, reason, &look).await?)
+                }
                 Step::Hold => self.context.writer.hold(&volume).await?,
-                Step::Choose => self.choose(&volume, &wanted).await?,
+                Step::Choose => Some(self.choose(&volume, &wanted).await?),
                 Step::Check => {
                     self.check(&volume).await?;
                     look.checked = true;
                     continue;
                 }
                 Step::Begin => {
-                    self.begin(&volume).await?;
                     look.fresh = true;
+                    Some(self.begin(&volume).await?)
                 }
                 change => {
                     look.seen = self.change(&volume, &wanted, change, &mut look).await?;
+                    self.context.writer.read(name).await?
                 }
-            }
+            };
             last = Some(step);
-            match self.context.writer.read(name).await? {
-                Some(now) => volume = now,
-                None => return Ok(Verdict::Done),
-            }
+            let Some(now) = now else {
+                return Ok(Verdict::Done);
+            };
+            volume = now;
         }
     }
 
@@ -140,6 +135,8 @@ impl Volumes {
             attachments: cluster.attachments.store().count_in_group(&group),
             asked: look.asked,
             expanding: self.is_expanding(&status),
+            renamed: look.changes.contains(&Step::Rename),
+            commented: look.changes.contains(&Step::Comment),
         };
         next_step(wanted, &observed)
     }
@@ -160,7 +157,7 @@ impl Volumes {
         state: &VolumeState,
         reason: &Reason,
         look: &Look,
-    ) -> Result<(), StepError> {
+    ) -> Result<Volume, StepError> {
         let mut now = volume.status.clone().unwrap_or_default();
         now.state = state.clone();
         match &look.seen {
@@ -169,10 +166,29 @@ impl Volumes {
             Some(Seen::Foreign(_)) => now.asked = None,
             _ => {}
         }
-        if self.context.record(volume, now, reason).await? {
+        let recorded = self.context.record(volume, now, reason).await?;
+        if recorded.is_news {
             self.context.tell(volume, reason, is_trouble(state, reason));
         }
-        Ok(())
+        Ok(recorded.object)
+    }
+}
+
+/// When a volume is looked at again although nothing about it has changed.
+fn when_to_look_again(state: &VolumeState, reason: &Reason, volume: &Volume) -> Verdict {
+    let grows = volume
+        .status
+        .as_ref()
+        .is_some_and(|it| it.expansion.is_some());
+    match state {
+        VolumeState::Provisioning | VolumeState::Cloning | VolumeState::Deleting => {
+            Verdict::After(SOON, None)
+        }
+        // Until the growth is seen, or was in vain.
+        _ if grows || reason.word == EXPANDING => Verdict::After(SOON, None),
+        VolumeState::Failed => Verdict::After(LATER, None),
+        _ if reason.word == NOT_TAKEN => Verdict::After(LATER, None),
+        _ => Verdict::Done,
     }
 }
 

@@ -44,6 +44,10 @@ pub struct Observed<'a> {
     pub asked: bool,
     /// The array was asked lately to make it larger than it was last seen.
     pub expanding: bool,
+    /// The array was told its name in this look.
+    pub renamed: bool,
+    /// The array was told in this look what people say about it.
+    pub commented: bool,
 }
 
 impl Observed<'_> {
@@ -101,6 +105,12 @@ pub enum Step {
     Rest,
 }
 
+/// The reason of a volume that its array is making larger.
+pub const EXPANDING: &str = "Expanding";
+
+/// The reason of a volume whose array has written something else than it was told.
+pub const NOT_TAKEN: &str = "NotTaken";
+
 /// The reason of a volume that is to be smaller than it is.
 const CANNOT_SHRINK: &str = "CannotShrink";
 
@@ -136,7 +146,7 @@ pub fn next_step(wanted: &Result<Wanted, String>, observed: &Observed<'_>) -> St
             let reason = Reason::not_ready("NameTaken", message);
             Step::Record(VolumeState::Failed, reason)
         }
-        Some(Found::Volume(volume)) => keep(wanted, volume, observed.expanding),
+        Some(Found::Volume(volume)) => keep(wanted, volume, observed),
         Some(Found::Deleted(_) | Found::Nothing) => make(observed),
         None if observed.is_unbegun() && !observed.checked => Step::Check,
         None => Step::Ask,
@@ -177,37 +187,28 @@ fn make(observed: &Observed<'_>) -> Step {
 }
 
 /// The array has it.
-fn keep(wanted: &Wanted, volume: &ArrayVolume, expanding: bool) -> Step {
+fn keep(wanted: &Wanted, volume: &ArrayVolume, observed: &Observed<'_>) -> Step {
+    if !volume.is_usable() {
+        return wait_for(volume);
+    }
     let is_block = volume.data_type == DataType::Block;
-    if volume.is_usable() && is_block != (wanted.kind == Kind::Block) {
+    if is_block != (wanted.kind == Kind::Block) {
         let text = "the volume on the array is of the other type: `volumeType` cannot change";
         let reason = Reason::not_ready("OtherType", text);
         return Step::Record(VolumeState::Failed, reason);
     }
-    if !volume.is_usable() {
-        let status = volume.status.to_ascii_lowercase();
-        let is_new = ["creat", "provision", "clon", "initializ"];
-        let (state, word) = if is_new.iter().any(|word| status.contains(word)) {
-            (VolumeState::Provisioning, "Provisioning")
-        } else {
-            (VolumeState::Failed, "Unhealthy")
-        };
-        let message = format!("the array says that it is {}", volume.status);
-        return Step::Record(state, Reason::not_ready(word, message));
-    }
-    if volume.display_name != wanted.name {
+    let has_other_name = volume.display_name != wanted.name;
+    if has_other_name && !observed.renamed {
         return Step::Rename;
     }
-    if wanted
-        .comment
-        .as_ref()
-        .is_some_and(|comment| *comment != volume.comment)
-    {
+    let comment = wanted.comment.as_ref();
+    let has_other_comment = comment.is_some_and(|comment| *comment != volume.comment);
+    if has_other_comment && !observed.commented {
         return Step::Comment;
     }
     let size = volume.virtual_capacity;
-    if size < wanted.gigabytes && expanding {
-        let reason = Reason::ready("Expanding", "the array is making it larger");
+    if size < wanted.gigabytes && observed.expanding {
+        let reason = Reason::ready(EXPANDING, "the array is making it larger");
         return Step::Record(VolumeState::Ready, reason);
     }
     if size < wanted.gigabytes {
@@ -221,10 +222,34 @@ fn keep(wanted: &Wanted, volume: &ArrayVolume, expanding: bool) -> Step {
         );
         return Step::Record(VolumeState::Ready, Reason::ready(CANNOT_SHRINK, message));
     }
+    if has_other_name || has_other_comment {
+        let message = format!(
+            "the array was told its name and comment, and shows `{}` and `{}`",
+            volume.display_name, volume.comment
+        );
+        return Step::Record(VolumeState::Ready, Reason::ready(NOT_TAKEN, message));
+    }
     Step::Record(
         VolumeState::Ready,
         Reason::ready("Ready", "it can be attached"),
     )
+}
+
+/// The array has it, and is at something with it, or it is broken.
+fn wait_for(volume: &ArrayVolume) -> Step {
+    let status = volume.status.to_ascii_lowercase();
+    let is_one_of = |words: &[&str]| words.iter().any(|word| status.contains(word));
+    let message = format!("the array says that it is {}", volume.status);
+    // It can be used meanwhile.
+    if is_one_of(&["expand", "resiz", "extend"]) {
+        return Step::Record(VolumeState::Ready, Reason::ready(EXPANDING, message));
+    }
+    let (state, word) = if is_one_of(&["creat", "provision", "clon", "initializ"]) {
+        (VolumeState::Provisioning, "Provisioning")
+    } else {
+        (VolumeState::Failed, "Unhealthy")
+    };
+    Step::Record(state, Reason::not_ready(word, message))
 }
 
 fn leave(observed: &Observed<'_>) -> Step {

@@ -134,9 +134,18 @@ pub(super) async fn create(
     request: CreateVolumeRequest,
     deadline: Deadline,
 ) -> Result<CreateVolumeResponse, Error> {
-    let wanted = understand(driver, &request)?;
+    let mut wanted = understand(driver, &request)?;
     super::unknown::warn(driver, &request);
+    if let (None, ClassBacking::Filesystem(_)) = (&wanted.source, &wanted.parameters.backing)
+        && let Some(name) = filesystem::name_before(driver, &request, deadline).await?
+    {
+        wanted.handle = Handle::filesystem_volume(&name);
+    }
     let guard = Arc::new(driver.locks.lock(wanted.handle.as_str())?);
+    let _copying = match &wanted.source {
+        Some(Source::Volume(volume)) => Some(driver.copying(volume.as_str())?),
+        Some(Source::Snapshot(_)) | None => None,
+    };
     let creation = Creation {
         driver,
         secrets: &request.secrets,

@@ -39,7 +39,7 @@ pub(super) async fn delete(
         driver,
         secrets: &request.secrets,
         handle: &handle,
-        guard: Arc::new(driver.locks.lock(handle.as_str())?),
+        guard: Arc::new(driver.lock_to_delete(handle.as_str())?),
         deadline,
     };
     match handle.backing() {
@@ -77,7 +77,13 @@ impl Deletion<'_> {
         let api = self.driver.api(self.secrets, what, self.deadline)?;
         let facts = api.facts().await?;
         facts.check_may_write("delete a filesystem")?;
-        let Some(found) = api.filesystem(self.handle.filesystem()).await? else {
+        let wanted = self.handle.filesystem();
+        let awaits = self.driver.config.volumes.await_deletion;
+        let Some(found) = api.filesystem(wanted).await? else {
+            if awaits {
+                // An earlier call may have deleted it, and not waited to the end.
+                api.await_no_filesystem_named(wanted).await?;
+            }
             return Ok(());
         };
         let seed = name::of_seed(&found.name);
@@ -99,7 +105,7 @@ impl Deletion<'_> {
             }),
         };
         self.driver.remove_filesystem(&filesystem).await?;
-        if self.driver.config.volumes.await_deletion {
+        if awaits {
             api.await_no_filesystem(&found).await?;
         }
         Ok(())
@@ -112,7 +118,7 @@ impl Deletion<'_> {
         let access_point = self.handle.access_point().unwrap_or_default();
         let found = managed.api.snapshot(&managed.filesystem, access_point);
         match found.await? {
-            None => Ok(()),
+            None => self.driver.await_deleted(managed, access_point).await,
             // It is the snapshot of a volume, or of somebody else.
             Some(found) if !found.is_volume() => Err(Error::NotOurs(self.handle.to_string())),
             Some(found) => self.driver.delete_snapshot(managed, &found).await,

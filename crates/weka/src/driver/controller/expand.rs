@@ -29,7 +29,8 @@ pub(super) async fn expand(
     let rules = &driver.config.volumes;
     // A filesystem that is the volume grows with it.
     let may_grow = rules.enlarge_filesystems || volume.handle.backing() == Backing::Filesystem;
-    volume.filesystem.make_room(bytes, may_grow, rules).await?;
+    let room = driver.make_room(&mut volume.filesystem, bytes, may_grow);
+    room.await?;
     let handle = volume.handle.clone();
     let reserved = driver.reserve(&mut volume.filesystem, &handle, bytes);
     let reserved = reserved.await?;

@@ -54,7 +54,9 @@ pub(super) fn hidden(error: Error, handle: &Handle) -> Error {
     match error {
         Error::FilesystemMissing(filesystem) => Error::FilesystemHidden {
             filesystem,
+            kind: "volume",
             id: handle.to_string(),
+            remedy: "delete the PersistentVolume by hand",
         },
         error => error,
     }

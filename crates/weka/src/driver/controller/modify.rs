@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::driver::volume::Recorded;
 use crate::error::Error;
 use crate::parameters;
-use crate::quota::Size;
+use crate::quota::{Limits, Size};
 use crate::rest::Deadline;
 
 /// Turns a hard limit into a soft one and back. The size stays.
@@ -33,9 +33,28 @@ pub(super) async fn modify(
         ..size
     };
     // What is so already keeps its limits, also those that we would have set otherwise.
-    let wanted = if wanted == size { known } else { wanted.into() };
+    let wanted = if wanted == size {
+        known
+    } else {
+        Limits {
+            grace_seconds: grace_seconds(driver, &request.volume_id, known),
+            ..wanted.into()
+        }
+    };
     managed
         .resize_quota(volume.existing.inode, known, wanted)
         .await?;
     Ok(ControllerModifyVolumeResponse {})
+}
+
+/// The grace period of a volume, which a hard limit has no use for and keeps for the next soft one. That of a volume that was
+/// made with a hard one is known to Kubernetes only.
+fn grace_seconds(driver: &Driver, id: &str, known: Limits) -> u64 {
+    let inventory = driver.inventory.iter();
+    let volumes = inventory.flat_map(|inventory| inventory.with_handle(id));
+    let mut of_class = volumes.map(|volume| volume.grace_seconds());
+    match known.grace_seconds {
+        0 => of_class.next().unwrap_or_default(),
+        kept => kept,
+    }
 }

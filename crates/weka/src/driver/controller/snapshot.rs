@@ -31,10 +31,11 @@ pub(super) async fn create(
     deadline: Deadline,
 ) -> Result<CreateSnapshotResponse, Error> {
     let volume = Handle::parse(&request.source_volume_id)?;
-    if volume.backing() == Backing::Directory && !driver.config.volumes.snapshots_of_directories {
+    let id = SnapshotId::new(&request.name, &volume);
+    // Also a directory in a snapshot: nothing could be restored from it.
+    if id.is_of_directory() && !driver.config.volumes.snapshots_of_directories {
         return Err(Error::MayNotCopyDirectories(request.source_volume_id));
     }
-    let id = SnapshotId::new(&request.name, &volume);
     // The volume must not go meanwhile.
     let (_guard, guard) = (
         driver.locks.lock(&id.to_string())?,
@@ -138,11 +139,19 @@ pub(super) async fn delete(
     let filesystem = driver
         .filesystem(&request.secrets, id.filesystem(), deadline)
         .await
-        .map_err(|error| hidden(error, &id.view()))?;
+        .map_err(|error| match error {
+            Error::FilesystemMissing(filesystem) => Error::FilesystemHidden {
+                filesystem,
+                kind: "snapshot",
+                id: request.snapshot_id.clone(),
+                remedy: "set the deletionPolicy of its VolumeSnapshotContent to Retain",
+            },
+            error => error,
+        })?;
     let managed = filesystem.api_for(WHAT)?;
     managed.facts.check_may_write("delete a snapshot")?;
     match managed.snapshot_of(&id).await? {
-        None => {}
+        None => driver.await_deleted(managed, id.access_point()).await?,
         // It is a volume.
         Some(found) if found.is_writable => return Err(Error::NotOurs(request.snapshot_id)),
         Some(found) => driver.delete_snapshot(managed, &found).await?,

@@ -78,6 +78,11 @@ impl KnownVolume {
         secret.map(|secret| (owned(&secret.namespace), owned(&secret.name)))
     }
 
+    /// The grace period of its class; 0 if it has none.
+    pub(crate) fn grace_seconds(&self) -> u64 {
+        enforcement_of_volume(&self.context).map_or(0, |(_, seconds)| seconds)
+    }
+
     /// The limits that its quota should have; none if nothing says how large it is.
     pub(super) fn limits(&self) -> Result<Option<Limits>, ParameterError> {
         let (enforcement, grace_seconds) = enforcement_of_volume(&self.context)?;
@@ -140,7 +145,7 @@ mod tests {
         let limits = known.limits().unwrap().unwrap();
         let size = Size::from(limits);
         assert_eq!((size.bytes, size.enforcement), (1 << 30, Enforcement::Soft));
-        assert_eq!(limits.grace_seconds, 3600);
+        assert_eq!((limits.grace_seconds, known.grace_seconds()), (3600, 3600));
         assert!(!known.is_static && known.context.len() == 2);
         let labels = known.labels("guid");
         assert_eq!((&*labels.pvc_name, &*labels.pvc_uid), ("claim", "u-1"));

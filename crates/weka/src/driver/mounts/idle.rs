@@ -11,7 +11,7 @@ use stowage_service::health::Check;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::plan::is_nfs;
+use super::shown::{is_nfs, is_same_export};
 use super::slots::Slot;
 use super::{Mounts, is_weka};
 use crate::driver::filesystem::WekaFilesystem;
@@ -89,8 +89,7 @@ impl Mounts {
         // Whoever has a directory in a snapshot by NFS loses it with the mount that it was reached through.
         let is_needed = |mount: &Mount<'_>| {
             let mut others = table.iter();
-            let is_bound =
-                |other: Mount<'_>| other.device() == mount.device() && !self.is_own(&other);
+            let is_bound = |other: Mount<'_>| !self.is_own(&other) && is_same_export(mount, &other);
             !idle.is_zero() && is_nfs(mount) && others.any(is_bound)
         };
         let mut points: Vec<_> = table

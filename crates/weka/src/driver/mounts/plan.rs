@@ -8,6 +8,7 @@ use stowage_host::exec::ExecError;
 use stowage_host::mount::MountError;
 use stowage_host::mountinfo::Mount;
 
+use super::shown::{NFS, WEKAFS};
 use super::{Mounts, NFS_ATTEMPTS, Retries};
 use crate::driver::client::LocalContainer;
 use crate::driver::filesystem::{AskedCluster, Managed, WekaFilesystem};
@@ -18,12 +19,6 @@ use crate::options::Options;
 use crate::rest::Deadline;
 use crate::selinux::{Kernel, Labelled};
 use crate::topology::Transport;
-
-/// What `mount(8)` calls filesystems of the Weka client, and what the simulation of it shows as.
-const WEKAFS: [&str; 2] = ["wekafs", "fuse.wekafs"];
-
-/// The same for NFS.
-const NFS: [&str; 3] = ["nfs", "nfs4", "fuse.nfs"];
 
 /// A mount that may be made.
 #[derive(Debug)]
@@ -69,7 +64,22 @@ impl Plan {
     pub(super) fn is_shown_by(&self, mount: &Mount<'_>) -> bool {
         let named = self.source.rsplit('/').next();
         let is_named = named.is_some_and(|named| mount.source() == named);
-        mount.source() == self.source.as_str() || (is_named && !self.is_by_nfs())
+        mount.source() == self.source.as_str()
+            || if self.is_by_nfs() {
+                self.is_export_of(mount)
+            } else {
+                is_named
+            }
+    }
+
+    /// The kernel may write more slashes than it was given.
+    fn is_export_of(&self, mount: &Mount<'_>) -> bool {
+        let source = mount.source().to_string_lossy();
+        let whole = |source: &str| {
+            let (server, export) = source.split_once(":/")?;
+            Some((server.to_owned(), export.trim_matches('/').to_owned()))
+        };
+        whole(&source).is_some_and(|shown| whole(&self.source) == Some(shown))
     }
 
     /// How often it is tried: a server of NFS may need a moment, the Weka client does not.
@@ -92,25 +102,6 @@ fn is_denied(error: &MountError) -> bool {
     };
     let said = said.to_lowercase();
     said.contains("access denied") || said.contains("permission denied")
-}
-
-/// Whether a mount may be one of this driver's.
-pub(crate) fn is_weka(mount: &Mount<'_>) -> bool {
-    is_nfs(mount) || WEKAFS.iter().any(|kind| mount.kind() == *kind)
-}
-
-pub(super) fn is_nfs(mount: &Mount<'_>) -> bool {
-    NFS.iter().any(|kind| mount.kind() == *kind)
-}
-
-/// Whether a mount shows a filesystem: its name is the source or, by NFS, follows the server's address.
-pub(crate) fn shows(mount: &Mount<'_>, filesystem: &str) -> bool {
-    if !is_nfs(mount) {
-        return mount.source() == filesystem;
-    }
-    let source = mount.source().to_string_lossy();
-    let export = source.rsplit_once(":/").map(|(_, export)| export);
-    export.is_some_and(|export| export.trim_matches('/') == filesystem)
 }
 
 impl Mounts {
@@ -157,6 +148,22 @@ impl Mounts {
                 self.by_nfs(filesystem, options).await
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a mount at this moment may be by NFS, for which a node is given access.
+    pub(crate) async fn may_use_nfs(
+        &self,
+        filesystem: &WekaFilesystem,
+        deadline: Deadline,
+    ) -> bool {
+        if !self.nfs.rules.as_failback || self.nfs.rules.always {
+            return self.nfs.rules.always;
+        }
+        let cluster = filesystem.managed.as_ref().map(Managed::cluster);
+        match self.client.container(cluster, deadline).await {
+            Ok(container) => container.is_some_and(|it| it.is_unconfirmed),
+            Err(_) => true,
         }
     }
 

@@ -17,7 +17,7 @@ use super::annotations;
 use crate::driver::Driver;
 use crate::driver::directory::{self, Place};
 use crate::driver::filesystem::WekaFilesystem;
-use crate::driver::mounts::{is_weka, shows};
+use crate::driver::mounts::{Shown, is_weka};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::options::{OptionError, Options};
@@ -157,9 +157,9 @@ async fn check_single_writer(driver: &Driver, wanted: &Publication) -> Result<()
         return Ok(());
     }
     let view = driver.mounter.look(&wanted.target).await?;
-    let root = Path::new("/").join(wanted.handle.path());
+    let volume = Shown::of(&wanted.handle);
     let other = view.table.iter().find(|mount| {
-        let same = shows(mount, wanted.handle.filesystem()) && mount.root() == root;
+        let same = Shown::by(mount).is_some_and(|it| it == volume);
         // A volume that is a filesystem has the root of the driver's own mount.
         let is_published = is_weka(mount) && !driver.mounts.is_own(mount);
         same && is_published && mount.point() != view.point
@@ -219,13 +219,13 @@ async fn is_published(driver: &Driver, wanted: &Publication) -> Result<bool, Err
         path: wanted.target.clone(),
         difference,
     };
-    let root = Path::new("/").join(wanted.handle.path());
-    if !shows(&mount, wanted.handle.filesystem()) {
+    let volume = Shown::of(&wanted.handle);
+    let there = Shown::by(&mount).filter(|it| it.filesystem == volume.filesystem);
+    let Some(there) = there else {
         return Err(otherwise("shows another filesystem"));
-    }
+    };
     // A static path may have links on it: only the opened directory shows where it leads.
-    let same_root = mount.root() == root;
-    if !same_root {
+    if there.path != volume.path {
         return if wanted.handle.has_own_path(&driver.config.dynamic_paths) {
             Err(otherwise("shows another directory"))
         } else {

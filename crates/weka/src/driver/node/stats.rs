@@ -8,7 +8,7 @@ use stowage_host::usage::{abnormal, condition, figures};
 
 use super::names::Names;
 use crate::driver::Driver;
-use crate::driver::mounts::{is_weka, shows};
+use crate::driver::mounts::{Shown, is_weka};
 use crate::error::{Error, chain};
 use crate::handle::Handle;
 use crate::metrics::volumes::{Figures, VolumeLabels};
@@ -32,7 +32,8 @@ pub(super) async fn stats(
     let handle = Handle::parse(&request.volume_id).ok();
     let of_volume = handle
         .as_ref()
-        .is_some_and(|handle| shows(&mount, handle.filesystem()));
+        .zip(Shown::by(&mount))
+        .is_some_and(|(handle, shown)| shown.filesystem == handle.filesystem());
     if !of_volume {
         return Err(not_there());
     }

@@ -1,6 +1,7 @@
 //! Filesystems.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use reqwest::Method;
@@ -162,6 +163,20 @@ impl Api {
         Ok(())
     }
 
+    /// The same for what an earlier call removed, of which only the name is known.
+    pub(crate) async fn await_no_filesystem_named(&self, name: &str) -> Result<(), ApiError> {
+        let mut looks = 0;
+        loop {
+            let found = self.filesystems_named(name).await?;
+            if !found.iter().any(|one| one.is_removing) {
+                return Ok(());
+            }
+            let reason = "it is still being removed";
+            self.pause(&mut looks, "wait until the filesystem is gone", reason)
+                .await?;
+        }
+    }
+
     async fn by_uid(&self, uid: &str) -> Result<Option<Filesystem>, ApiError> {
         let doing = "look for a filesystem";
         let call = Call::get("fileSystems/{uid}", format!("fileSystems/{uid}"), doing);
@@ -174,11 +189,8 @@ impl Api {
 
     /// The filesystem of this name, if the organization has one. One that is being removed is gone.
     pub(crate) async fn filesystem(&self, name: &str) -> Result<Option<Filesystem>, ApiError> {
-        let call = Call::get("fileSystems", "fileSystems", "look for a filesystem");
-        let all: Vec<Filesystem> = self.find(call, &[("name", name)]).await?;
-        let mut found = all
-            .into_iter()
-            .filter(|one| one.name == name && !one.is_removing);
+        let all = self.filesystems_named(name).await?.into_iter();
+        let mut found = all.filter(|one| !one.is_removing);
         let found = match (found.next(), found.next()) {
             (_, Some(_)) => return Err(ApiError::Ambiguous(name.to_owned())),
             (found, None) => found,
@@ -186,6 +198,14 @@ impl Api {
         let known = &self.client.filesystems;
         known.learn(name, found.as_ref(), Instant::now());
         Ok(found)
+    }
+
+    /// The same with those that are being removed.
+    async fn filesystems_named(&self, name: &str) -> Result<Vec<Filesystem>, ApiError> {
+        let call = Call::get("fileSystems", "fileSystems", "look for a filesystem");
+        let mut all: Vec<Filesystem> = self.find(call, &[("name", name)]).await?;
+        all.retain(|one| one.name == name);
+        Ok(all)
     }
 
     /// The same as it is or was a moment ago. Nobody should be refused because of it: ask [`Self::filesystem`] before.
@@ -204,6 +224,18 @@ impl Api {
         let call = Call::get("fileSystems", "fileSystems", "list filesystems");
         let all: Vec<Filesystem> = self.list(&call).await?;
         Ok(all.into_iter().filter(|one| !one.is_removing).collect())
+    }
+
+    /// The names of all filesystems of the organization, as they are or were a minute ago.
+    pub(crate) async fn recent_filesystem_names(&self) -> Result<Arc<[String]>, ApiError> {
+        let known = &self.client.filesystem_names;
+        if let Some(names) = known.get(Instant::now()) {
+            return Ok(names);
+        }
+        let all = self.filesystems().await?;
+        let names = all.into_iter().map(|one| one.name).collect();
+        known.learn(&names, Instant::now());
+        Ok(names)
     }
 
     /// The token that a mount of the filesystem needs; none where the cluster is too old for tokens.

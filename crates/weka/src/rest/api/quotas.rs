@@ -94,6 +94,7 @@ impl Api {
                 Some(QuotaStatus::Error | QuotaStatus::Deleting) => {
                     return Err(ApiError::Refused {
                         doing: "set the quota of a directory",
+                        is_question: false,
                         status: 200,
                         message: "the quota is in status ERROR".to_owned(),
                     });

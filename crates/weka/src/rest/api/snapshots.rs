@@ -27,17 +27,24 @@ impl Api {
         filesystem: &Filesystem,
         access_point: &str,
     ) -> Result<Option<Snapshot>, ApiError> {
+        let found = self.snapshots_at(filesystem, access_point).await?;
+        Ok(found.into_iter().find(|one| !one.is_removing))
+    }
+
+    /// The same with those that are being removed.
+    async fn snapshots_at(
+        &self,
+        filesystem: &Filesystem,
+        access_point: &str,
+    ) -> Result<Vec<Snapshot>, ApiError> {
         let call = Call::get(ROUTE, ROUTE, "look for a snapshot");
         let queries = [
             ("filesystem", &*filesystem.name),
             ("access_point", access_point),
         ];
-        let mut found = self.find::<Snapshot>(call, &queries).await?.into_iter();
-        Ok(found.find(|one| {
-            one.access_point == access_point
-                && one.filesystem == filesystem.name
-                && !one.is_removing
-        }))
+        let mut found = self.find::<Snapshot>(call, &queries).await?;
+        found.retain(|one| one.access_point == access_point && one.filesystem == filesystem.name);
+        Ok(found)
     }
 
     /// The snapshots with this name, on all filesystems of the organization.
@@ -124,6 +131,24 @@ impl Api {
                 .await?;
         }
         Ok(())
+    }
+
+    /// The same for what an earlier call removed, of which only the access point is known.
+    pub(crate) async fn await_no_snapshot_at(
+        &self,
+        filesystem: &Filesystem,
+        access_point: &str,
+    ) -> Result<(), ApiError> {
+        let mut looks = 0;
+        loop {
+            let found = self.snapshots_at(filesystem, access_point).await?;
+            if !found.iter().any(|one| one.is_removing) {
+                return Ok(());
+            }
+            let reason = "it is still being removed";
+            self.pause(&mut looks, "wait until the snapshot is gone", reason)
+                .await?;
+        }
     }
 
     async fn snapshot_by_uid(&self, uid: &str) -> Result<Option<Snapshot>, ApiError> {

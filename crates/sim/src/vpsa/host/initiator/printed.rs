@@ -52,7 +52,7 @@ impl Printed {
 }
 
 /// A session in the list of all; with its interface if that is asked for.
-pub(super) fn session(id: u32, place: &Place, detailed: bool) -> String {
+pub(super) fn session(id: u32, place: &Place, initiator: &str, detailed: bool) -> String {
     let Place {
         target,
         portal,
@@ -64,7 +64,7 @@ pub(super) fn session(id: u32, place: &Place, detailed: bool) -> String {
     format!(
         "Target: {target} (non-flash)\n\tCurrent Portal: {portal},1\n\tPersistent Portal: {portal},1\n\
          \t\t**********\n\t\tInterface:\n\t\t**********\n\t\tIface Name: {interface}\n\
-         \t\tIface Transport: tcp\n\t\tSID: {id}\n\t\tiSCSI Connection State: LOGGED IN\n"
+         \t\tIface Transport: tcp\n\t\tIface Initiatorname: {initiator}\n\t\tSID: {id}\n\t\tiSCSI Connection State: LOGGED IN\n"
     )
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fs, io};
 
+use crate::iscsi::pdu::encode_lun;
 use crate::vpsa::host::HostOptions;
 use crate::vpsa::host::command::Place;
 use crate::vpsa::host::devices::{Device, Devices};
@@ -21,6 +22,8 @@ pub struct Unit {
     pub disk: Arc<Disk>,
     /// Its device.
     pub device: Device,
+    /// The array takes nothing that is written to it.
+    pub read_only: bool,
 }
 
 /// Makes devices for the disks of sessions.
@@ -78,7 +81,12 @@ impl Units {
         let disk = Arc::new(Disk::new(Arc::clone(link), lun)?);
         let path = self.link(place, lun);
         let device = self.devices.add(Arc::clone(&disk), read_only, path)?;
-        Ok(Unit { wwid, disk, device })
+        Ok(Unit {
+            wwid,
+            disk,
+            device,
+            read_only,
+        })
     }
 
     fn remove(&self, unit: Option<Unit>) {
@@ -90,7 +98,27 @@ impl Units {
     /// As udev names it.
     fn link(&self, place: &Place, lun: u64) -> PathBuf {
         let (ip, port, target) = (place.portal.ip(), place.portal.port(), &place.target);
+        let lun = written(lun);
         self.by_path
             .join(format!("ip-{ip}:{port}-iscsi-{target}-lun-{lun}"))
+    }
+}
+
+/// The number of a disk in its name: up to 255 as it is, beyond that as it is addressed.
+fn written(lun: u64) -> String {
+    if lun < 256 {
+        return lun.to_string();
+    }
+    format!("0x{:016x}", u64::from_be_bytes(encode_lun(lun)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_are_named_as_udev_does() {
+        assert_eq!(written(255), "255");
+        assert_eq!(written(256), "0x4100000000000000");
     }
 }

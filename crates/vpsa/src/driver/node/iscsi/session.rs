@@ -1,7 +1,12 @@
 //! Sessions with targets, and the interfaces of open-iscsi through which they are made.
 
+use std::collections::BTreeSet;
+
 /// Begins the names of our interfaces, as with Zadara's driver: sessions through others are somebody else's.
 const OURS: &str = "zadara_";
+
+/// Begins the names that initiators have in practice; what is not known is `<empty>`.
+const IS_NAME: &str = "iqn.";
 
 /// The port of iSCSI.
 const PORT: u16 = 3260;
@@ -60,6 +65,24 @@ pub fn parse(text: &str) -> Vec<Session> {
     sessions
 }
 
+/// The names under which sessions with a target were begun, as `iscsiadm -m session -P 1` prints them. Of a session that an
+/// older process began it may know none.
+pub fn initiators<'a>(text: &'a str, target: &str) -> BTreeSet<&'a str> {
+    let mut is_it = false;
+    let mut initiators = BTreeSet::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix("Target: ") {
+            is_it = rest.split(' ').next() == Some(target);
+        } else if let Some(name) = line.strip_prefix("Iface Initiatorname: ")
+            && is_it
+            && name.starts_with(IS_NAME)
+        {
+            initiators.insert(name);
+        }
+    }
+    initiators
+}
+
 /// `10.0.0.1:3260`, `[fd00::1]:3260`.
 fn with_port(address: &str) -> String {
     match address.parse::<std::net::IpAddr>() {
@@ -99,6 +122,7 @@ Target: iqn.a (non-flash)
 \t\t**********
 \t\tIface Name: zadara_10.0.0.1
 \t\tIface Transport: tcp
+\t\tIface Initiatorname: iqn.node
 \t\tSID: 1
 \tCurrent Portal: [fd00::1]:3260,1
 \tPersistent Portal: [fd00::1]:3260,1
@@ -106,6 +130,7 @@ Target: iqn.a (non-flash)
 Target: iqn.b (non-flash)
 \tPersistent Portal: 10.0.0.2:3260,1
 \t\tIface Name: zadara_10.0.0.2
+\t\tIface Initiatorname: <empty>
 ";
         let sessions = parse(text);
         let found: Vec<(&str, &str, bool)> = sessions
@@ -120,6 +145,8 @@ Target: iqn.b (non-flash)
                 ("iqn.b", "10.0.0.2:3260", true)
             ]
         );
+        assert_eq!(initiators(text, "iqn.a"), ["iqn.node"].into());
+        assert_eq!(initiators(text, "iqn.b"), [].into());
         assert_eq!(parse("iscsiadm: No active sessions.\n"), []);
     }
 }

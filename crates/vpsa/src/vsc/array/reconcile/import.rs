@@ -45,8 +45,8 @@ impl Arrays {
         Ok(())
     }
 
-    /// Removes the records of what somebody deleted on the array.
-    async fn forget(&self, array: &str, content: &Content) -> Result<(), ObjectError> {
+    /// Removes the records of what is not on the array any more. Called twice: they are gone.
+    pub(super) async fn forget(&self, array: &str, content: &Content) -> Result<(), ObjectError> {
         let (cluster, writer) = (&self.context.cluster, &self.context.writer);
         let group = on_array(array);
         let there: HashSet<&str> = content.volumes.iter().map(|it| it.id.as_str()).collect();
@@ -96,8 +96,10 @@ impl Arrays {
         K: Own + HasStatus,
         K::Status: Conditioned,
     {
-        self.context.writer.create(record).await?;
-        let made: Option<K> = self.context.writer.read(&record.name_any()).await?;
+        let made = match self.context.writer.create(record).await? {
+            Some(made) => Some(made),
+            None => self.context.writer.read(&record.name_any()).await?,
+        };
         match (made, record.status()) {
             (Some(made), Some(status)) if made.status().is_none() => {
                 Ok(Some(self.context.writer.set_status(&made, status).await?))

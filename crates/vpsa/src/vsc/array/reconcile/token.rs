@@ -31,7 +31,7 @@ impl Arrays {
     /// Encrypts the token wherever it stands in plain text: in the object, and in what `kubectl apply` remembers of it.
     ///
     /// Called twice: it is encrypted.
-    pub(super) async fn conceal(&self, array: &Vpsa) -> Result<(), StepError> {
+    pub(super) async fn conceal(&self, array: &Vpsa) -> Result<Vpsa, StepError> {
         let name = array.name_any();
         let (mut patch, place) = (ObjectPatch::new(), token_of(&name));
         let mut token = array.spec.token.clone();

@@ -119,6 +119,14 @@ fn what_is_wrong_is_told_apart() {
         ..good.clone()
     };
     let away = Trouble::from(ApiError::AccessKey);
+    let another = Trouble::Another {
+        known: "vsa-1".to_owned(),
+        now: "vsa-2".to_owned(),
+    };
+    let taken = Trouble::Taken {
+        other: "a".to_owned(),
+        identity: "vsa-1".to_owned(),
+    };
     let named = Desired {
         class: Some(Some("p1")),
         ..DESIRED
@@ -137,6 +145,8 @@ fn what_is_wrong_is_told_apart() {
         (DESIRED, Ok(&sick), "Failed/Unhealthy"),
         (DESIRED, Ok(&headless), "Failed/NoController"),
         (DESIRED, Err(&away), "Unreachable/Credentials"),
+        (DESIRED, Err(&another), "Incompatible/AnotherArray"),
+        (DESIRED, Err(&taken), "Incompatible/SameArray"),
     ] {
         let steps = run(&desired, &NEW, array);
         assert_eq!(steps.last().unwrap(), end, "{steps:?}");
@@ -190,7 +200,8 @@ fn an_array_goes_when_nothing_is_on_it_whether_it_answers_or_not() {
     let away = Trouble::Description("no address".to_owned());
     let held = Observed { held: true, ..NEW };
     let used = Observed { users: 2, ..held };
-    assert_eq!(run(&leaving, &used, Err(&away)), ["Deleting/InUse"]);
+    let steps = run(&leaving, &used, Err(&away));
+    assert_eq!(steps, ["Ask", "Deleting/InUse"]);
     assert_eq!(run(&leaving, &held, Err(&away)), ["LetGo"]);
     assert_eq!(run(&leaving, &NEW, Err(&away)), Vec::<String>::new());
 }

@@ -101,6 +101,7 @@ impl Attachments {
                 return self.create_server(attachment, &api, is_second).await;
             }
             (Step::RepairServer, Some((id, server))) => {
+                look.repairs += 1;
                 let node = self.node(attachment)?;
                 let attach_type = &attachment.spec.attach_type;
                 let second = second_name(&node.object.spec.display_name, attach_type);
@@ -125,7 +126,10 @@ impl Attachments {
                 look.detached = true;
                 api.detach_volume(&volume, &[&id]).await?
             }
-            (Step::DeleteServer, Some((id, _))) => in_use(api.delete_server(&id).await, look)?,
+            (Step::DeleteServer, Some((id, _))) => {
+                look.removed = true;
+                in_use(api.delete_server(&id).await, look)?
+            }
             _ => Outcome::Done(()),
         };
         if done == Outcome::Submitted {

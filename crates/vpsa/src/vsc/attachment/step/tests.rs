@@ -22,6 +22,7 @@ const NEW: Observed<'_> = Observed {
     seen: None,
     asked: false,
     in_use: false,
+    repaired: false,
 };
 
 fn spec(attach_type: &str) -> VolumeAttachmentSpec {
@@ -60,6 +61,10 @@ fn a_new_attachment_gets_a_server_record_and_is_attached() {
         ..held
     };
     let (nfs, iscsi) = (spec("NFS"), spec("ISCSI"));
+    let mut unfinished = attached.clone();
+    if let Some(attached) = &mut unfinished.attached {
+        attached.lun = None;
+    }
     let asked = Observed {
         asked: true,
         ..look(&server)
@@ -81,6 +86,8 @@ fn a_new_attachment_gets_a_server_record_and_is_attached() {
             "ISCSILoginPending/ISCSILoginPending",
         ),
         (&iscsi, session, "Ready/Ready"),
+        (&nfs, look(&unfinished), "Ready/Ready"),
+        (&iscsi, look(&unfinished), "Attaching/Attaching"),
     ] {
         assert_eq!(word(wanted, &observed), expected, "{observed:?}");
     }
@@ -118,6 +125,13 @@ fn what_stands_in_the_way_is_said_and_a_record_that_was_edited_is_repaired() {
         ),
         (look(&cut), "Detach"),
         (look(&edited), "RepairServer"),
+        (
+            Observed {
+                repaired: true,
+                ..look(&edited)
+            },
+            "Failed/ServerNotRepaired",
+        ),
         (look(&read_only), "Failed/OtherMode"),
     ] {
         assert_eq!(word(&iscsi, &observed), expected, "{observed:?}");

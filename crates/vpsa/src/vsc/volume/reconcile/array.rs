@@ -89,6 +89,7 @@ impl Volumes {
         let status = object.status.clone().unwrap_or_default();
         let api = self.context.api(&status.vpsa_id).await?;
         let seen = look.seen.take();
+        look.changes.push(step.clone());
         if let (Step::Expand(more), Some(Seen::Volume(volume))) = (step, &seen) {
             self.expand(&api, object, volume, *more).await?;
             return Ok(None);

@@ -28,7 +28,7 @@ impl Volumes {
         &self,
         volume: &Volume,
         wanted: &Result<Wanted, String>,
-    ) -> Result<(), StepError> {
+    ) -> Result<Volume, StepError> {
         if let Some(place) = volume.annotations().get(ADOPTED) {
             return self.adopt(volume, place).await;
         }
@@ -60,8 +60,7 @@ impl Volumes {
         };
         let written = self.context.writer.set_status(volume, &status).await;
         // What is written after all is known from the object.
-        written.inspect_err(|_| reserved.release(&name))?;
-        Ok(())
+        Ok(written.inspect_err(|_| reserved.release(&name))?)
     }
 
     /// Makes sure that the array is not to go. Otherwise the choice is taken back: another is made with the next look.
@@ -87,7 +86,7 @@ impl Volumes {
     }
 
     /// Writes down that the array is asked from now on. Called twice: it is written down.
-    pub(super) async fn begin(&self, volume: &Volume) -> Result<(), StepError> {
+    pub(super) async fn begin(&self, volume: &Volume) -> Result<Volume, StepError> {
         let status = VolumeStatus {
             state: if volume.spec.clone_source.is_some() {
                 VolumeState::Cloning
@@ -97,8 +96,7 @@ impl Volumes {
             asked: Some(Time(Timestamp::now())),
             ..volume.status.clone().unwrap_or_default()
         };
-        self.context.writer.set_status(volume, &status).await?;
-        Ok(())
+        Ok(self.context.writer.set_status(volume, &status).await?)
     }
 
     /// A copy is where its source is.
@@ -125,7 +123,7 @@ impl Volumes {
     }
 
     /// Records where a volume is that was somebody else's. Called twice: it is recorded.
-    async fn adopt(&self, volume: &Volume, place: &str) -> Result<(), StepError> {
+    async fn adopt(&self, volume: &Volume, place: &str) -> Result<Volume, StepError> {
         let (array, id) = place.rsplit_once('/').unwrap_or_default();
         let status = VolumeStatus {
             state: VolumeState::Provisioning,
@@ -133,8 +131,7 @@ impl Volumes {
             id: id.to_owned(),
             ..volume.status.clone().unwrap_or_default()
         };
-        self.context.writer.set_status(volume, &status).await?;
-        Ok(())
+        Ok(self.context.writer.set_status(volume, &status).await?)
     }
 
     /// An array as somebody sees it who chooses now: what others were promised is not free, whether it is made or not.

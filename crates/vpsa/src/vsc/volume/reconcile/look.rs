@@ -1,7 +1,7 @@
 //! What is known of a volume in the course of one look at it.
 
 use crate::rest::wire::Volume as ArrayVolume;
-use crate::vsc::volume::step::Found;
+use crate::vsc::volume::step::{Found, Step};
 
 /// What is known of a volume in the course of one look at it.
 #[derive(Default)]
@@ -20,6 +20,15 @@ pub(super) struct Look {
     pub checked: bool,
     /// An array was given up that had no room.
     pub gave_up: bool,
+    /// What was changed on the array.
+    pub changes: Vec<Step>,
+}
+
+impl Look {
+    /// Whether the array is at what it was told already: it is looked at again later.
+    pub fn is_under_way(&self, step: &Step) -> bool {
+        matches!(step, Step::Delete | Step::Purge) && self.changes.contains(step)
+    }
 }
 
 /// What the array has.

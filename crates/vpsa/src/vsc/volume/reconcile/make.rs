@@ -65,8 +65,15 @@ impl Volumes {
                 let found = api.volume_named(&wanted.name).await?;
                 Ok(found.map(|volume| Seen::Foreign(Box::new(volume))))
             }
+            Answer::Yes => {
+                // A copy takes its room little by little.
+                if object.spec.clone_source.is_none() {
+                    self.context.reserved.made(&object.name_any());
+                }
+                Ok(None)
+            }
             // A name may be taken by a call whose answer was lost, or by somebody else: the next look tells.
-            Answer::Yes | Answer::NameTaken => Ok(None),
+            Answer::NameTaken => Ok(None),
             Answer::No(error) => {
                 // Whatever it says: the next look finds it.
                 if api.volume_named(&wanted.name).await?.is_some() {

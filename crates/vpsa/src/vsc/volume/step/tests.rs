@@ -414,6 +414,27 @@ fn what_is_wrong_is_told_apart() {
         };
         assert_eq!(show(next_step(&Ok(wanted()), &observed)), shown);
     }
+    // Whatever the array makes of what it is told: it is told once in a look.
+    let mut told = Observed {
+        found: Some(Found::Volume(&renamed)),
+        renamed: true,
+        ..base.clone()
+    };
+    assert_eq!(show(next_step(&Ok(wanted()), &told)), "Ready/NotTaken");
+    let commented = Wanted {
+        comment: Some("ours".to_owned()),
+        ..wanted()
+    };
+    told.found = Some(Found::Volume(&good));
+    assert_eq!(show(next_step(&Ok(commented.clone()), &told)), "Comment");
+    told.commented = true;
+    assert_eq!(show(next_step(&Ok(commented), &told)), "Ready/NotTaken");
+    let expanding = ArrayVolume {
+        status: "Expanding".to_owned(),
+        ..good.clone()
+    };
+    told.found = Some(Found::Volume(&expanding));
+    assert_eq!(show(next_step(&Ok(wanted()), &told)), "Ready/Expanding");
     let taken = Observed {
         id: "",
         began: true,

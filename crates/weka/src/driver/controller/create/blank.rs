@@ -11,8 +11,9 @@ use super::Creation;
 use crate::capacity::choose;
 use crate::driver::directory;
 use crate::driver::filesystem::{Managed, WekaFilesystem};
+use crate::driver::volume::{Existing, Recorded};
 use crate::error::Error;
-use crate::handle::SNAPSHOTS;
+use crate::handle::{Handle, SNAPSHOTS};
 use crate::name;
 use crate::rest::api::NewSnapshot;
 use crate::rest::wire::Snapshot;
@@ -53,7 +54,10 @@ impl Creation<'_> {
         bytes: u64,
     ) -> Result<u64, Error> {
         if !is_new {
-            if let Some(bytes) = self.finished(&filesystem).await? {
+            if let Some(existing) = self.existing(&filesystem).await?
+                && !self.is_inherited(&filesystem, &existing).await?
+                && let Some(bytes) = self.finished_as(&filesystem, &existing).await?
+            {
                 return Ok(bytes);
             }
             self.make_room(&mut filesystem, bytes).await?;
@@ -62,16 +66,33 @@ impl Creation<'_> {
         Ok(bytes)
     }
 
+    /// Whether the volume has its size from its seed: it was begun, and has not got one of its own.
+    async fn is_inherited(
+        &self,
+        filesystem: &WekaFilesystem,
+        existing: &Existing,
+    ) -> Result<bool, Error> {
+        let Recorded::Quota(quota) = &existing.recorded else {
+            return Ok(false);
+        };
+        let access_point = name::of_seed(&filesystem.name);
+        let seed = Handle::in_snapshot(&filesystem.name, &access_point, None);
+        let (driver, deadline) = (self.driver, self.deadline);
+        let seed = driver.existing(filesystem, &seed, None, deadline).await?;
+        Ok(seed.is_some_and(|seed| match seed.recorded {
+            Recorded::Quota(of_seed) => of_seed.limits() == quota.limits(),
+            Recorded::Attribute(_) | Recorded::Nowhere => false,
+        }))
+    }
+
     /// Makes sure that the filesystem of a snapshot is large enough for it.
     pub(super) async fn make_room(
         &self,
         filesystem: &mut WekaFilesystem,
         bytes: u64,
     ) -> Result<(), Error> {
-        let rules = &self.driver.config.volumes;
-        filesystem
-            .make_room(bytes, rules.enlarge_filesystems, rules)
-            .await
+        let may_grow = self.driver.config.volumes.enlarge_filesystems;
+        self.driver.make_room(filesystem, bytes, may_grow).await
     }
 
     /// Gives the volume's root to its owner, and then its size.

@@ -1,18 +1,47 @@
 //! A filesystem of its own.
 
+use stowage_csi::proto::csi::CreateVolumeRequest;
+
 use super::Creation;
 use super::encryption::encryption;
 use crate::capacity::choose;
+use crate::driver::Driver;
 use crate::driver::filesystem::{AskedCluster, Managed, WekaFilesystem};
 use crate::error::{Error, FullError};
+use crate::name;
 use crate::parameters::NewFilesystemParameters;
 use crate::rest::api::NewFilesystem;
 use crate::rest::wire::Filesystem;
-use crate::rest::{Api, ApiError};
+use crate::rest::{Api, ApiError, Deadline};
 use crate::version::Capability;
 
 /// What needs the API.
 const WHAT: &str = "volumes that are filesystems";
+
+/// The name of the filesystem, if it was made when the prefix of volumes was another one: a second one would be made beside
+/// it. Filesystems of other prefixes are not made any more, so names that are a moment old do.
+pub(super) async fn name_before(
+    driver: &Driver,
+    request: &CreateVolumeRequest,
+    deadline: Deadline,
+) -> Result<Option<String>, Error> {
+    let api = driver.api(&request.secrets, WHAT, deadline)?;
+    let (prefix, object) = (
+        &driver.config.volumes.volume_prefix,
+        name::object(&request.name),
+    );
+    let names = api.recent_filesystem_names().await?;
+    let mut names = names.iter();
+    let Some(before) = names.find(|one| name::has_other_prefix(one, prefix, &object)) else {
+        return Ok(None);
+    };
+    // The one with the prefix of today comes first.
+    let of_today = api.filesystem(&format!("{prefix}{object}")).await?;
+    if of_today.is_some() || api.filesystem(before).await?.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(before.clone()))
+}
 
 impl Creation<'_> {
     pub(super) async fn filesystem(&self, new: &NewFilesystemParameters) -> Result<u64, Error> {
@@ -59,9 +88,7 @@ impl Creation<'_> {
         if !is_new && let Some(bytes) = self.finished(&filesystem).await? {
             return Ok(bytes);
         }
-        filesystem
-            .make_room(bytes, true, &self.driver.config.volumes)
-            .await?;
+        self.driver.make_room(&mut filesystem, bytes, true).await?;
         self.complete_root(&filesystem, bytes).await?;
         Ok(bytes)
     }

@@ -9,11 +9,22 @@ use crate::quota::{Enforcement, Limits, Size};
 impl Creation<'_> {
     /// The size of the volume, if it is complete and what is wanted now.
     pub(super) async fn finished(&self, filesystem: &WekaFilesystem) -> Result<Option<u64>, Error> {
-        let found = self.existing(filesystem).await?;
-        let Some(existing) = found.filter(|existing| existing.size().is_some()) else {
+        match self.existing(filesystem).await? {
+            Some(existing) => self.finished_as(filesystem, &existing).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The same for a volume that was found.
+    pub(super) async fn finished_as(
+        &self,
+        filesystem: &WekaFilesystem,
+        existing: &Existing,
+    ) -> Result<Option<u64>, Error> {
+        if existing.size().is_none() {
             return Ok(None);
-        };
-        let size = compare(&existing, filesystem, self.wanted)?;
+        }
+        let size = compare(existing, filesystem, self.wanted)?;
         if let Some(managed) = filesystem.quotas()
             && existing.is_pending()
         {
