@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use self::worker::Worker;
 use crate::attributes_class::wake_waiting;
 use crate::cluster::claim::Claim;
+use crate::cluster::volume::Volume;
 use crate::provision::Scope;
 use crate::role::Context;
 
@@ -45,6 +46,18 @@ pub(crate) async fn run(context: Context, stop: CancellationToken) {
             }
         }
         Change::Gone(last) => hearing.forget(&last.uid),
+    });
+    let (hearing, queue, stopped) = (Arc::clone(&worker), claims.clone(), stop.clone());
+    let all = Arc::clone(&context.cluster.claims);
+    context.cluster.volumes.listen(move |change| {
+        let Change::Set { old, new } = change else {
+            return;
+        };
+        let claim = Volume::new_claim(old.as_deref(), new);
+        let claim = claim.and_then(|key| all.store().get(&key.uid));
+        if let Some(claim) = claim.filter(|it| !stopped.is_cancelled() && hearing.wants(it)) {
+            queue.add(claim.uid.as_str());
+        }
     });
     let waiting = Arc::clone(&worker);
     let waits = move |claim: &Claim| waiting.wants(claim);

@@ -29,6 +29,7 @@ use self::worker::Worker;
 use crate::args::Settings;
 use crate::cluster::Kinds;
 use crate::cluster::claim::Claim;
+use crate::cluster::volume::Volume;
 use crate::driver::Capabilities;
 use crate::modify;
 use crate::provision::Scope;
@@ -87,13 +88,14 @@ fn listen(context: &Context, worker: &Arc<Worker>, claims: &Queue, stop: &Cancel
         let Change::Set { old, new } = change else {
             return;
         };
-        let is_new = old.is_none() || (new.grew && old.as_ref().is_some_and(|old| !old.grew));
-        let claim = new.claim.as_ref().filter(|_| is_new);
+        let is_new = Volume::new_claim(old.as_deref(), new).is_some();
+        let grew = new.grew && old.as_ref().is_some_and(|old| !old.grew);
+        let claim = new.claim.as_ref().filter(|_| is_new || grew);
         let Some(claim) = claim.and_then(|key| all.store().get(&key.uid)) else {
             return;
         };
         // A volume that grows under our hands is no news, unless its claim has the new size already.
-        let news = old.is_none() || claim.capacity >= new.size;
+        let news = is_new || claim.capacity >= new.size;
         if !stopped.is_cancelled() && news && worker.wants(&claim) {
             queue.add(claim.uid.as_str());
         }

@@ -123,6 +123,14 @@ fn secret(
 }
 
 impl Volume {
+    /// The claim that has this volume since this change. Claims and volumes are watched apart: what was decided for the claim
+    /// before did not know of its volume.
+    pub(crate) fn new_claim<'a>(old: Option<&Self>, new: &'a Self) -> Option<&'a ClaimKey> {
+        let had = old.and_then(|old| old.claim.as_ref());
+        let has = new.claim.as_ref();
+        has.filter(|has| had.is_none_or(|had| had.uid != has.uid))
+    }
+
     /// Reads a volume. `None`: it is another driver's, or nobody's.
     pub(crate) fn read(wire: WireVolume, driver: &str) -> Option<Self> {
         let WireVolume {
@@ -205,5 +213,40 @@ impl Volume {
 impl Cached for Volume {
     fn key(&self) -> &str {
         &self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(claim: Option<&str>) -> Volume {
+        let claim = claim.map(|uid| json!({"namespace": "default", "name": "data", "uid": uid}));
+        let wire = json!({
+            "metadata": {"name": "pvc-1", "uid": "u"},
+            "spec": {"csi": {"driver": "d", "volumeHandle": "h"}, "claimRef": claim},
+        });
+        Volume::read(serde_json::from_value(wire).unwrap(), "d").unwrap()
+    }
+
+    #[test]
+    fn a_volume_is_news_for_the_claim_that_has_it_only_now() {
+        for (old, new, expected) in [
+            (None, Some("a"), Some("a")),
+            (Some(None), Some("a"), Some("a")),
+            // A person has made it for a claim of this name, whichever that is.
+            (Some(Some("")), Some("a"), Some("a")),
+            (Some(Some("a")), Some("a"), None),
+            (Some(Some("a")), Some("b"), Some("b")),
+            (Some(Some("a")), None, None),
+            (None, None, None),
+        ] {
+            let old = old.map(of);
+            let new = of(new);
+            let found = Volume::new_claim(old.as_ref(), &new).map(|it| it.uid.as_str());
+            assert_eq!(found, expected, "{old:?}");
+        }
     }
 }
