@@ -9,6 +9,7 @@
 //! - [`access`]: how many may use a volume at a time.
 //! - [`check`]: is a request complete and within limits; each RPC asks this first.
 //! - [`locks`]: one operation per volume at a time; each RPC asks this second.
+//! - [`turns`]: one at a time, for what volumes share; [`identity`]: who a driver is.
 //! - [`name`]: valid names of drivers; [`sizes`]: capacity ranges and byte counts of requests.
 //! - [`registration`]: how the kubelet gets to know a driver.
 
@@ -19,6 +20,7 @@ pub mod client;
 pub mod deadline;
 pub mod endpoint;
 pub mod flags;
+pub mod identity;
 pub mod layer;
 pub mod locks;
 pub mod metrics;
@@ -27,4 +29,5 @@ pub mod proto;
 pub mod registration;
 pub mod server;
 pub mod sizes;
+pub mod turns;
 pub mod waiting;

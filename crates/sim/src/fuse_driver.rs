@@ -16,19 +16,15 @@ use std::sync::Arc;
 
 use stowage_csi::check::Rules;
 use stowage_csi::flags::{DriverArgs, FlagError, Serving, absolute};
+use stowage_csi::identity::IdentityService;
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::proto::csi::controller_server::ControllerServer;
 use stowage_csi::proto::csi::controller_service_capability::rpc::Type as ControllerRpc;
-use stowage_csi::proto::csi::identity_server::{Identity, IdentityServer};
+use stowage_csi::proto::csi::identity_server::IdentityServer;
 use stowage_csi::proto::csi::node_server::NodeServer;
 use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
-use stowage_csi::proto::csi::{
-    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
-    GetPluginInfoResponse, ProbeRequest, ProbeResponse,
-};
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use tonic::service::Routes;
-use tonic::{Request, Response, Status};
 
 use self::volumes::Volumes;
 
@@ -71,7 +67,6 @@ pub enum StartError {
 
 /// What all services share.
 struct Driver {
-    name: String,
     node_id: String,
     volumes: Volumes,
 }
@@ -80,12 +75,14 @@ struct Driver {
 pub async fn run(args: Args, metrics: ServerMetrics, shutdown: Shutdown) -> Result<(), StartError> {
     let serving = Serving::try_from(args.driver)?;
     let driver = Arc::new(Driver {
-        name: serving.driver_name,
         node_id: args.node_id,
         volumes: Volumes::new(absolute("data", args.data)?),
     });
     let socket = Socket::bind(&serving.endpoint)?;
-    let mut routes = Routes::new(IdentityServer::from_arc(Arc::clone(&driver)));
+    let mut routes = Routes::new(IdentityServer::new(IdentityService {
+        name: serving.driver_name,
+        capabilities: vec![Service::ControllerService.into()],
+    }));
     if serving.mode.has_controller() {
         routes = routes.add_service(ControllerServer::from_arc(Arc::clone(&driver)));
     }
@@ -93,31 +90,4 @@ pub async fn run(args: Args, metrics: ServerMetrics, shutdown: Shutdown) -> Resu
         routes = routes.add_service(NodeServer::from_arc(driver));
     }
     Ok(serve(socket, routes, metrics, shutdown).await?)
-}
-
-#[tonic::async_trait]
-impl Identity for Driver {
-    async fn get_plugin_info(
-        &self,
-        _: Request<GetPluginInfoRequest>,
-    ) -> Result<Response<GetPluginInfoResponse>, Status> {
-        Ok(Response::new(GetPluginInfoResponse {
-            name: self.name.clone(),
-            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..GetPluginInfoResponse::default()
-        }))
-    }
-
-    async fn get_plugin_capabilities(
-        &self,
-        _: Request<GetPluginCapabilitiesRequest>,
-    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities: vec![Service::ControllerService.into()],
-        }))
-    }
-
-    async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
-        Ok(Response::new(ProbeResponse { ready: Some(true) }))
-    }
 }

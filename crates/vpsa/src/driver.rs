@@ -12,7 +12,6 @@
 
 pub mod controller;
 pub mod error;
-pub mod identity;
 pub mod names;
 pub mod node;
 pub mod objects;

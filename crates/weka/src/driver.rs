@@ -40,7 +40,6 @@ pub(crate) mod controller;
 pub(crate) mod directory;
 pub(crate) mod filesystem;
 pub(crate) mod group;
-pub(crate) mod identity;
 pub(crate) mod inventory;
 pub(crate) mod mounts;
 pub(crate) mod nfs;

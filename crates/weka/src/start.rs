@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stowage_csi::identity::IdentityService;
 use stowage_csi::locks::VolumeLocks;
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::proto::csi::controller_server::ControllerServer;
 use stowage_csi::proto::csi::group_controller_server::GroupControllerServer;
 use stowage_csi::proto::csi::identity_server::IdentityServer;
 use stowage_csi::proto::csi::node_server::NodeServer;
+use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
+use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use stowage_host::exec::{Exec, HostExec};
 use stowage_host::mount::{HostMounter, Mounter};
@@ -30,7 +33,6 @@ use crate::driver::client::{ChosenContainers, LocalClient};
 use crate::driver::concurrency::ConcurrencyLimits;
 use crate::driver::controller::ControllerService;
 use crate::driver::group::GroupService;
-use crate::driver::identity::IdentityService;
 use crate::driver::inventory::Inventory;
 use crate::driver::mounts::Mounts;
 use crate::driver::nfs::NfsAccess;
@@ -334,8 +336,16 @@ fn lease(elects_a_leader: bool) -> LeaseArgs {
 }
 
 fn routes(driver: &Arc<Driver>) -> Routes {
-    let mode = driver.config.serving.mode;
-    let mut routes = Routes::new(IdentityServer::new(IdentityService(driver.clone())));
+    let serving = &driver.config.serving;
+    let mode = serving.mode;
+    let mut routes = Routes::new(IdentityServer::new(IdentityService {
+        name: serving.driver_name.clone(),
+        capabilities: vec![
+            Service::ControllerService.into(),
+            Service::VolumeAccessibilityConstraints.into(),
+            Expansion::Online.into(),
+        ],
+    }));
     if mode.has_controller() {
         routes = routes
             .add_service(ControllerServer::new(ControllerService(driver.clone())))

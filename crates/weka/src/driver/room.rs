@@ -3,10 +3,7 @@
 //! A filesystem is told its whole size, not how much more it gets: two calls that decide at the same time would undo each other.
 //! So one at a time looks at a filesystem and enlarges it.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
+use stowage_csi::turns::Turns;
 
 use super::Driver;
 use super::filesystem::{Managed, WekaFilesystem};
@@ -15,22 +12,8 @@ use crate::config::VolumeRules;
 use crate::error::{Error, FullError};
 use crate::rest::wire::Filesystem;
 
-/// Cluster and uid of a filesystem.
-type Key = [String; 2];
-
-/// The filesystems that may be about to grow.
-#[derive(Default)]
-pub(crate) struct Growing(Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>);
-
-impl Growing {
-    fn gate(&self, filesystem: &WekaFilesystem) -> Arc<tokio::sync::Mutex<()>> {
-        let key = [filesystem.cluster(), filesystem.uid()].map(str::to_owned);
-        let mut gates = self.0.lock();
-        // Those that nobody holds or waits for.
-        gates.retain(|_, gate| Arc::strong_count(gate) > 1);
-        gates.entry(key).or_default().clone()
-    }
-}
+/// The filesystems that may be about to grow, by cluster and uid.
+pub(crate) type Growing = Turns<[String; 2]>;
 
 impl Driver {
     /// Makes sure that a volume is not larger than all of the filesystem, where that is known: a filesystem that may grow
@@ -47,8 +30,8 @@ impl Driver {
         if !may_grow || fits(filesystem).is_ok() {
             return filesystem.require(fits).await;
         }
-        let gate = self.growing.gate(filesystem);
-        let _alone = gate.lock().await;
+        let key = [filesystem.cluster(), filesystem.uid()].map(str::to_owned);
+        let _alone = self.growing.wait(key).await;
         // Somebody may have enlarged it meanwhile: it is looked up again.
         match (filesystem.require(fits).await, &mut filesystem.managed) {
             (Err(Error::Size(_)), Some(managed)) => {

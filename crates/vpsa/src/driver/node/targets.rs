@@ -1,17 +1,17 @@
 //! Who works with which target. Sessions are shared by all disks of a target, and a disk that is not mounted yet does not show
 //! in the table of mounts: whoever ends sessions has to know of it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::OwnedMutexGuard;
+use stowage_csi::turns::{Turn, Turns};
 
 /// Who works with which target.
 #[derive(Default)]
 pub struct Targets {
     /// Held while sessions begin or end, and no longer: a disk that takes its time must not hold up the others.
-    changing: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    changing: Turns<String>,
     /// Disks that were found and are not mounted yet.
     preparing: Arc<Mutex<BTreeSet<(String, u64)>>>,
 }
@@ -32,9 +32,8 @@ impl Drop for Preparing {
 
 impl Targets {
     /// Nobody else begins or ends a session with this target meanwhile.
-    pub async fn change(&self, target: &str) -> OwnedMutexGuard<()> {
-        let lock = Arc::clone(self.changing.lock().entry(target.to_owned()).or_default());
-        lock.lock_owned().await
+    pub async fn change(&self, target: &str) -> Turn {
+        self.changing.wait(target.to_owned()).await
     }
 
     /// Nobody takes this disk away meanwhile, nor the session; nothing if somebody else has it. Only under

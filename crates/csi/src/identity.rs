@@ -1,20 +1,20 @@
-//! The Identity service.
+//! The Identity service of a driver that is well as long as its process is.
 
-use stowage_csi::proto::csi::identity_server::Identity;
-use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
-use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
-use stowage_csi::proto::csi::{
-    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
-    GetPluginInfoResponse, ProbeRequest, ProbeResponse,
-};
 use tonic::{Request, Response, Status};
 
+use crate::proto::csi::identity_server::Identity;
+use crate::proto::csi::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
+    GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
+};
+
 /// Who the driver is.
+#[derive(Clone, Debug)]
 pub struct IdentityService {
     /// Its name.
     pub name: String,
-    /// Nodes say where they are, and volumes from where they are reached.
-    pub has_topology: bool,
+    /// What it can do: the same from every instance, whatever its mode, as the specification wants it.
+    pub capabilities: Vec<PluginCapability>,
 }
 
 #[tonic::async_trait]
@@ -31,24 +31,18 @@ impl Identity for IdentityService {
         }))
     }
 
-    /// The same from every instance, whatever its mode, as the specification wants it.
-    ///
     /// Called twice: the same answer.
     async fn get_plugin_capabilities(
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        let mut capabilities = vec![Service::ControllerService.into(), Expansion::Online.into()];
-        if self.has_topology {
-            capabilities.push(Service::VolumeAccessibilityConstraints.into());
-        }
         Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities,
+            capabilities: self.capabilities.clone(),
         }))
     }
 
-    /// Answers for the process: an array that is sick is not helped by a restart of this pod. It shows in the status of its
-    /// VPSA, in Events, and in every call that needs it.
+    /// Answers for the process: an array or a client of the node that is down is not helped by a restart of this pod. It
+    /// shows in conditions, labels and Events, and in every call that needs it.
     ///
     /// Called twice: the same answer.
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
