@@ -3,6 +3,7 @@
 //! - [`exec`]: runs a host tool; the seam [`exec::Exec`].
 //! - [`mount`]: binds, mounts and unmounts; the seam [`mount::Mounter`].
 //! - [`mountinfo`]: the kernel's table of mounts, parsed and indexed.
+//! - [`kubelet`]: which volumes of a driver the kubelet has mounted.
 //! - [`loopdev`]: loop devices, found by the inode of their backing file.
 //! - [`filesystem`]: probe, format, check, grow, freeze.
 //! - [`stat`]: usage of a filesystem, asked in a way that a hung mount cannot block.
@@ -31,6 +32,7 @@ pub mod copy;
 pub mod exec;
 pub mod filesystem;
 mod ioctl;
+pub mod kubelet;
 pub mod loopdev;
 pub mod mount;
 pub mod mountinfo;

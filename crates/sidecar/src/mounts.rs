@@ -1,13 +1,11 @@
 //! `GET /mounts`: which mounts of the driver's volumes a node has, for an operator that is about to replace the driver's pod.
 //!
-//! Answered on a port of its own, to whoever has the key whose SHA-256 was given. Found in the kernel's table of mounts and in the notes that the
-//! kubelet keeps beside each mount; no mount is touched, so that one that hangs hangs nobody.
+//! Answered on a port of its own, to whoever has the key whose SHA-256 was given. No mount is touched, so that one that hangs hangs nobody.
 
 mod key;
-mod places;
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -15,15 +13,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use serde::Deserialize;
 use stowage_api::causes::chain;
 use stowage_api::mounts::{MountReport, PATH, VolumeMount};
-use stowage_host::mountinfo::{MountInfoError, MountTable, Reader};
+use stowage_host::kubelet::{Mounted, mounts_of};
+use stowage_host::mountinfo::{MountInfoError, Reader};
 use stowage_service::admin::Endpoint;
 use tokio::task;
 
 pub use self::key::KeyHash;
-use self::places::Place;
 use crate::driver::DriverName;
 
 /// The flags of the report.
@@ -122,54 +119,16 @@ impl Reporter {
     fn report(&self) -> Result<MountReport, MountInfoError> {
         let table = self.table.table()?;
         let driver = self.driver.to_string();
-        let mounts = found(&table, &self.root, &driver, note);
+        let mounts = mounts_of(&driver, &table, &self.root);
+        let mounts = mounts.into_iter().map(told).collect();
         Ok(MountReport { driver, mounts })
     }
 }
 
-/// What the kubelet notes down beside a mount.
-#[derive(Clone, Debug, Deserialize)]
-struct Note {
-    #[serde(rename = "driverName")]
-    driver: String,
-    #[serde(rename = "specVolID")]
-    volume: Option<String>,
+fn told(mounted: Mounted) -> VolumeMount {
+    VolumeMount {
+        path: mounted.path.to_string_lossy().into_owned(),
+        pod: mounted.pod,
+        volume: mounted.volume,
+    }
 }
-
-/// The note in a file; none where there is none that can be read.
-fn note(path: &Path) -> Option<Note> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
-}
-
-/// The mounts of a driver's volumes. What looks like a volume's and bears no name counts: nobody else would miss it.
-fn found(
-    table: &MountTable,
-    root: &Path,
-    driver: &str,
-    note: impl Fn(&Path) -> Option<Note>,
-) -> Vec<VolumeMount> {
-    let below = table.under(root);
-    let mut mounts: Vec<_> = below
-        .filter_map(|mount| {
-            let path = mount.point().strip_prefix(root).ok()?;
-            let place = Place::of(path)?;
-            let note = note(&root.join(&place.note));
-            let of = place.driver.or(note.as_ref().map(|it| it.driver.clone()));
-            let is_ours = match of {
-                Some(of) => of == driver,
-                None => place.is_certain,
-            };
-            is_ours.then(|| VolumeMount {
-                path: path.to_string_lossy().into_owned(),
-                pod: place.pod,
-                volume: note.and_then(|it| it.volume),
-            })
-        })
-        .collect();
-    mounts.sort_unstable();
-    mounts.dedup();
-    mounts
-}
-
-#[cfg(test)]
-mod tests;

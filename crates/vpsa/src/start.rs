@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use kube::Client;
 use stowage_csi::flags::{FlagError, Serving};
+use stowage_csi::identity::IdentityService;
 use stowage_csi::locks::VolumeLocks;
 use stowage_csi::metrics::ServerMetrics;
 use stowage_csi::proto::csi::controller_server::ControllerServer;
 use stowage_csi::proto::csi::identity_server::IdentityServer;
 use stowage_csi::proto::csi::node_server::NodeServer;
+use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
+use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use stowage_host::exec::{Exec, HostExec, HostProcess, OutsideExec};
 use stowage_host::mount::{HostMounter, Mounter};
@@ -22,7 +25,6 @@ use tonic::service::Routes;
 
 use crate::args::Args;
 use crate::driver::controller::{ControllerService, Services};
-use crate::driver::identity::IdentityService;
 use crate::driver::node::iscsi::Initiator;
 use crate::driver::node::lasting::Lasting;
 use crate::driver::node::location::Location;
@@ -74,10 +76,7 @@ pub async fn run(
     let mode = serving.mode;
     let config = args.kube.config().await?;
     let client = connect(config.clone())?;
-    let mut routes = Routes::new(IdentityServer::new(IdentityService {
-        name: serving.driver_name.clone(),
-        has_topology: has_topology(&args),
-    }));
+    let mut routes = Routes::new(IdentityServer::new(identity(&args, &serving)));
     let plane = if mode.has_controller() {
         let options = control_plane(&args, &config)?;
         let cluster = Arc::new(Cluster::default());
@@ -118,6 +117,17 @@ pub async fn run(
         }
     };
     tokio::try_join!(served, led).map(|_: ((), ())| ())
+}
+
+fn identity(args: &Args, serving: &Serving) -> IdentityService {
+    let mut capabilities = vec![Service::ControllerService.into(), Expansion::Online.into()];
+    if has_topology(args) {
+        capabilities.push(Service::VolumeAccessibilityConstraints.into());
+    }
+    IdentityService {
+        name: serving.driver_name.clone(),
+        capabilities,
+    }
 }
 
 fn control_plane(args: &Args, config: &kube::Config) -> Result<VscOptions, StartError> {
@@ -185,6 +195,7 @@ fn node(args: &Args, serving: &Serving, client: &Client) -> Result<NodeService, 
         Arc::new(HostMounter::new(Arc::clone(exec), stats.clone()))
     };
     Ok(NodeService(Arc::new(NodeServices {
+        driver: serving.driver_name.clone(),
         node: args.node_id.clone(),
         most_volumes: serving.max_volumes,
         default_filesystem: args.default_fs_type,

@@ -68,6 +68,8 @@ pub struct NodeService(pub Arc<NodeServices>);
 
 /// What the calls share.
 pub struct NodeServices {
+    /// The driver's name.
+    pub driver: String,
     /// This node's name.
     pub node: String,
     /// How many volumes it may have; 0 means no limit.

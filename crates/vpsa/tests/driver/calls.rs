@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::volume_capability::{
     AccessMode, AccessType, BlockVolume, MountVolume,
@@ -35,6 +36,13 @@ pub fn capability(raw: bool) -> VolumeCapability {
             mode: Mode::SingleNodeWriter.into(),
         }),
     }
+}
+
+/// What a kubelet writes down of a volume.
+fn note(directory: &Path, used: &Used) {
+    let note =
+        json!({"driverName": "csi.zadara.com", "specVolID": used.id, "volumeHandle": used.id});
+    fs::write(directory.join("vol_data.json"), note.to_string()).unwrap();
 }
 
 /// A volume, and how it is used.
@@ -77,14 +85,24 @@ impl Rig {
         })
     }
 
+    /// Where a kubelet stages it, with the kubelet's note beside it.
     pub fn staging(&self, used: &Used) -> String {
-        let staging = self.path(&format!("stage-{}", used.id));
+        let volume = self
+            .path("kubelet/plugins/kubernetes.io/csi/pv")
+            .join(&used.id);
+        let staging = volume.join("globalmount");
         fs::create_dir_all(&staging).unwrap();
+        note(&volume, used);
         staging.display().to_string()
     }
 
+    /// Where a kubelet shows it to a pod.
     pub fn target(&self, used: &Used) -> PathBuf {
-        self.path(&format!("target-{}", used.id))
+        let volumes = self.path("kubelet/pods/uid/volumes/kubernetes.io~csi");
+        let volume = volumes.join(&used.id);
+        fs::create_dir_all(&volume).unwrap();
+        note(&volume, used);
+        volume.join("mount")
     }
 
     pub async fn attach(&mut self, used: &mut Used) -> Result<(), Status> {

@@ -14,23 +14,48 @@ fn annotation(node: &Value, key: &str) -> Value {
     node["metadata"]["annotations"][key].clone()
 }
 
+impl Rig {
+    /// As if the node had been lost, and were back before anything else was done.
+    async fn fence(&mut self) {
+        self.stop_driver().await;
+        let fence = format!("{FENCED}=2026-01-01T00:00:00Z");
+        let words = ["annotate", "vscnode", NODE, &fence];
+        self.server.kubectl(&words).unwrap();
+        self.start_driver();
+        self.until("vscnode", NODE, |it| annotation(it, RELEASED).is_string())
+            .await;
+    }
+}
+
 isolated! {
     async fn a_node_that_was_fenced_is_let_in_again_once_no_disk_is_in_use_there(directory: &Path) {
         let mut rig = Rig::start(directory, json!({})).await;
         let mut used = rig.create("pvc-1", 1, true, None).await.unwrap();
         rig.publish(&mut used).await.unwrap();
-        // As if it had been lost, and were back before anything else was done.
-        rig.stop_driver().await;
-        let fence = format!("{FENCED}=2026-01-01T00:00:00Z");
-        rig.server.kubectl(&["annotate", "vscnode", NODE, &fence]).unwrap();
-        rig.start_driver();
-        rig.until("vscnode", NODE, |it| annotation(it, RELEASED).is_string()).await;
+        rig.fence().await;
         assert_eq!(rig.on_array().await, (1, 0, 0), "it cannot write any more");
         tokio::time::sleep(Duration::from_secs(6)).await;
         let node = rig.until("vscnode", NODE, Value::is_object).await;
         assert!(annotation(&node, FENCED).is_string() && annotation(&node, CLEAN).is_null(), "{node}");
         let refused = rig.attach(&mut used).await.unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+
+        rig.unpublish(&used).await.unwrap();
+        rig.until("vscnode", NODE, |it| annotation(it, FENCED).is_null()).await;
+        rig.publish(&mut used).await.unwrap();
+        rig.unpublish(&used).await.unwrap();
+        rig.delete(used).await;
+        rig.stop_driver().await;
+    }
+
+    async fn a_node_that_was_fenced_is_let_in_again_once_no_share_is_mounted_there(directory: &Path) {
+        let mut rig = Rig::start(directory, json!({})).await;
+        let mut used = rig.create("pvc-1", 1, false, None).await.unwrap();
+        rig.publish(&mut used).await.unwrap();
+        rig.fence().await;
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let node = rig.until("vscnode", NODE, Value::is_object).await;
+        assert!(annotation(&node, FENCED).is_string() && annotation(&node, CLEAN).is_null(), "{node}");
 
         rig.unpublish(&used).await.unwrap();
         rig.until("vscnode", NODE, |it| annotation(it, FENCED).is_null()).await;

@@ -13,8 +13,8 @@ use stowage_api::vpsa::{
     BlockAddress, CLEAN, FENCED, IscsiStatus, NasAddress, RELEASED, VolumeAttachment, VscNode,
     VscNodeSpec,
 };
-use stowage_host::blocking;
 use stowage_host::exec::ExecError;
+use stowage_host::{blocking, kubelet};
 use stowage_kubernetes::object_error::ObjectError;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -147,11 +147,39 @@ impl NodeServices {
     /// Whether disks of arrays are in use, or may be: a VPSA takes away what is attached to an initiator that it does not know
     /// any more.
     async fn has_disks(&self) -> bool {
-        self.clean().await.is_err()
+        self.clean_of_disks().await.is_err()
+    }
+
+    /// Says what is left here of volumes, if something is.
+    async fn clean(&self) -> Result<(), String> {
+        self.clean_of_disks().await?;
+        self.clean_of_mounts().await
+    }
+
+    /// A share that is still mounted may be written to from memory as soon as the array lets this node in again.
+    async fn clean_of_mounts(&self) -> Result<(), String> {
+        let table = self.mounter.table().await;
+        let table = table.map_err(|error| chain(&error))?;
+        let driver = self.driver.clone();
+        let find = move || {
+            let roots = kubelet::roots(&table).into_iter();
+            let mut mounts = roots.flat_map(|root| {
+                let mounts = kubelet::mounts_of(&driver, &table, &root);
+                mounts.into_iter().map(move |it| root.join(it.path))
+            });
+            mounts.next()
+        };
+        match blocking(find).await {
+            None => Ok(()),
+            Some(place) => Err(format!(
+                "a volume is still mounted at {} on this node",
+                place.display()
+            )),
+        }
     }
 
     /// Ends sessions that nobody uses; says what is left of disks and sessions with arrays, if something is.
-    async fn clean(&self) -> Result<(), String> {
+    async fn clean_of_disks(&self) -> Result<(), String> {
         self.tidy().await;
         let targets = match self.initiator.targets().await {
             Ok(targets) => targets,

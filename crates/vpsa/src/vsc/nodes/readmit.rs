@@ -14,9 +14,9 @@ use super::Nodes;
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// What people are told then.
-const NO_ANSWER: &str = "the node is ready again, and does not say that no disk of a VPSA is in use there: nothing is attached to \
-     it until it does. Look at the log of its node plugin, which must not be older than the controller; drain and \
-     restart the node if disks stay mounted";
+const NO_ANSWER: &str = "the node is ready again, and does not say that no volume of a VPSA is in use there: nothing is attached \
+     to it until it does. Look at the log of its node plugin, which must not be older than the controller; drain and \
+     restart the node if volumes stay mounted";
 
 impl Nodes {
     /// Asks the node whether something of before is left there. Called twice: it is asked anew.

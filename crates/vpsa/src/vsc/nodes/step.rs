@@ -38,7 +38,7 @@ pub enum Step {
     Detach,
     /// Let pods and volumes go: nobody can write there any more.
     Release,
-    /// Ask the node whether a disk or a session of before is left there.
+    /// Ask the node whether a mount, a disk or a session of before is left there.
     Ask,
     /// Nothing, until the node has answered.
     Wait,

@@ -11,20 +11,14 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::Api;
 use parking_lot::Mutex;
-use serde::Deserialize;
 use stowage_api::quantity;
 use stowage_host::blocking;
+use stowage_host::kubelet::Note;
 use tokio::time::timeout;
 
 use super::annotations::{CLAIM_NAME, CLAIM_NAMESPACE};
 
 const VOLUME_NAME: &str = "csi.storage.k8s.io/pv/name";
-
-/// What the kubelet keeps beside a target.
-const KUBELET_FILE: &str = "vol_data.json";
-
-/// It is a few hundred bytes.
-const LONGEST_KUBELET_FILE: u64 = 64 << 10;
 
 /// How long Kubernetes may take: figures do not wait for names.
 const TIME_TO_ASK: Duration = Duration::from_secs(2);
@@ -160,25 +154,12 @@ fn handle(volume: &PersistentVolume) -> Option<&str> {
     Some(&source.volume_handle)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct KubeletFile {
-    #[serde(rename = "specVolID")]
-    volume: String,
-    volume_handle: String,
-}
-
 /// The name of the PersistentVolume at a target.
 async fn name_from_kubelet(target: &Path, volume_id: &str) -> Option<String> {
-    let file = target.parent()?.join(KUBELET_FILE);
-    let read = blocking(move || {
-        let known = std::fs::symlink_metadata(&file).ok()?;
-        let plain = known.is_file() && known.len() <= LONGEST_KUBELET_FILE;
-        let text = plain.then(|| std::fs::read(&file).ok())??;
-        serde_json::from_slice::<KubeletFile>(&text).ok()
-    });
-    let known = read.await?;
-    (known.volume_handle == volume_id).then_some(known.volume)
+    let target = target.to_owned();
+    let note = blocking(move || Note::beside(&target)).await?;
+    let is_its = note.handle.as_deref() == Some(volume_id);
+    note.volume.filter(|_| is_its)
 }
 
 #[cfg(test)]

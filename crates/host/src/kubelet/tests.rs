@@ -1,5 +1,3 @@
-use stowage_host::mountinfo::MountTable;
-
 use super::*;
 
 /// A line of the kernel's table for a mount at this place below `/k`.
@@ -11,6 +9,7 @@ fn noted(driver: &str, volume: &str) -> Note {
     Note {
         driver: driver.to_owned(),
         volume: Some(volume.to_owned()),
+        handle: None,
     }
 }
 
@@ -38,9 +37,9 @@ fn mounts_of_one_driver_are_told_from_all_others() {
             _ => None,
         }
     };
-    let found = found(&table, Path::new("/k"), "a.example", note);
-    let mount = |path: &str, pod: Option<&str>, volume: Option<&str>| VolumeMount {
-        path: path.to_owned(),
+    let found = found("a.example", &table, Path::new("/k"), note);
+    let mount = |path: &str, pod: Option<&str>, volume: Option<&str>| Mounted {
+        path: path.into(),
         pod: pod.map(ToOwned::to_owned),
         volume: volume.map(ToOwned::to_owned),
     };
@@ -54,4 +53,20 @@ fn mounts_of_one_driver_are_told_from_all_others() {
             mount(&paths[5], Some("u2"), None),
         ]
     );
+}
+
+#[test]
+fn kubelets_are_found_wherever_they_mount() {
+    let table: String = [
+        "1 0 8:1 / / rw - ext4 x rw",
+        "2 1 0:2 / /k/plugins/kubernetes.io/csi/pv/a/globalmount rw - nfs x rw",
+        "3 1 0:3 / /k/pods/u1/volumes/kubernetes.io~csi/a/mount rw - nfs x rw",
+        "4 1 0:4 / /snap/kubelet/pods/u1/volumes/kubernetes.io~csi/a/mount rw - nfs x rw",
+        "5 1 0:5 / /other/pods/u1/volumes/kubernetes.io~secret/a rw - tmpfs x rw",
+    ]
+    .map(|line| format!("{line}\n"))
+    .concat();
+    let table = MountTable::parse(table).unwrap();
+    let roots: Vec<_> = roots(&table).into_iter().collect();
+    assert_eq!(roots, [Path::new("/k"), Path::new("/snap/kubelet")]);
 }

@@ -18,9 +18,17 @@ pub(super) struct Place {
 /// The directory of CSI volumes in a pod's.
 const OF_POD: &str = "kubernetes.io~csi";
 /// The kubelet's note.
-const NOTE: &str = "vol_data.json";
+pub(super) const NOTE: &str = "vol_data.json";
 
 impl Place {
+    /// The kubelet's directory, if a volume of a CSI driver is mounted here.
+    pub(super) fn root(point: &Path) -> Option<&Path> {
+        point.ancestors().skip(1).find(|root| {
+            let rest = point.strip_prefix(root).ok();
+            rest.and_then(Self::of).is_some_and(|it| it.is_certain)
+        })
+    }
+
     /// Reads the path of a mount below the kubelet's directory. `None`: no volume of a CSI driver is mounted there.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let words: Option<Vec<_>> = path
