@@ -5,14 +5,12 @@ use std::collections::BTreeSet;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use stowage_api::driver_deployment::{CSIDriverDeployment, Child};
-use stowage_kubernetes::answer;
 
 use super::condition::Reason;
 use super::context::Context;
 use super::fetch::children;
 use super::problem::{Problem, title};
-use crate::cluster::usage;
-use crate::driver::valid::UpdatePolicy;
+use super::recreate::{Blocked, may_recreate};
 use crate::driver::{Kind, Object, ValidDriver};
 use crate::writer::{Change, Key, Objects, Recorded, Skipped, WriteError};
 
@@ -243,58 +241,13 @@ async fn write_or_recreate(
     let written = context.writer.write(wanted, live, recorded).await;
     match (written, live) {
         (Err(error @ WriteError::Immutable { .. }), Some(live)) => {
-            if let Err(blocked) = may_recreate(driver, wanted, context).await {
+            if let Err(blocked) = may_recreate(driver, wanted, live, context).await {
                 let blocked = Some(blocked);
                 return Err(Failure { error, blocked });
             }
             Ok(context.writer.recreate(wanted, live).await?)
         }
         (written, _) => Ok(written?),
-    }
-}
-
-/// Why an object may not be deleted and created again.
-pub(super) struct Blocked {
-    /// What has to happen first.
-    pub(super) remedy: String,
-    /// Whether that may happen without a change of the instance.
-    pub(super) may_pass: bool,
-}
-
-/// Whether an object may be deleted and created again, or what has to happen first.
-async fn may_recreate(
-    driver: &ValidDriver,
-    wanted: &Object,
-    context: &Context,
-) -> Result<(), Blocked> {
-    let blocked = |remedy: String, may_pass| Err(Blocked { remedy, may_pass });
-    let policy = match wanted.kind {
-        Kind::StorageClass
-        | Kind::VolumeSnapshotClass
-        | Kind::VolumeGroupSnapshotClass
-        | Kind::VolumeAttributesClass
-        | Kind::CsiDriver => driver.update_policy(wanted.kind, &wanted.name),
-        // Nobody refers to a binding.
-        _ => UpdatePolicy::Recreate,
-    };
-    if policy != UpdatePolicy::Recreate {
-        let remedy = "Set its `updatePolicy: Recreate` to have it deleted and created again, or revert the change";
-        return blocked(remedy.to_owned(), false);
-    }
-    if wanted.kind != Kind::CsiDriver {
-        return Ok(());
-    }
-    match usage::of(&context.client, &context.cluster, &driver.driver_name).await {
-        Ok(usage) if !usage.is_at_work() => Ok(()),
-        Ok(usage) => {
-            let when = "It is deleted and created again as soon as nothing uses the driver";
-            blocked(format!("{when}; in use by {usage}"), true)
-        }
-        Err(error) => {
-            let told = answer::chain(&error);
-            let unknown = "It cannot be determined whether the driver is in use";
-            blocked(format!("{unknown}: {told}"), true)
-        }
     }
 }
 

@@ -5,8 +5,8 @@ use kube::ResourceExt;
 use stowage_api::driver_deployment::{CSIDriverDeployment, ConditionStatus};
 use stowage_kubernetes::answer::{self, Answer};
 
-use super::apply::Blocked;
 use super::condition::{Finding, Reason, SYNC_SUCCESSFUL};
+use super::recreate::Blocked;
 use super::validate::FieldError;
 use crate::cluster::NamedObject;
 use crate::cluster::usage::Usage;
