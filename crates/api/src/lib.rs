@@ -6,6 +6,7 @@
 //!   of the Kubernetes project that no crate ships types for.
 //! - [`vpsa`]: `storage.zadara.com`, what the VPSA driver keeps about arrays and volumes.
 //! - [`weka`]: `weka.weka.io`, Weka clients on nodes and their CSI driver.
+//! - [`intents`]: what a sidecar is about to make, as far as others may read it.
 //! - [`mounts`]: what a node's sidecar tells the operator about mounts.
 //! - [`quantity`]: sizes as people and manifests write them.
 //! - [`backoff`]: pauses between attempts.
@@ -16,6 +17,7 @@
 pub mod backoff;
 pub mod causes;
 pub mod driver_deployment;
+pub mod intents;
 pub mod mounts;
 pub mod quantity;
 pub mod snapshot;

@@ -80,17 +80,10 @@ pub struct Place<'a> {
     pub name: &'a str,
     /// This process's own, not shared with the one before it on the same host.
     pub identity: &'a str,
-    /// Whose it is, where each node has one.
-    pub of_node: Option<OfNode<'a>>,
-}
-
-/// A driver on a node.
-#[derive(Clone, Copy, Debug)]
-pub struct OfNode<'a> {
-    /// The driver.
+    /// Whose it is.
     pub driver: &'a str,
-    /// The node.
-    pub node: &'a str,
+    /// On which node, where each has one.
+    pub node: Option<&'a str>,
 }
 
 /// A journal. Clones are the same journal.

@@ -7,10 +7,12 @@
 //!
 //! Only these facts are kept, never whole objects.
 
+pub mod attributes;
 mod claims;
 mod driver_pods;
 mod facts;
 mod followed;
+pub mod intents;
 mod named_objects;
 mod names;
 mod source;

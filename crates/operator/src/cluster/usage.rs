@@ -35,6 +35,8 @@ pub struct Usage {
     attachments: Vec<String>,
     /// Pods with volumes of it.
     pods: Vec<String>,
+    /// Claims for which it may have made volumes that nobody knows of yet.
+    intents: Vec<String>,
     /// Where volumes of it are mounted, as far as that is known.
     mounts: Vec<NodeMounts>,
 }
@@ -51,7 +53,14 @@ pub struct NodeMounts {
 impl Usage {
     /// Whether the driver has nothing to look after.
     pub fn is_none(&self) -> bool {
-        !self.has_objects() && !self.is_at_work() && self.mounts.is_empty()
+        let is_known = self.has_objects() || self.is_at_work();
+        !is_known && self.intents.is_empty() && self.mounts.is_empty()
+    }
+
+    /// The same, with claims for which volumes are being made.
+    #[must_use]
+    pub fn with_intents(self, intents: Vec<String>) -> Self {
+        Self { intents, ..self }
     }
 
     /// The same, with what nodes tell about mounts.
@@ -96,6 +105,7 @@ impl fmt::Display for Usage {
                 &self.attachments,
             ),
             ("Pod", self.pods.len(), &self.pods),
+            ("open intent", self.intents.len(), &self.intents),
             ("mount", mounted, &mounts),
         ];
         let told = kinds.iter().filter(|(_, count, _)| *count > 0);
@@ -138,7 +148,7 @@ pub async fn of(client: &Client, cluster: &Cluster, driver: &str) -> Result<Usag
             .map(|it| format!("{} on node {}", it.name_any(), it.spec.node_name))
             .collect(),
         pods,
-        mounts: Vec::new(),
+        ..Usage::default()
     })
 }
 
@@ -286,7 +296,7 @@ mod tests {
             group_snapshots: Vec::new(),
             attachments: Vec::new(),
             pods: vec!["default/db-0".to_owned()],
-            mounts: Vec::new(),
+            ..Usage::default()
         };
         let told = "5 PersistentVolumes (v0, v1, v2, ...), 1 VolumeSnapshotContent (v0), 1 Pod (default/db-0)";
         assert_eq!(usage.to_string(), told);
@@ -303,6 +313,9 @@ mod tests {
         let mounted = Usage::default().with_mounts(mounts.into());
         assert_eq!(mounted.to_string(), "3 mounts (2 on node a, 1 on node b)");
         assert!(!mounted.is_none());
+        let begun = Usage::default().with_intents(vec!["default/data".to_owned()]);
+        assert_eq!(begun.to_string(), "1 open intent (default/data)");
+        assert!(!begun.is_none() && !begun.is_at_work());
         assert!(Usage::default().is_none());
     }
 }

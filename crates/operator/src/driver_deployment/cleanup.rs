@@ -10,11 +10,11 @@ use super::context::Context;
 use super::fetch::{children, driver_of, has_finalizer};
 use super::outcome::Outcome;
 use super::problem::{self, Problem, title};
+use super::used::used;
 use super::validate::{
     ManagementState, UninstallPolicy, management_state, owner, uninstall_policy,
 };
-use super::{drain, mounted, pods, restart, startup};
-use crate::cluster::usage;
+use super::{drain, pods, restart, startup};
 use crate::driver::Kind;
 use crate::writer::{Key, Objects, Recorded};
 
@@ -186,9 +186,7 @@ async fn until_unused(
         return Ok(());
     }
     let unknown = |error| vec![Problem::unknown_use(driver, &error)];
-    let usage = usage::of(&context.client, &context.cluster, driver).await;
-    let usage = mounted::with_mounts(usage.map_err(unknown)?, instance, driver, context).await;
-    let usage = usage.map_err(unknown)?;
+    let usage = used(instance, driver, context).await.map_err(unknown)?;
     if usage.is_none() {
         context.cluster.forget(driver);
         return Ok(());
@@ -225,7 +223,7 @@ async fn tell_what_is_left(instance: &CSIDriverDeployment, context: &Context) {
     if is_forced || !context.cluster.has_namespace(&namespace) {
         return;
     }
-    match usage::of(&context.client, &context.cluster, driver).await {
+    match used(instance, driver, context).await {
         Ok(usage) if !usage.is_none() => {
             let message = format!(
                 "CSI driver {driver} is removed, and this is left of it: {usage}; deploy it again to use or delete them"

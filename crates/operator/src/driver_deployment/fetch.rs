@@ -6,9 +6,10 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, Child, FINALIZER};
 
 use super::context::Context;
 use super::problem::{Problem, title};
+use super::restart;
+use super::used::used;
 use super::validate::{needs_own_ports, owner};
-use super::{mounted, restart};
-use crate::cluster::usage::{self, Usage};
+use crate::cluster::usage::Usage;
 use crate::config::OperatorConfig;
 use crate::driver::secret::{self, References};
 use crate::driver::valid::{Ports, Sidecars};
@@ -123,9 +124,7 @@ async fn left_behind(
         return Ok(None);
     };
     let unknown = |error| Problem::unknown_use(old, &error);
-    let usage = usage::of(&context.client, &context.cluster, old).await;
-    let usage = mounted::with_mounts(usage.map_err(unknown)?, instance, old, context).await;
-    let usage = usage.map_err(unknown)?;
+    let usage = used(instance, old, context).await.map_err(unknown)?;
     if usage.is_none() {
         context.cluster.forget(old);
         context.cluster.follow_taint(&context.client, old, None);

@@ -19,6 +19,7 @@ mod observe;
 mod outcome;
 mod pods;
 mod problem;
+mod recreate;
 mod restart;
 mod rollouts;
 mod run;
@@ -27,6 +28,7 @@ mod status;
 mod taint;
 mod triggers;
 mod unreadable;
+mod used;
 pub mod validate;
 mod warning;
 

@@ -87,6 +87,39 @@ async fn a_driver_with_volumes_is_not_removed_and_says_what_holds_it() {
     assert_eq!(rig.titles().await, Vec::<String>::new());
 }
 
+/// A journal of a sidecar, with these entries.
+async fn journal(rig: &Rig, name: &str, driver: &str, entries: Value) {
+    let leases = resource("coordination.k8s.io", "v1", "Lease", "leases");
+    let leases = Api::<DynamicObject>::namespaced_with(rig.client.clone(), &rig.namespace, &leases);
+    let content = json!({"version": 2, "classes": {}, "entries": entries}).to_string();
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": name, "annotations": {"stowage.dev/driver": driver, "stowage.dev/intents": content}},
+    });
+    let parameters = PatchParams::apply("test").force();
+    let applied = leases.patch(name, &parameters, &Patch::Apply(lease)).await;
+    applied.unwrap();
+}
+
+#[tokio::test]
+async fn a_driver_with_an_open_intent_is_not_removed_because_its_volume_may_exist() {
+    let mut rig = Rig::new().await;
+    rig.deploy(|_| ()).await;
+    let driver = format!("{}.example", rig.namespace);
+    let entries = json!([{"n": "default", "c": "data", "u": "1"}]);
+    journal(&rig, "stowage-intents-ours", &driver, entries.clone()).await;
+    journal(&rig, "stowage-intents-theirs", "other.example", entries).await;
+    rig.delete().await;
+    rig.reconcile("hostpath").await;
+    let condition = rig.condition("SyncSuccessful").await;
+    assert_eq!(condition["reason"], "InUse");
+    let told = condition["message"].as_str().unwrap();
+    assert!(told.contains(": 1 open intent (default/data);"), "{told}");
+    journal(&rig, "stowage-intents-ours", &driver, json!([])).await;
+    rig.sync().await;
+    assert!(rig.instance().await.is_null());
+}
+
 /// The driver stays while a content of this kind exists: `spec` beside its driver.
 async fn held_by_content(group: &str, kind: &str, plural: &str, spec: Value) {
     let mut rig = Rig::new().await;

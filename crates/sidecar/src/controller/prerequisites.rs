@@ -14,7 +14,7 @@ use stowage_service::health::Check;
 use tokio_util::sync::CancellationToken;
 
 use super::{Controller, ControllerError};
-use crate::journal::{Journal, JournalError, OfNode, Place, Sharing, journal_name, listing};
+use crate::journal::{Journal, JournalError, Place, Sharing, journal_name, listing};
 use crate::server::Server;
 
 const CANNOT_OPEN: &str = "The intent journal cannot be opened; trying again.";
@@ -63,20 +63,21 @@ impl Controller {
     }
 
     fn journal_name(&self) -> String {
-        let node = self.settings.own_node.as_ref().map(|own| own.name.as_str());
-        journal_name(self.driver.name().as_str(), node)
+        journal_name(self.driver.name().as_str(), self.own_node())
+    }
+
+    fn own_node(&self) -> Option<&str> {
+        let own = self.settings.own_node.as_ref();
+        own.map(|own| own.name.as_str())
     }
 
     fn place<'a>(&'a self, name: &'a str) -> Place<'a> {
-        let own = self.settings.own_node.as_ref();
         Place {
             namespace: self.elections.namespace(),
             name,
             identity: self.elections.identity(),
-            of_node: own.map(|own| OfNode {
-                driver: self.driver.name().as_str(),
-                node: &own.name,
-            }),
+            driver: self.driver.name().as_str(),
+            node: self.own_node(),
         }
     }
 

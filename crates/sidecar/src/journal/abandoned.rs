@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
+use stowage_api::intents::{CONTENT, DRIVER, NODE};
 
 use super::document::Unreadable;
-use super::lease::{CONTENT, DRIVER, NODE};
 use super::listing;
 use crate::intent::Intent;
 

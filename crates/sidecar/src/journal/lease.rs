@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use stowage_api::intents::{CONTENT, DRIVER, NODE};
 use stowage_kubernetes::answer::{Answer, chain};
 use tokio::time::timeout;
 
@@ -17,11 +18,6 @@ use super::document::Unreadable;
 use super::entries::Entries;
 use super::{JournalError, Place};
 
-/// Where the journal is in the Lease.
-pub(super) const CONTENT: &str = "stowage.dev/intents";
-/// Whose it is, on the Lease of a node: what is left of a node that is gone is found by it.
-pub(super) const DRIVER: &str = "stowage.dev/driver";
-pub(super) const NODE: &str = "stowage.dev/node";
 /// After this a request is given up. It may have had its effect: the next one finds out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -31,7 +27,8 @@ pub(super) struct IntentLease {
     namespace: String,
     name: String,
     identity: String,
-    of_node: Option<(String, String)>,
+    driver: String,
+    node: Option<String>,
     seen: Option<Lease>,
 }
 
@@ -49,7 +46,8 @@ impl IntentLease {
             namespace: own(place.namespace),
             name: own(place.name),
             identity: own(place.identity),
-            of_node: place.of_node.map(|of| (own(of.driver), own(of.node))),
+            driver: own(place.driver),
+            node: place.node.map(own),
             seen: None,
         }
     }
@@ -99,8 +97,9 @@ impl IntentLease {
         });
         let annotations = lease.metadata.annotations.get_or_insert_default();
         annotations.insert(CONTENT.to_owned(), content.to_owned());
-        if let Some((driver, node)) = &self.of_node {
-            annotations.insert(DRIVER.to_owned(), driver.clone());
+        annotations.insert(DRIVER.to_owned(), self.driver.clone());
+        // What is left of a node that is gone is found by it.
+        if let Some(node) = &self.node {
             annotations.insert(NODE.to_owned(), node.clone());
         }
         lease.metadata.managed_fields = None;

@@ -111,6 +111,17 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
+fn others_can_read_whose_volumes_are_being_made_or_that_there_are_some() {
+    let claims = |entries: &Entries| stowage_api::intents::claims(&entries.text());
+    assert_eq!(claims(&Entries::default()), Some(Vec::new()));
+    let one = intent("1");
+    let name = format!("{}/{}", one.claim.namespace, one.claim.name);
+    assert_eq!(claims(&entries([one])), Some(vec![name]));
+    let many = (0..200).map(|number| rich_intent(&number.to_string()));
+    assert_eq!(claims(&entries(many)), None);
+}
+
+#[test]
 fn the_size_is_never_less_than_the_text_and_ends_where_it_began() {
     let mut entries = Entries::default();
     let empty = entries.size();

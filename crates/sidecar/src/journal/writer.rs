@@ -238,7 +238,8 @@ mod tests {
         namespace: "storage",
         name: "stowage-intents-x",
         identity: "me",
-        of_node: None,
+        driver: "x",
+        node: None,
     };
 
     /// A server that nobody asks.

@@ -68,7 +68,8 @@ async fn listed(rig: &Rig) -> Vec<String> {
         namespace: &rig.namespace,
         name: &lease_name(rig),
         identity: "a person",
-        of_node: None,
+        driver: "",
+        node: None,
     };
     let day = Duration::from_secs(86_400);
     let text = list(

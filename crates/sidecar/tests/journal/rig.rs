@@ -42,7 +42,8 @@ impl Process {
             namespace: NAMESPACE,
             name,
             identity,
-            of_node: None,
+            driver: "x.example",
+            node: None,
         };
         let journal = Journal::new(client, place, sharing, &metrics);
         journal.open(Some("this cluster".to_owned())).await?;
