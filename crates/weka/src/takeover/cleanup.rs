@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use stowage_api::driver_deployment::ADOPT_ANNOTATION;
 
-use super::facts::{Binding, Facts, Workload};
+use super::facts::{Binding, Facts, OPERATOR, Workload};
 use super::report::{Instance, Step};
 
 const HELM_RELEASE: &str = "meta.helm.sh/release-name";
@@ -41,8 +41,9 @@ pub(super) fn steps(facts: &Facts, plugin: &[&Workload], instance: &Instance) ->
     );
     let left = Leftovers::of(facts, plugin);
     step("Remove what it leaves", left.commands(facts));
+    let account = format!("{}:{OPERATOR}", word(facts.operator_namespace()));
     let grant = secret_namespaces(facts, instance).into_iter().map(|namespace| {
-        format!("kubectl create rolebinding csi-operator-secrets --clusterrole=csi-operator-secrets --serviceaccount=csi-operator:csi-operator --namespace={namespace}")
+        format!("kubectl create rolebinding csi-operator-secrets --clusterrole=csi-operator-secrets --serviceaccount={account} --namespace={namespace}")
     });
     step(
         "Let the operator grant the driver its secrets in other namespaces",

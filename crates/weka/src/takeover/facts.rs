@@ -13,6 +13,9 @@ use stowage_api::snapshot::{VolumeSnapshotClass, VolumeSnapshotContent};
 use super::secrets::{ClassSecret, SecretName, SecretState, of_class};
 use super::{classes, flags, volumes};
 
+/// The operator's Deployment and its account, in a namespace of the same name unless a chart chose another.
+pub(super) const OPERATOR: &str = "csi-operator";
+
 /// Everything that a check goes by.
 #[derive(Debug, Default)]
 pub struct Facts {
@@ -63,6 +66,13 @@ impl Facts {
         let mut found: Vec<_> = workloads.filter(of_driver).collect();
         found.sort_by_key(|it| (it.kind, it.namespace.as_str(), it.name.as_str()));
         found
+    }
+
+    /// Where the operator runs, or will if it is installed by its manifests.
+    pub(super) fn operator_namespace(&self) -> &str {
+        let mut workloads = self.workloads.iter();
+        let operator = workloads.find(|it| it.name == OPERATOR && it.account() == OPERATOR);
+        operator.map_or(OPERATOR, |it| &it.namespace)
     }
 
     /// The secrets that classes and volumes of the driver name.

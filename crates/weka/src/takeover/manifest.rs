@@ -57,7 +57,10 @@ impl Plan<'_> {
         let Instance { namespace, name } = self.instance;
         match document["kind"].as_str().unwrap_or_default() {
             "Namespace" => document["metadata"]["name"] = json!(namespace),
-            "RoleBinding" => document["metadata"]["namespace"] = json!(namespace),
+            "RoleBinding" => {
+                document["metadata"]["namespace"] = json!(namespace);
+                document["subjects"][0]["namespace"] = json!(self.facts.operator_namespace());
+            }
             "CSIDriverDeployment" => {
                 document["metadata"]["namespace"] = json!(namespace);
                 document["metadata"]["name"] = json!(name);

@@ -266,6 +266,34 @@ fn flags_with_which_the_driver_does_not_start_stand_in_the_way() {
 }
 
 #[test]
+fn rights_to_secrets_are_for_the_operator_where_it_runs() {
+    let grants = |facts: &Facts| {
+        let steps = report(facts).steps.into_iter();
+        let commands: Vec<_> = steps.flat_map(|step| step.commands).collect();
+        let account = |command: &String| {
+            let (_, rest) = command.split_once("--serviceaccount=")?;
+            rest.split(' ').next().map(str::to_owned)
+        };
+        commands.iter().filter_map(account).collect::<Vec<_>>()
+    };
+    let mut facts = facts();
+    let secret = json!({"csi.storage.k8s.io/provisioner-secret-name": "s", "csi.storage.k8s.io/provisioner-secret-namespace": "apart"});
+    let class =
+        json!({"metadata": {"name": "c"}, "provisioner": "csi.weka.io", "parameters": secret});
+    facts.classes.push(object(class));
+    assert_eq!(grants(&facts), ["csi-operator:csi-operator"]);
+    let operator = json!({
+        "metadata": {"name": "csi-operator", "namespace": "storage"},
+        "spec": {"selector": {}, "template": {"spec": {
+            "serviceAccountName": "csi-operator", "containers": [{"name": "csi-operator", "image": "x"}],
+        }}},
+    });
+    let operator = object::<k8s_openapi::api::apps::v1::Deployment>(operator);
+    facts.workloads.push(operator.into());
+    assert_eq!(grants(&facts), ["storage:csi-operator"]);
+}
+
+#[test]
 fn only_what_nobody_else_uses_is_removed() {
     let mut facts = facts();
     facts.workloads = vec![
