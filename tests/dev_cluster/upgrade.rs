@@ -1,7 +1,9 @@
 //! From the release before this one to this one, and back: operator, sidecar, hostpath and Weka, with pods that write to volumes of both
 //! all the time. On a cluster of its own, because there is one operator in a cluster.
 
-use std::path::Path;
+mod charts;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use devcluster::process::capture;
@@ -33,6 +35,10 @@ allowVolumeExpansion: true
 parameters: {csi.storage.k8s.io/fstype: xfs}
 ";
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 /// Which release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
@@ -50,7 +56,7 @@ impl Release {
 
     /// A file of it, or all of a directory, with its image.
     fn manifest(self, path: &str) -> String {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let root = root();
         let text = match self {
             Self::Current if root.join(path).is_dir() => {
                 let mut files: Vec<_> = std::fs::read_dir(root.join(path))
@@ -121,6 +127,20 @@ impl Site {
             .unwrap();
         self.cluster.apply(&sample).unwrap();
         self.until_all_run(release);
+    }
+
+    /// In the documented order.
+    fn uninstall(&self) {
+        let instances = ["csidriverdeployments", "--all", "--all-namespaces"];
+        self.cluster
+            .kubectl(&[&["delete"], &instances[..]].concat())
+            .unwrap();
+        for path in ["operator.yaml", "prerequisites", "snapshot-controller.yaml"] {
+            let path = root().join("deploy").join(path).display().to_string();
+            self.cluster
+                .kubectl(&["delete", "--ignore-not-found", "-f", &path])
+                .unwrap();
+        }
     }
 
     /// Every pod is of the release, and ready.
@@ -302,7 +322,6 @@ fn volumes_in_use_are_upgraded_to_this_release_and_back() {
     site.weka
         .apply_secret(kubectl, "csi-wekafs-api-secret", "csi-wekafs")
         .unwrap();
-    // What the release before this one did for secrets by itself needs a word now.
     site.cluster.apply(CLASSES).unwrap();
     site.cluster
         .apply(&Release::Current.manifest("examples/dynamic_api/storageclass-wekafs-dir-api.yaml"))
@@ -344,4 +363,8 @@ fn volumes_in_use_are_upgraded_to_this_release_and_back() {
             .ok()?;
         left.trim().is_empty().then_some(())
     });
+
+    site.uninstall();
+    let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    charts::upgrade_and_go_back(&site.cluster, scratch.path());
 }
