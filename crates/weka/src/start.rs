@@ -1,18 +1,13 @@
 //! From the flags to a driver that serves.
 
+mod routes;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stowage_csi::identity::IdentityService;
 use stowage_csi::locks::VolumeLocks;
 use stowage_csi::metrics::ServerMetrics;
-use stowage_csi::proto::csi::controller_server::ControllerServer;
-use stowage_csi::proto::csi::group_controller_server::GroupControllerServer;
-use stowage_csi::proto::csi::identity_server::IdentityServer;
-use stowage_csi::proto::csi::node_server::NodeServer;
-use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
-use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use stowage_host::exec::{Exec, HostExec};
 use stowage_host::mount::{HostMounter, Mounter};
@@ -25,19 +20,17 @@ use stowage_service::{Elections, Health, KubeArgs, LeaseArgs};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tonic::service::Routes;
 
+use self::routes::routes;
 use crate::args::Args;
 use crate::config::{Config, FlagError};
 use crate::driver::client::{ChosenContainers, LocalClient};
 use crate::driver::concurrency::ConcurrencyLimits;
-use crate::driver::controller::ControllerService;
-use crate::driver::group::GroupService;
 use crate::driver::inventory::Inventory;
 use crate::driver::mounts::Mounts;
 use crate::driver::nfs::NfsAccess;
+use crate::driver::node::labels;
 use crate::driver::node::names::KubernetesNames;
-use crate::driver::node::{NodeService, labels};
 use crate::driver::promised::Promises;
 use crate::driver::room::Growing;
 use crate::driver::sources::Sources;
@@ -333,26 +326,4 @@ fn lease(elects_a_leader: bool) -> LeaseArgs {
         leader_election_retry_period: Duration::from_secs(5),
         leader_election_labels: Vec::new(),
     }
-}
-
-fn routes(driver: &Arc<Driver>) -> Routes {
-    let serving = &driver.config.serving;
-    let mode = serving.mode;
-    let mut routes = Routes::new(IdentityServer::new(IdentityService {
-        name: serving.driver_name.clone(),
-        capabilities: vec![
-            Service::ControllerService.into(),
-            Service::VolumeAccessibilityConstraints.into(),
-            Expansion::Online.into(),
-        ],
-    }));
-    if mode.has_controller() {
-        routes = routes
-            .add_service(ControllerServer::new(ControllerService(driver.clone())))
-            .add_service(GroupControllerServer::new(GroupService));
-    }
-    if mode.has_node() {
-        routes = routes.add_service(NodeServer::new(NodeService(driver.clone())));
-    }
-    routes
 }
