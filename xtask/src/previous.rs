@@ -21,9 +21,11 @@ const BINARY: &str = "stowage-previous";
 /// Its image, as tests name it.
 pub const IMAGE: &str = "stowage.dev/stowage:previous";
 
+/// Its version: to cargo packages of one name and version are the same, wherever they are, and what is built of the one would be taken
+/// for the other.
+const VERSION: &str = "0.0.9";
+
 /// Makes sure of its binary. A clone without its history has no such release: that is told, and `false`.
-///
-/// Before anything of ours is built: to cargo the two are versions of the same packages, and what is built last replaces the other.
 pub fn ensure_binary(report: &Report) -> anyhow::Result<bool> {
     let commit = COMMIT.trim();
     let known = git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]).is_ok();
@@ -80,9 +82,11 @@ fn build(commit: &str, place: &Path, report: &Report) -> anyhow::Result<()> {
             .arg(&source),
     )?;
     rename_binary(&source)?;
+    set_version(&source)?;
     let mut cargo = Command::new("cargo");
     cargo
-        .args(["build", "--locked", "--package", "stowage", "--bin", BINARY])
+        // Not locked: the version is another one. The rest of its lock file stays as it is.
+        .args(["build", "--package", "stowage", "--bin", BINARY])
         // As our own: what both need is built once.
         .args(["--features", "tokio/test-util"])
         .env("CARGO_TARGET_DIR", workspace::target())
@@ -109,5 +113,17 @@ fn rename_binary(source: &Path) -> anyhow::Result<()> {
         &manifest,
         named.replacen("[package]\n", "[package]\nautobins = false\n", 1),
     )?;
+    Ok(())
+}
+
+fn set_version(source: &Path) -> anyhow::Result<()> {
+    let manifest = source.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest)
+        .with_context(|| format!("cannot read `{}`", manifest.display()))?;
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    let version = lines.iter_mut().find(|line| line.starts_with("version = "));
+    let version = version.context("the release before this one has no version")?;
+    *version = format!("version = \"{VERSION}\"");
+    fs::write(&manifest, lines.join("\n") + "\n")?;
     Ok(())
 }
