@@ -164,9 +164,9 @@ async fn the_vpsa_driver_is_measured_in_every_respect() {
                 "{volumes}"
             );
         }
-        // What arrays are asked does not depend on the machine, but for one look at both where it is slow: pools and volumes.
+        // What arrays are asked for a volume does not depend on the machine. Looks at arrays come by the clock, and are not one for each.
         let requests = figure(volumes, &format!("{done}: array requests each"));
-        assert!(requests <= 3.0 + 4.0 / 20.0, "{volumes}");
+        assert!((3.0..4.0).contains(&requests), "{volumes}");
     }
     assert!(figure(volumes, "made: API writes each") > 0.0, "{volumes}");
     // Several at a time may choose before they see each other's choice.
