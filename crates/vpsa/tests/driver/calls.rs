@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -91,7 +92,11 @@ impl Rig {
             .path("kubelet/plugins/kubernetes.io/csi/pv")
             .join(&used.id);
         let staging = volume.join("globalmount");
-        fs::create_dir_all(&staging).unwrap();
+        fs::create_dir_all(&volume).unwrap();
+        // What is mounted there may not answer.
+        if let Err(error) = fs::create_dir(&staging) {
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        }
         note(&volume, used);
         staging.display().to_string()
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use stowage_api::vpsa::{CLEAN, FENCED, RELEASED};
 use tonic::Code;
 
+use crate::calls::Used;
 use crate::rig::{NODE, Rig};
 
 fn annotation(node: &Value, key: &str) -> Value {
@@ -25,6 +26,25 @@ impl Rig {
         self.until("vscnode", NODE, |it| annotation(it, RELEASED).is_string())
             .await;
     }
+
+    /// The node does not say that nothing is left there.
+    async fn stays_fenced(&self) {
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let node = self.until("vscnode", NODE, Value::is_object).await;
+        let (fenced, clean) = (annotation(&node, FENCED), annotation(&node, CLEAN));
+        assert!(fenced.is_string() && clean.is_null(), "{node}");
+    }
+
+    /// It is let in once the volume is not in use there any more, and can use it again.
+    async fn is_let_in_after(mut self, mut used: Used) {
+        self.unpublish(&used).await.unwrap();
+        self.until("vscnode", NODE, |it| annotation(it, FENCED).is_null())
+            .await;
+        self.publish(&mut used).await.unwrap();
+        self.unpublish(&used).await.unwrap();
+        self.delete(used).await;
+        self.stop_driver().await;
+    }
 }
 
 isolated! {
@@ -34,18 +54,11 @@ isolated! {
         rig.publish(&mut used).await.unwrap();
         rig.fence().await;
         assert_eq!(rig.on_array().await, (1, 0, 0), "it cannot write any more");
-        tokio::time::sleep(Duration::from_secs(6)).await;
-        let node = rig.until("vscnode", NODE, Value::is_object).await;
-        assert!(annotation(&node, FENCED).is_string() && annotation(&node, CLEAN).is_null(), "{node}");
+        rig.stays_fenced().await;
         let refused = rig.attach(&mut used).await.unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
 
-        rig.unpublish(&used).await.unwrap();
-        rig.until("vscnode", NODE, |it| annotation(it, FENCED).is_null()).await;
-        rig.publish(&mut used).await.unwrap();
-        rig.unpublish(&used).await.unwrap();
-        rig.delete(used).await;
-        rig.stop_driver().await;
+        rig.is_let_in_after(used).await;
     }
 
     async fn a_node_that_was_fenced_is_let_in_again_once_no_share_is_mounted_there(directory: &Path) {
@@ -53,16 +66,9 @@ isolated! {
         let mut used = rig.create("pvc-1", 1, false, None).await.unwrap();
         rig.publish(&mut used).await.unwrap();
         rig.fence().await;
-        tokio::time::sleep(Duration::from_secs(6)).await;
-        let node = rig.until("vscnode", NODE, Value::is_object).await;
-        assert!(annotation(&node, FENCED).is_string() && annotation(&node, CLEAN).is_null(), "{node}");
+        rig.stays_fenced().await;
 
-        rig.unpublish(&used).await.unwrap();
-        rig.until("vscnode", NODE, |it| annotation(it, FENCED).is_null()).await;
-        rig.publish(&mut used).await.unwrap();
-        rig.unpublish(&used).await.unwrap();
-        rig.delete(used).await;
-        rig.stop_driver().await;
+        rig.is_let_in_after(used).await;
     }
 
     async fn an_initiator_with_another_name_is_registered_once_no_disk_is_in_use(directory: &Path) {

@@ -17,7 +17,7 @@ use stowage_host::mount::{
 };
 
 use super::attached::Attached;
-use super::disk::{Disk, is_on_disk};
+use super::disk::is_on_disk;
 use super::filesystem::Way;
 use super::{NodeServices, not_mounted};
 use crate::driver::error::Error;
@@ -134,23 +134,27 @@ pub(super) async fn unstage(
     // Whoever stages it next begins anew.
     let _ = services.lasting.heard(&request.volume_id);
     let staging = Path::new(&request.staging_target_path);
-    let disk = services.staged_disk(staging).await?;
     let mounter = &*services.mounter;
-    for place in [device_at(staging), staging.to_owned()] {
-        ensure_unmounted(mounter, &place, Unmount::Normal).await?;
-    }
-    remove_mount_point(&device_at(staging)).await?;
-    match disk {
-        Some(disk) => services.let_go(&disk.target, Some(disk.lun)).await?,
+    let device = device_at(staging);
+    // Nothing is looked for in a share: one that this node has lost does not answer.
+    let place = if mounter.is_mounted(staging).await? {
+        staging
+    } else {
+        &device
+    };
+    let disk = services.disk_at(place).await?;
+    ensure_unmounted(mounter, place, Unmount::Normal).await?;
+    remove_mount_point(&device).await?;
+    let disk = match disk {
+        Some(disk) => Some((disk.target, disk.lun)),
         // A share, or a disk that was unmounted by a call that did not come to its end.
-        None => match services.last_place(&request.volume_id).await {
-            Some((target, lun)) => services.let_go(&target, Some(lun)).await?,
-            None => return Ok(NodeUnstageVolumeResponse {}),
-        },
+        None => services.last_place(&request.volume_id).await,
+    };
+    if let Some((target, lun)) = disk {
+        services.let_go(&target, Some(lun)).await?;
+        let disconnected = IscsiStatus::Disconnected;
+        services.say(&request.volume_id, disconnected).await;
     }
-    services
-        .say(&request.volume_id, IscsiStatus::Disconnected)
-        .await;
     Ok(NodeUnstageVolumeResponse {})
 }
 
@@ -205,13 +209,5 @@ impl NodeServices {
         };
         ensure_bind(&*self.mounter, &bind).await?;
         Ok(())
-    }
-
-    /// The disk that is staged in a directory, if one is.
-    async fn staged_disk(&self, staging: &Path) -> Result<Option<Disk>, Error> {
-        match self.disk_at(&device_at(staging)).await? {
-            Some(disk) => Ok(Some(disk)),
-            None => self.disk_at(staging).await,
-        }
     }
 }
