@@ -35,8 +35,8 @@ impl Rig {
         assert!(fenced.is_string() && clean.is_null(), "{node}");
     }
 
-    /// It is let in once the volume is not in use there any more, and can use it again.
-    async fn is_let_in_after(mut self, mut used: Used) {
+    /// Lets go of the volume; then the node is let in, and can use it again.
+    async fn let_go_and_use_again(mut self, mut used: Used) {
         self.unpublish(&used).await.unwrap();
         self.until("vscnode", NODE, |it| annotation(it, FENCED).is_null())
             .await;
@@ -58,7 +58,7 @@ isolated! {
         let refused = rig.attach(&mut used).await.unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
 
-        rig.is_let_in_after(used).await;
+        rig.let_go_and_use_again(used).await;
     }
 
     async fn a_node_that_was_fenced_is_let_in_again_once_no_share_is_mounted_there(directory: &Path) {
@@ -68,7 +68,7 @@ isolated! {
         rig.fence().await;
         rig.stays_fenced().await;
 
-        rig.is_let_in_after(used).await;
+        rig.let_go_and_use_again(used).await;
     }
 
     async fn an_initiator_with_another_name_is_registered_once_no_disk_is_in_use(directory: &Path) {
