@@ -199,20 +199,29 @@ fn by_bundle(cluster: &TestCluster, bundle: &Path) {
     assert_writes(&namespace);
     stop_writer(&namespace);
     until_no_volume_is_left(cluster);
-    // In the documented order.
+    delete_manifests(cluster, &bundle.join("deploy"));
+}
+
+/// What was applied from `deploy`, in the documented order.
+pub fn delete_manifests(cluster: &TestCluster, deploy: &Path) {
+    let instances = ["csidriverdeployments", "--all", "--all-namespaces"];
     cluster
-        .kubectl(&[
-            "delete",
-            "csidriverdeployments",
-            "--all",
-            "--all-namespaces",
-        ])
+        .kubectl(&[&["delete"], &instances[..]].concat())
         .unwrap();
     for file in ["operator.yaml", "prerequisites", "snapshot-controller.yaml"] {
-        let file = bundle.join("deploy").join(file).display().to_string();
+        let file = deploy.join(file).display().to_string();
         cluster
             .kubectl(&["delete", "--ignore-not-found", "-f", &file])
             .unwrap();
+    }
+}
+
+/// Installs charts on a cluster.
+pub fn helm_on(cluster: &TestCluster) -> Kubectl {
+    Kubectl {
+        program: cluster.kubectl_program().to_owned(),
+        kubeconfig: cluster.kubeconfig().to_owned(),
+        patience: PATIENCE,
     }
 }
 
@@ -233,11 +242,7 @@ fn by_chart(cluster: &TestCluster, bundle: &Path, scratch: &Path) {
     let directory = scratch.join("stowage");
     let helm = Helm {
         cluster,
-        kubectl: Kubectl {
-            program: cluster.kubectl_program().to_owned(),
-            kubeconfig: cluster.kubeconfig().to_owned(),
-            patience: PATIENCE,
-        },
+        kubectl: helm_on(cluster),
         chart: Chart::load(&directory).unwrap(),
     };
     let first = helm.installed();

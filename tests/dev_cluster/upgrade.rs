@@ -15,6 +15,8 @@ use stowage_tests::{
     OwnCluster, PATIENCE, STOWAGE_IMAGE, eventually, eventually_or, get, pod_in_phase, text,
 };
 
+use super::charts::delete_manifests;
+
 const CLUSTER: &str = "test-upgrade";
 /// As `./x test` makes it.
 const PREVIOUS_IMAGE: &str = "stowage.dev/stowage:previous";
@@ -127,20 +129,6 @@ impl Site {
             .unwrap();
         self.cluster.apply(&sample).unwrap();
         self.until_all_run(release);
-    }
-
-    /// In the documented order.
-    fn uninstall(&self) {
-        let instances = ["csidriverdeployments", "--all", "--all-namespaces"];
-        self.cluster
-            .kubectl(&[&["delete"], &instances[..]].concat())
-            .unwrap();
-        for path in ["operator.yaml", "prerequisites", "snapshot-controller.yaml"] {
-            let path = root().join("deploy").join(path).display().to_string();
-            self.cluster
-                .kubectl(&["delete", "--ignore-not-found", "-f", &path])
-                .unwrap();
-        }
     }
 
     /// Every pod is of the release, and ready.
@@ -364,7 +352,7 @@ fn volumes_in_use_are_upgraded_to_this_release_and_back() {
         left.trim().is_empty().then_some(())
     });
 
-    site.uninstall();
+    delete_manifests(&site.cluster, &root().join("deploy"));
     let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     charts::upgrade_and_go_back(&site.cluster, scratch.path());
 }

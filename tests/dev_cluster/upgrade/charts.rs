@@ -8,12 +8,11 @@ use devcluster::process::capture;
 use devcluster::testing::TestCluster;
 use serde_json::{Value, json};
 use stowage_chart::chart::Chart;
-use stowage_chart::release::Kubectl;
 use stowage_chart::render::Identity;
-use stowage_tests::{PATIENCE, eventually};
+use stowage_tests::eventually;
 
 use super::super::charts::{
-    assert_writes, start_writer, stop_writer, until_available, until_no_volume_is_left,
+    assert_writes, helm_on, start_writer, stop_writer, until_available, until_no_volume_is_left,
 };
 use super::{COMMIT, Release, root};
 
@@ -62,11 +61,7 @@ fn until_all_run(cluster: &TestCluster, release: Release) {
 
 /// On a cluster without operator.
 pub fn upgrade_and_go_back(cluster: &TestCluster, scratch: &Path) {
-    let helm = Kubectl {
-        program: cluster.kubectl_program().to_owned(),
-        kubeconfig: cluster.kubeconfig().to_owned(),
-        patience: PATIENCE,
-    };
+    let helm = helm_on(cluster);
     let [previous, current] =
         [Release::Previous, Release::Current].map(|it| (it.chart(scratch), it.values()));
     let release = Identity::new(NAMESPACE, "mine");

@@ -110,15 +110,20 @@ impl fmt::Display for Usage {
         ];
         let told = kinds.iter().filter(|(_, count, _)| *count > 0);
         let told = told.map(|(kind, count, names)| {
-            let mut first = names.iter().take(NAMED).cloned().collect::<Vec<_>>();
-            if names.len() > NAMED {
-                first.push("...".to_owned());
-            }
             let plural = if *count == 1 { "" } else { "s" };
-            format!("{count} {kind}{plural} ({})", first.join(", "))
+            format!("{count} {kind}{plural} ({})", first_few(names))
         });
         f.write_str(&told.collect::<Vec<_>>().join(", "))
     }
+}
+
+/// The first few of these names.
+pub fn first_few(names: &[String]) -> String {
+    let mut first: Vec<_> = names.iter().take(NAMED).map(String::as_str).collect();
+    if names.len() > NAMED {
+        first.push("...");
+    }
+    first.join(", ")
 }
 
 impl fmt::Display for NodeMounts {

@@ -5,12 +5,10 @@ use kube::api::DynamicObject;
 use stowage_kubernetes::answer;
 
 use super::context::Context;
-use crate::cluster::{attributes, usage};
+use crate::cluster::attributes;
+use crate::cluster::usage::{self, first_few};
 use crate::driver::valid::UpdatePolicy;
 use crate::driver::{Kind, Object, ValidDriver};
-
-/// How many claims and volumes are named.
-const NAMED: usize = 3;
 
 /// Why an object may not be deleted and created again.
 pub(super) struct Blocked {
@@ -85,8 +83,7 @@ async fn class_is_unused(class: &str, context: &Context) -> Result<(), Blocked> 
     if users.is_empty() {
         return Ok(());
     }
-    let first: Vec<_> = users.iter().take(NAMED).map(String::as_str).collect();
-    let (count, first) = (users.len(), first.join(", "));
+    let (count, first) = (users.len(), first_few(&users));
     Err(Blocked::for_now(format!(
         "It is deleted and created again as soon as no claim or volume has it; in use by {count} ({first})"
     )))
