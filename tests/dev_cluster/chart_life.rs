@@ -198,7 +198,17 @@ impl Helm<'_> {
     }
 
     pub fn uninstalled(&self, release: &Revision) {
-        self.kubectl.uninstall(release).unwrap();
+        // Its hook waits for a minute here, and pods have been seen that took longer to go: then it says so, and one uninstalls again.
+        eventually("the release is uninstalled", || {
+            match self.kubectl.uninstall(release) {
+                Ok(()) => Some(()),
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(error.contains("is still there"), "{error}");
+                    None
+                }
+            }
+        });
         let kinds = "deployment,daemonset,serviceaccount,role,rolebinding,clusterrole,clusterrolebinding,configmap,job";
         let left = self
             .cluster
