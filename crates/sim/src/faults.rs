@@ -1,9 +1,10 @@
 //! What happens to requests of the REST API.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use crate::moment::Millis;
 
@@ -48,6 +49,8 @@ pub enum Trouble {
     Delay(Millis),
     /// The work is done at once, and the answer comes this many milliseconds later.
     DoneButDelayed(Millis),
+    /// The work is done once the fault is ended, also if it has struck as often as it was to.
+    Hold,
 }
 
 /// A fault that is in effect.
@@ -60,49 +63,74 @@ pub struct ActiveFault<T> {
     pub fault: Fault<T>,
 }
 
+/// What a request gets into.
+#[derive(Clone, Debug)]
+pub struct Struck<T> {
+    /// What happens to it.
+    pub trouble: T,
+    /// Until the fault is ended.
+    pub ended: CancellationToken,
+}
+
 /// The faults in effect.
 #[derive(Debug)]
-pub struct Faults<T> {
-    active: Mutex<Vec<ActiveFault<T>>>,
-    next: AtomicU64,
+pub struct Faults<T>(Mutex<State<T>>);
+
+#[derive(Debug)]
+struct State<T> {
+    active: Vec<ActiveFault<T>>,
+    next: u64,
+    /// The ends of those that have struck, and of those that will not strike any more but may hold somebody.
+    ends: HashMap<u64, CancellationToken>,
 }
 
 impl<T> Default for Faults<T> {
     fn default() -> Self {
-        Self {
-            active: Mutex::default(),
-            next: AtomicU64::default(),
-        }
+        Self(Mutex::new(State {
+            active: Vec::new(),
+            next: 0,
+            ends: HashMap::new(),
+        }))
     }
 }
 
 impl<T: Clone> Faults<T> {
     /// Puts a fault into effect; returns its number.
     pub fn add(&self, fault: Fault<T>) -> u64 {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.active.lock().push(ActiveFault { id, fault });
+        let mut state = self.0.lock();
+        let id = state.next;
+        state.next += 1;
+        state.active.push(ActiveFault { id, fault });
         id
     }
 
-    /// Ends one.
+    /// Ends one. Called twice: it is over.
     pub fn remove(&self, id: u64) {
-        self.active.lock().retain(|active| active.id != id);
+        let mut state = self.0.lock();
+        state.active.retain(|active| active.id != id);
+        if let Some(end) = state.ends.remove(&id) {
+            end.cancel();
+        }
     }
 
-    /// Ends all.
+    /// Ends all. Called twice: they are over.
     pub fn clear(&self) {
-        self.active.lock().clear();
+        let mut state = self.0.lock();
+        state.active.clear();
+        for (_, end) in state.ends.drain() {
+            end.cancel();
+        }
     }
 
-    /// Those in effect.
+    /// Those that strike when a request comes that fits.
     pub fn list(&self) -> Vec<ActiveFault<T>> {
-        self.active.lock().clone()
+        self.0.lock().active.clone()
     }
 
-    /// The trouble that this request gets: that of the first fault that fits, which then counts it.
-    pub fn strike(&self, method: &str, path: &str, endpoint: usize) -> Option<T> {
-        let mut active = self.active.lock();
-        for candidate in active.iter_mut() {
+    /// What this request gets into: the trouble of the first fault that fits, which then counts it.
+    pub fn strike(&self, method: &str, path: &str, endpoint: usize) -> Option<Struck<T>> {
+        let state = &mut *self.0.lock();
+        for candidate in &mut state.active {
             let fault = &mut candidate.fault;
             if !fits(fault, method, path, endpoint) {
                 continue;
@@ -111,12 +139,15 @@ impl<T: Clone> Faults<T> {
                 fault.after -= 1;
                 continue;
             }
-            let trouble = fault.trouble.clone();
+            let struck = Struck {
+                trouble: fault.trouble.clone(),
+                ended: state.ends.entry(candidate.id).or_default().clone(),
+            };
             if let Some(times) = &mut fault.times {
                 *times = times.saturating_sub(1);
             }
-            active.retain(|active| active.fault.times != Some(0));
-            return Some(trouble);
+            state.active.retain(|active| active.fault.times != Some(0));
+            return Some(struck);
         }
         None
     }
@@ -179,12 +210,37 @@ mod tests {
             trouble: Trouble::Refuse(503),
             ..Fault::default()
         });
-        let strike = || faults.strike("GET", "cluster", 1);
-        assert_eq!(faults.strike("GET", "cluster", 0), None);
-        assert_eq!(faults.strike("GET", "kms", 1), None);
+        let met = |path, endpoint| {
+            let struck = faults.strike("GET", path, endpoint);
+            struck.map(|struck| struck.trouble)
+        };
+        let strike = || met("cluster", 1);
+        assert_eq!(met("cluster", 0), None);
+        assert_eq!(met("kms", 1), None);
         let struck: Vec<_> = (0..4).map(|_| strike()).collect();
         let trouble = Some(Trouble::Refuse(503));
         assert_eq!(struck, [None, trouble.clone(), trouble, None]);
         assert_eq!(faults.list(), []);
+    }
+
+    #[test]
+    fn whom_a_fault_holds_is_let_go_when_it_is_ended_and_not_when_it_is_used_up() {
+        let faults = Faults::default();
+        let hold = || Fault {
+            times: Some(1),
+            trouble: Trouble::Hold,
+            ..Fault::default()
+        };
+        let struck = || faults.strike("GET", "cluster", 0).unwrap().ended;
+        let first = (faults.add(hold()), struck());
+        let second = (faults.add(hold()), struck());
+        assert_eq!(faults.list(), []);
+        faults.remove(first.0);
+        assert_eq!(
+            [&first, &second].map(|(_, end)| end.is_cancelled()),
+            [true, false]
+        );
+        faults.clear();
+        assert!(second.1.is_cancelled());
     }
 }

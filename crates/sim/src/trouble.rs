@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::control::{Controls, SeenRequest};
 use crate::endpoints::{EndpointNumber, Unsent};
-use crate::faults::Trouble;
+use crate::faults::{Struck, Trouble};
 use crate::moment::Millis;
 
 /// How an array says no without a reason of its own.
@@ -22,7 +22,7 @@ pub async fn answered<K, T, F>(
     latency: Millis,
     (request, next): (Request, Next),
     refuse: Refuse,
-    strike: impl FnOnce(T, Request, Next) -> F + Send + 'static,
+    strike: impl FnOnce(Struck<T>, Request, Next) -> F + Send + 'static,
 ) -> Response
 where
     K: Clone,
@@ -35,12 +35,12 @@ where
     let endpoint = request.extensions().get::<EndpointNumber>();
     let endpoint = endpoint.map_or(0, |EndpointNumber(number)| *number);
     sleep(Duration::from_millis(latency)).await;
-    let trouble = controls.faults.strike(&method, &path, endpoint);
+    let struck = controls.faults.strike(&method, &path, endpoint);
     // A client that hangs up does not stop work that has started: the array would not notice either.
     let work = tokio::spawn(async move {
-        match trouble {
+        match struck {
             None => next.run(request).await,
-            Some(trouble) => strike(trouble, request, next).await,
+            Some(struck) => strike(struck, request, next).await,
         }
     });
     let response = work.await.unwrap_or_else(|_| refuse(500));
@@ -55,8 +55,13 @@ where
 }
 
 /// What becomes of a request that gets into trouble.
-pub async fn strike(trouble: Trouble, request: Request, next: Next, refuse: Refuse) -> Response {
-    match trouble {
+pub async fn strike(
+    struck: Struck<Trouble>,
+    request: Request,
+    next: Next,
+    refuse: Refuse,
+) -> Response {
+    match struck.trouble {
         Trouble::Refuse(status) => refuse(status),
         Trouble::DoneButRefused(status) => {
             next.run(request).await;
@@ -72,6 +77,10 @@ pub async fn strike(trouble: Trouble, request: Request, next: Next, refuse: Refu
             let response = next.run(request).await;
             sleep(Duration::from_millis(millis)).await;
             response
+        }
+        Trouble::Hold => {
+            struck.ended.cancelled().await;
+            next.run(request).await
         }
     }
 }

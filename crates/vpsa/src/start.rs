@@ -39,6 +39,9 @@ use crate::vsc::cluster::Cluster;
 use crate::vsc::write::Writer;
 use crate::vsc::{self, VscError, VscOptions};
 
+/// How long apart nodes are looked at.
+const NODE_INTERVAL: Duration = Duration::from_secs(2);
+
 /// Why the driver does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -142,6 +145,7 @@ fn control_plane(args: &Args, config: &kube::Config) -> Result<VscOptions, Start
         namespace: namespace.unwrap_or_else(|| config.default_namespace.clone()),
         driver: args.driver.driver_name.clone(),
         node_loss: Some(args.node_loss_timeout).filter(|timeout| !timeout.is_zero()),
+        node_interval: NODE_INTERVAL,
     })
 }
 

@@ -169,6 +169,15 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub node_label_patience_seconds: u64,
 
+    /// How often the Weka client is looked at for that, at least
+    #[arg(
+        long,
+        value_name = "MILLISECONDS",
+        default_value_t = 10_000,
+        hide = true
+    )]
+    pub node_label_look_milliseconds: u64,
+
     /// Let claims and pods change mount options by annotation
     #[arg(long = "allowmountoptionoverrides", default_value = "false")]
     pub allow_mount_option_overrides: bool,

@@ -86,6 +86,8 @@ pub(crate) struct Config {
     pub(crate) keep_trash: bool,
     pub(crate) labels: bool,
     pub(crate) label_patience: Duration,
+    /// How often the client is looked at for them, at least.
+    pub(crate) label_look: Duration,
     pub(crate) overrides: bool,
     /// Mounts are labelled for SELinux.
     pub(crate) labels_mounts: bool,
@@ -155,6 +157,7 @@ impl TryFrom<Args> for Config {
                 "node-label-patience-seconds",
                 args.node_label_patience_seconds,
             )?,
+            label_look: Duration::from_millis(args.node_label_look_milliseconds.max(1)),
             overrides: args.allow_mount_option_overrides,
             labels_mounts: args.selinux_support,
             vocabulary: Vocabulary::new(&args.mutually_exclusive_mount_options, &known_options),

@@ -1,8 +1,10 @@
 //! What every reconcile needs.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
@@ -32,6 +34,9 @@ const PAUSES: Backoff = Backoff {
 
 /// An instance that may not be readable: one of them must not stop the watch of all.
 pub type Guarded = DeserializeGuard<CSIDriverDeployment>;
+
+/// Tells the time.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// What a process gives the operator to work with.
 #[derive(Clone)]
@@ -81,6 +86,8 @@ pub struct Context {
     pub(super) known: Mutex<HashMap<String, BTreeSet<Key>>>,
     /// How far updates of nodes were when that was last written, by uid: what is watched may be behind.
     drains: Mutex<HashMap<String, Option<DrainStatus>>>,
+    /// Tells when a node has taken too long.
+    pub(super) clock: Clock,
     failures: Mutex<HashMap<String, u32>>,
 }
 
@@ -103,8 +110,15 @@ impl Context {
             ports: Mutex::default(),
             known: Mutex::default(),
             drains: Mutex::default(),
+            clock: Arc::new(Timestamp::now),
             failures: Mutex::default(),
         }
+    }
+
+    /// The same by another clock: a test does not wait until a node has taken too long.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Instances as they are stored: also those that another version wrote.

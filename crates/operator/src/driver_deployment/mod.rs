@@ -44,7 +44,7 @@ use stowage_api::driver_deployment::{CSIDriverDeployment, CSIDriverDeploymentSpe
 use stowage_kubernetes::answer::{self, Answer};
 
 use self::apply::Applied;
-pub use self::context::{Context, Guarded, Operator};
+pub use self::context::{Clock, Context, Guarded, Operator};
 use self::drain::Drained;
 pub(crate) use self::drain::release_nodes;
 pub use self::event::COMPONENT as EVENT_COMPONENT;

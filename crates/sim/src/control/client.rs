@@ -69,6 +69,12 @@ impl Client {
         self.call(Method::POST, "faults", Some(&fault)).await
     }
 
+    /// How many faults still wait for requests that fit: one that has struck as often as it was to does not, whomever it holds.
+    pub async fn faults_left(&self) -> Result<usize> {
+        let left: Vec<serde_json::Value> = self.get("faults").await?;
+        Ok(left.len())
+    }
+
     /// Ends all faults.
     pub async fn clear_faults(&self) -> Result<()> {
         let sent = self.send(Method::DELETE, "faults", None::<&()>).await;

@@ -18,7 +18,7 @@ use super::release::Release;
 use super::state::filesystems::{Delays, Moment};
 use super::state::lockout::Lockouts;
 use super::state::tokens::Expiry;
-use super::state::{Change, Kind, Millis, Refusal, State};
+use super::state::{Change, Filesystem, Kind, Millis, Object, Refusal, State};
 use crate::control::Controls;
 use crate::faults::Trouble;
 use crate::moment::{fresh_secret, millis, now};
@@ -146,6 +146,23 @@ impl Core {
     /// Makes changes that need no decision.
     pub async fn put(&self, changes: Vec<Change>) -> Result<(), Failure> {
         self.change(|_, _| Ok((changes, ()))).await
+    }
+
+    /// What is being created or added is there from now on. Called twice: it is.
+    pub async fn finish(&self) -> Result<(), Failure> {
+        self.change(|state, moment| {
+            let all = state.filesystems.values().cloned();
+            let creating = all.filter(|filesystem| filesystem.ready_at > moment.now);
+            let ready = creating.map(|filesystem| {
+                Change::Put(Object::Filesystem(Filesystem {
+                    ready_at: moment.now,
+                    ..filesystem
+                }))
+            });
+            Ok((ready.collect(), ()))
+        })
+        .await?;
+        self.finish_quotas().await
     }
 
     /// Lets go of what is done with being removed.

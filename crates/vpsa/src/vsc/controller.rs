@@ -59,6 +59,8 @@ pub struct VscOptions {
     pub driver: String,
     /// How long a node may be lost before its pods are moved; never if none.
     pub node_loss: Option<Duration>,
+    /// How long apart nodes are looked at.
+    pub node_interval: Duration,
 }
 
 /// Why the control plane cannot go on.
@@ -91,6 +93,7 @@ pub async fn run(
         namespace: options.namespace,
         driver: options.driver,
         node_loss: options.node_loss,
+        node_interval: options.node_interval,
         client: client::connect(config)?,
         cluster,
         process,
@@ -116,6 +119,7 @@ struct ControlPlane {
     namespace: String,
     driver: String,
     node_loss: Option<Duration>,
+    node_interval: Duration,
     client: Client,
     cluster: Arc<Cluster>,
     process: Process,
@@ -180,6 +184,7 @@ impl ControlPlane {
                 quiet: Quiet::default(),
             },
             patience: self.node_loss,
+            interval: self.node_interval,
             reminders: Quiet::default(),
         }
     }

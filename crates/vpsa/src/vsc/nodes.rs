@@ -38,9 +38,6 @@ use super::context::Context;
 const LOST: &str =
     "the node has not been ready for too long: its volumes are detached, then its pods are deleted";
 
-/// How often nodes are looked at; nothing is asked for it.
-const LOOK: Duration = Duration::from_secs(2);
-
 /// Keeps VSCNodes.
 pub struct Nodes {
     /// What the kinds have in common.
@@ -51,6 +48,8 @@ pub struct Nodes {
     pub release: Release,
     /// How long a node may be lost before its pods are moved; never if none.
     pub patience: Option<Duration>,
+    /// How long apart nodes are looked at; nothing is asked for it.
+    pub interval: Duration,
     /// When to say again that a node does not answer.
     pub reminders: Quiet,
 }
@@ -67,7 +66,7 @@ impl Nodes {
                     tracing::warn!(node, error, "Trying again.");
                 }
             }
-            sleep(LOOK).await;
+            sleep(self.interval).await;
         }
     }
 

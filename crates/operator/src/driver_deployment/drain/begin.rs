@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Error;
 use stowage_api::driver_deployment::{DrainStatus, DrainingNode};
@@ -45,7 +46,7 @@ impl Update<'_> {
                 continue;
             }
             choice.begin(candidate);
-            status.nodes.push(begun(name));
+            status.nodes.push(begun(name, self.subject.now()));
             drained.news.push(told::begun(name));
             drained.look_again_in(AT_ONCE);
         }
@@ -71,10 +72,10 @@ impl Update<'_> {
 }
 
 /// A node that is begun with.
-fn begun(name: &str) -> DrainingNode {
+fn begun(name: &str, now: Timestamp) -> DrainingNode {
     DrainingNode {
         name: name.to_owned(),
-        since: Time(look::now()),
+        since: Time(now),
         waiting_for: None,
         unused_since: None,
         replaced_since: None,

@@ -20,6 +20,7 @@ use super::users::{User, user};
 use crate::cluster::usage::{self, Claim};
 use crate::cluster::{self, Attachment, Cluster, REVISION, SetPod};
 use crate::driver::valid::DrainRules;
+use crate::driver_deployment::context::Clock;
 use crate::mounts::Key;
 
 /// The driver whose pods are replaced.
@@ -36,6 +37,7 @@ pub(super) struct Subject<'a> {
     pub(super) rules: &'a DrainRules,
     /// With which nodes are asked what is mounted.
     pub(super) mounts_key: Option<&'a Key>,
+    pub(super) clock: &'a Clock,
 }
 
 fn placed(pod: SetPod, current: &str) -> Placed {
@@ -93,6 +95,12 @@ pub struct ReducedNodeStatus {
 }
 
 impl Subject<'_> {
+    /// The present, as precise as it is stored.
+    pub(super) fn now(&self) -> Timestamp {
+        let now = (self.clock)();
+        Timestamp::from_second(now.as_second()).unwrap_or(now)
+    }
+
     /// The driver pods of a DaemonSet, and where they are.
     pub(super) async fn driver_pods(&self, set: &DynamicObject) -> Result<Vec<Placed>, Error> {
         let Some(current) = self.current_revision(set).await? else {
@@ -136,7 +144,8 @@ impl Subject<'_> {
         let driver = by_node(pods).get(entry.name.as_str()).copied().cloned();
         let driver = driver.unwrap_or(DriverPod::Missing);
         let is_replaced = !matches!(driver, DriverPod::Outdated { .. });
-        let replaced_since = entry.replaced_since.as_ref().map_or_else(now, |it| it.0);
+        let replaced_since = entry.replaced_since.as_ref();
+        let replaced_since = replaced_since.map_or_else(|| self.now(), |it| it.0);
         let mut sight = Sight {
             node: node.as_ref().map(|node| self.node_sight(node)),
             driver,
@@ -283,12 +292,6 @@ fn without(mounts: Vec<VolumeMount>, pods: &[String]) -> Vec<String> {
     let counts = |mount: &VolumeMount| !is_left(mount) && !is_shared(mount);
     let counted = mounts.into_iter().filter(counts);
     counted.map(|it| it.path).collect()
-}
-
-/// The present, as precise as it is stored.
-pub(super) fn now() -> Timestamp {
-    let now = Timestamp::now();
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 #[cfg(test)]

@@ -110,8 +110,7 @@ async fn try_advance(
         release(instance, context).await?;
     }
     let sets: Vec<_> = applied.of_kind(Kind::DaemonSet).collect();
-    let workloads = sets.iter().map(|set| Workload::of_daemon_set(set));
-    let workloads: Vec<_> = workloads.collect();
+    let workloads: Vec<_> = sets.iter().copied().map(Workload::of_daemon_set).collect();
     if sets.is_empty() {
         // Its pods are gone, or nobody looks after them: there is nothing to keep pods from a node for.
         release(instance, context).await?;
@@ -144,6 +143,7 @@ async fn try_advance(
             taint: &taint,
             rules: &rules,
             mounts_key: key.as_ref(),
+            clock: &context.clock,
         },
         namespace: &driver.owner.namespace,
         generation: instance.metadata.generation.unwrap_or_default(),

@@ -13,7 +13,7 @@ use stowage_kubernetes::deletion;
 
 use super::choice::Placed;
 use super::decide::{DriverPod, Mounts, Sight, Step, in_vain, is_late, next_step};
-use super::look::{self, Subject};
+use super::look::Subject;
 use super::users::{Fate, User};
 use super::{Drained, act, told};
 use crate::driver_deployment::problem::Problem;
@@ -108,7 +108,7 @@ impl Update<'_> {
         let Some(node) = node else {
             return Ok(Became::Done);
         };
-        let (rules, now) = (self.subject.rules, look::now());
+        let (rules, now) = (self.subject.rules, self.subject.now());
         let step = next_step(&sight, rules, goes_on, now);
         let may_fail = is_late(&sight, rules, now) && !matches!(step, Step::Release);
         match self.act(entry, step, &sight, &node).await {
@@ -158,7 +158,7 @@ impl Update<'_> {
                 match self.subject.used_now(&entry.name).await? {
                     None => self.replace(entry, &name, &uid).await,
                     // Nothing of it is in sight yet: that takes no longer than anything else.
-                    Some(what) if is_late(sight, self.subject.rules, look::now()) => {
+                    Some(what) if is_late(sight, self.subject.rules, self.subject.now()) => {
                         taint.remove(client, node).await?;
                         let node = sight.node.map(|it| in_vain(it, &what));
                         Ok(Became::Failed(node.unwrap_or(what)))
@@ -180,7 +180,7 @@ impl Update<'_> {
         let pods = Api::<Pod>::namespaced(self.subject.client.clone(), self.namespace);
         deletion::delete(&pods, name, uid).await?;
         entry.waiting_for = Some("its new driver pod".to_owned());
-        entry.replaced_since = Some(Time(look::now()));
+        entry.replaced_since = Some(Time(self.subject.now()));
         Ok(Became::Waits {
             entry,
             is_stuck: false,
@@ -211,7 +211,9 @@ impl Update<'_> {
             }
             Step::Settle(what) => {
                 pause = self.subject.rules.settle.clamp(AT_ONCE, ASK_AGAIN);
-                entry.unused_since.get_or_insert_with(|| Time(look::now()));
+                entry
+                    .unused_since
+                    .get_or_insert_with(|| Time(self.subject.now()));
                 entry.waiting_for = Some(what);
             }
             Step::Wait(what) => {

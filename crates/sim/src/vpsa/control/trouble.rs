@@ -74,6 +74,7 @@ mod tests {
                 Trouble::from(faults::Trouble::Refuse(503)),
             ),
             (json!("drop"), faults::Trouble::Drop.into()),
+            (json!("hold"), faults::Trouble::Hold.into()),
             (json!("garbage"), Own::Garbage.into()),
             (json!("submitted"), Own::Submitted.into()),
             (

@@ -7,6 +7,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::answer;
+use crate::faults::Struck;
 use crate::trouble::{answered, strike};
 use crate::vpsa::control::Trouble;
 use crate::vpsa::control::trouble::Own;
@@ -28,9 +29,13 @@ pub async fn trouble(State(core): State<Arc<Core>>, request: Request, next: Next
     .await
 }
 
-async fn meet(trouble: Trouble, request: Request, next: Next) -> Response {
-    match trouble {
-        Trouble::Common(trouble) => strike(trouble, request, next, answer::fault).await,
+async fn meet(struck: Struck<Trouble>, request: Request, next: Next) -> Response {
+    let ended = struck.ended;
+    match struck.trouble {
+        Trouble::Common(trouble) => {
+            let struck = Struck { trouble, ended };
+            strike(struck, request, next, answer::fault).await
+        }
         Trouble::Own(trouble) => own(trouble, request, next).await,
     }
 }

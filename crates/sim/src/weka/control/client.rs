@@ -69,6 +69,11 @@ impl Control {
         self.post("objects", &object).await
     }
 
+    /// What is being created or added is there from now on, however long that was to take.
+    pub async fn finish(&self) -> Result<()> {
+        self.post("finish", &()).await
+    }
+
     /// Adds an organization.
     pub async fn add_organization(&self, id: u32, name: &str) -> Result<()> {
         let name = name.to_owned();

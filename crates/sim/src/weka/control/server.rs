@@ -69,6 +69,7 @@ pub fn router(running: Arc<Running>) -> Router {
         .route("/release", put(upgrade))
         .route("/tokens/revoke", post(revoke))
         .route("/objects", post(put_object))
+        .route("/finish", post(finish))
         .route("/filesystems/{uid}/hang", put(hang))
         .route("/frontends", post(report))
         .route("/frontends/{container}", put(stage))
@@ -121,6 +122,11 @@ async fn revoke(State(running): Shared, Json(revocation): Json<Revocation>) -> D
 
 async fn put_object(State(running): Shared, Json(object): Json<Object>) -> Done {
     running.core.put(vec![Change::Put(object)]).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn finish(State(running): Shared) -> Done {
+    running.core.finish().await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

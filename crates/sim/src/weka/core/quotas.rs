@@ -10,7 +10,7 @@ use crate::weka::backing::{self, Found};
 use crate::weka::release::Feature;
 use crate::weka::state::filesystems::next_number;
 use crate::weka::state::objects::quota_key;
-use crate::weka::state::quotas::{self, Directory, Limits};
+use crate::weka::state::quotas::{self, Directory, Limits, Status};
 use crate::weka::state::{Change, Filesystem, Kind, Millis, Object, Quota, Refusal, Snapshot};
 
 /// The limits of a quota that has no effect.
@@ -120,6 +120,32 @@ impl Core {
         let write = move || ledgers.set(inode, record, || backing::usage(&directory));
         let written = tokio::task::spawn_blocking(write).await;
         Ok(written.map_err(io::Error::other)??)
+    }
+
+    /// Quotas that are being added count from now on. Called twice: they do.
+    pub(super) async fn finish_quotas(&self) -> Result<(), Failure> {
+        let adding = self.read(|state, now| {
+            let adding = |quota: &&Quota| quota.status(now) == Status::Adding;
+            let of = |quota: &Quota| state.filesystems.get(&quota.filesystem).cloned();
+            let all = state.quotas.values().filter(adding);
+            all.filter_map(|quota| Some((of(quota)?, quota.inode)))
+                .collect::<Vec<_>>()
+        });
+        for (filesystem, inode) in adding {
+            let Some(found) = self.find(&filesystem, inode).await? else {
+                continue;
+            };
+            let _lock = self.quota_locks.lock(inode).await;
+            let quota = self
+                .change(|state, moment| {
+                    let mut quota = quotas::get(state, &filesystem.uid, inode)?.clone();
+                    quota.active_at = Some(moment.now);
+                    Ok((vec![Change::Put(Object::Quota(quota.clone()))], quota))
+                })
+                .await?;
+            self.write_ledger(&quota, found.behind).await?;
+        }
+        Ok(())
     }
 
     /// The quota of a directory, and the bytes in it. A quota goes with its directory.

@@ -13,7 +13,7 @@ use crate::weka::core::Core;
 /// Lets every request wait for the latency, and those that a fault fits get into trouble.
 pub async fn trouble(State(core): State<Arc<Core>>, request: Request, next: Next) -> Response {
     let latency = core.knobs().latency;
-    let strike = |trouble, request, next| strike(trouble, request, next, answer::fault);
+    let strike = |struck, request, next| strike(struck, request, next, answer::fault);
     answered(
         &core.controls,
         latency,

@@ -20,9 +20,6 @@ use crate::error::{Error, chain};
 use crate::rest::Deadline;
 use crate::topology::{self, Transport};
 
-/// How often the client is looked at, at least.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
-
 /// How often it is looked at while patience lasts: one bad look is not enough.
 const LOOKS: u32 = 4;
 
@@ -80,7 +77,7 @@ impl Steady {
 /// Watches the client for as long as the process runs.
 pub(crate) async fn watch(driver: Arc<Driver>, check: Check) {
     let patience = driver.config.label_patience;
-    let mut ticks = interval(LOOK_EVERY.min(patience / LOOKS));
+    let mut ticks = interval(driver.config.label_look.min(patience / LOOKS));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut steady = Steady::new(patience);
     let started = Instant::now();
