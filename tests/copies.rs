@@ -1,11 +1,11 @@
 //! Volumes that grow and are copied: snapshots, and what comes of them, with verbs for what a person does.
 
-use std::sync::OnceLock;
-
 use devcluster::testing::{Namespace, TestCluster};
 use serde_json::Value;
+use stowage_testing::once_in_run;
 
 use crate::claims::Pod;
+use crate::deployed::incarnation;
 use crate::{eventually, get, pod_in_phase};
 
 const SNAPSHOTS: &str = include_str!("../deploy/crds/snapshot.storage.k8s.io.yaml");
@@ -25,8 +25,7 @@ const WRITE: &str = "cd /data; dd if=/dev/urandom of=noise bs=1M count=8 2>/dev/
 
 /// Installs the kinds and the cluster-wide controller, once for all tests. A cluster that has a controller keeps it.
 pub fn install_snapshots(cluster: &TestCluster) {
-    static DONE: OnceLock<()> = OnceLock::new();
-    DONE.get_or_init(|| {
+    once_in_run(&format!("snapshots-{}", incarnation(cluster)), || {
         let lease = ["get", "lease", "--all-namespaces", "--output=name"];
         let leases = cluster.kubectl(&lease).unwrap();
         let ours = [

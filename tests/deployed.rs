@@ -1,14 +1,12 @@
 //! Drivers that the operator deploys: the samples, under names of a test's own.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
 
 use devcluster::testing::{Namespace, TestCluster};
-use parking_lot::Mutex;
 use serde_json::Value;
+use stowage_testing::{Look, once_in_run};
 
-use crate::{eventually, eventually_or, get, text};
+use crate::{eventually, eventually_or, get, pods, text};
 
 const FUSE: &str = include_str!("../deploy/sim/fuse.yaml");
 const EVERY_NODE: &str = include_str!("../deploy/samples/hostpath-every-node.yaml");
@@ -24,10 +22,7 @@ pub const KINDS: &str = "daemonset,deployment,serviceaccount,role,rolebinding,cl
 
 /// Installs the operator as the guide says, once for all tests of a cluster.
 pub fn install_operator(cluster: &TestCluster) {
-    static DONE: Mutex<BTreeMap<PathBuf, Arc<OnceLock<()>>>> = Mutex::new(BTreeMap::new());
-    let kubeconfig = cluster.kubeconfig().to_owned();
-    let done = Arc::clone(DONE.lock().entry(kubeconfig).or_default());
-    done.get_or_init(|| {
+    once_in_run(&format!("operator-{}", incarnation(cluster)), || {
         apply_files(
             cluster,
             &["prerequisites", "draining.yaml", "startup-taint.yaml"],
@@ -50,6 +45,13 @@ pub fn install_operator(cluster: &TestCluster) {
             .kubectl(&[&rollout[..], &patience[..]].concat())
             .unwrap();
     });
+}
+
+/// A word for a cluster that is another one when the cluster was made again under its name.
+pub fn incarnation(cluster: &TestCluster) -> String {
+    let namespace = Look::at(cluster.kubeconfig()).get("namespace", "", "kube-system");
+    let namespace = namespace.expect("the cluster can be read");
+    text(&namespace["metadata"]["uid"]).to_owned()
 }
 
 /// Applies files of `deploy`.
@@ -177,11 +179,7 @@ impl<'a> Deployed<'a> {
     }
 
     fn pods(&self, label: &str) -> Vec<Value> {
-        let found = self
-            .namespace
-            .kubectl(&["get", "pods", "-l", label, "-o", "json"]);
-        let found: Value = serde_json::from_str(&found.unwrap()).unwrap();
-        let mut pods = found["items"].as_array().unwrap().clone();
+        let mut pods = pods(self.namespace, label, "").expect("pods can be read");
         pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         pods.sort_by_key(|pod| text(&pod["spec"]["nodeName"]).to_owned());
         pods

@@ -14,15 +14,13 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use devcluster::testing::{Namespace, TestCluster};
-use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
+use stowage_testing::{Look, Turn};
 
-/// Longest time anything in a test may take before it counts as broken: twice as long as the longest pause that a kubelet
-/// makes before it tries again to mount.
-pub const PATIENCE: Duration = Duration::from_secs(240);
+pub use stowage_testing::look::PATIENCE;
+pub use stowage_testing::{eventually, eventually_or};
 
 /// The image under test.
 pub const STOWAGE_IMAGE: &str = concat!("stowage.dev/stowage:", env!("CARGO_PKG_VERSION"));
@@ -62,30 +60,6 @@ pub fn nodes() -> &'static [String] {
     })
 }
 
-/// Asks until the answer is there, and panics with `what` if it never comes.
-pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
-    eventually_or(what, ask, String::new)
-}
-
-/// The same, and `instead` tells what is there in place of it.
-pub fn eventually_or<T>(
-    what: &str,
-    mut ask: impl FnMut() -> Option<T>,
-    instead: impl FnOnce() -> String,
-) -> T {
-    let started = Instant::now();
-    let mut pause = Duration::from_millis(200);
-    while started.elapsed() < PATIENCE {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        thread::sleep(pause);
-        // Each look is a process: whoever waits long leaves the machine to what is waited for.
-        pause = (pause * 5 / 4).min(Duration::from_secs(1));
-    }
-    panic!("{what}: not within {PATIENCE:?}\n{}", instead());
-}
-
 /// What the cluster says of pods and other objects, for tests that fail.
 fn described(namespace: &Namespace, arguments: &[&str]) -> String {
     let said = namespace.kubectl(&[&["describe"], arguments].concat());
@@ -94,8 +68,7 @@ fn described(namespace: &Namespace, arguments: &[&str]) -> String {
 
 /// An object as JSON, or nothing if it cannot be read now.
 pub fn get(namespace: &Namespace, kind: &str, name: &str) -> Option<Value> {
-    let text = namespace.kubectl(&["get", kind, name, "-o", "json"]).ok()?;
-    serde_json::from_str(&text).ok()
+    Look::at(namespace.kubeconfig()).get(kind, namespace.name(), name)
 }
 
 /// Waits for a pod's phase and returns the pod.
@@ -108,7 +81,7 @@ pub fn pod_in_phase(namespace: &Namespace, name: &str, phase: &str) -> Value {
 
 /// Waits until all containers of all pods with a label are ready; returns the pods.
 pub fn ready_pods(namespace: &Namespace, label: &str, count: usize) -> Vec<Value> {
-    let ask = || find_ready(namespace, &["-l", label]).filter(|pods| pods.len() == count);
+    let ask = || find_ready(namespace, label, "").filter(|pods| pods.len() == count);
     eventually_or(&format!("{count} ready pods of {label}"), ask, || {
         described(namespace, &["pods", "-l", label])
     })
@@ -124,16 +97,18 @@ pub fn ready_pod_on(namespace: &Namespace, label: &str, node: &str) -> Value {
 
 /// The one pod with a label on a node, if it is ready now.
 pub fn find_ready_on(namespace: &Namespace, label: &str, node: &str) -> Option<Value> {
-    let on_node = format!("--field-selector=spec.nodeName={node}");
-    let mut pods = find_ready(namespace, &["-l", label, &on_node])?;
+    let mut pods = find_ready(namespace, label, &format!("spec.nodeName={node}"))?;
     pods.pop().filter(|_| pods.is_empty())
 }
 
+/// The pods with these labels and fields, if they can be read now.
+pub fn pods(namespace: &Namespace, labels: &str, fields: &str) -> Option<Vec<Value>> {
+    Look::at(namespace.kubeconfig()).list("pods", Some(namespace.name()), labels, fields)
+}
+
 /// The pods that fit, if all containers of all of them are ready.
-fn find_ready(namespace: &Namespace, selectors: &[&str]) -> Option<Vec<Value>> {
-    let arguments = [&["get", "pods", "-o", "json"], selectors].concat();
-    let list: Value = serde_json::from_str(&namespace.kubectl(&arguments).ok()?).ok()?;
-    let pods = list["items"].as_array()?.clone();
+fn find_ready(namespace: &Namespace, labels: &str, fields: &str) -> Option<Vec<Value>> {
+    let pods = pods(namespace, labels, fields)?;
     let is_ready = |pod: &Value| {
         let containers = pod["status"]["containerStatuses"].as_array();
         containers.is_some_and(|all| all.iter().all(|one| one["ready"] == true))
@@ -174,34 +149,12 @@ pub struct OwnCluster {
 /// How many tests have a cluster of their own at the same time: with more of them everything takes longer than anybody waits.
 const OWN_CLUSTERS: usize = 3;
 
-static TURNS: Mutex<usize> = Mutex::new(0);
-static TURN_ENDS: Condvar = Condvar::new();
-
-/// The turn of a test that needs a cluster of its own.
-struct Turn;
-
-impl Turn {
-    fn wait() -> Self {
-        let mut taken = TURNS.lock();
-        TURN_ENDS.wait_while(&mut taken, |taken| *taken >= OWN_CLUSTERS);
-        *taken += 1;
-        Self
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *TURNS.lock() -= 1;
-        TURN_ENDS.notify_one();
-    }
-}
-
 impl OwnCluster {
     /// Nothing is made yet: the test says `up` itself. What a test left that was killed is gone.
     pub fn named(name: &'static str) -> Self {
         let own = Self {
             name,
-            _turn: Turn::wait(),
+            _turn: Turn::one_of(OWN_CLUSTERS, "cluster"),
         };
         own.run(&["down"]);
         own

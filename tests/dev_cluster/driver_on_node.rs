@@ -7,7 +7,6 @@ use devcluster::cluster::Cluster;
 use devcluster::testing::Namespace;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use parking_lot::MutexGuard;
 use serde_json::Value;
 use stowage_csi::client::{ClientOptions, Connection};
 use stowage_csi::endpoint::Endpoint;
@@ -15,6 +14,7 @@ use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_csi::registration::{DriverRegistration, KubeletVerdict};
 use stowage_csi::server::{Shutdown, Socket, serve};
+use stowage_testing::Turn;
 use stowage_tests::{eventually, find_ready_on, ready_pod_on, text};
 use tokio::runtime::Runtime;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -39,7 +39,7 @@ pub struct DriverOnNode<'a> {
     socket: PathBuf,
     registration: Option<DropGuard>,
     /// Dropped last: others with the same name wait for it.
-    _turn: Option<MutexGuard<'static, ()>>,
+    _turn: Option<Turn>,
 }
 
 impl<'a> DriverOnNode<'a> {

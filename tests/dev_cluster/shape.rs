@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parking_lot::{Mutex, MutexGuard};
+use stowage_testing::Turn;
 use stowage_tests::STOWAGE_IMAGE;
 
 /// The driver's name in the samples, which say to replace it everywhere.
@@ -13,10 +13,8 @@ const SAMPLE_LABEL: &str = "stowage.dev/hostpath";
 
 /// Waits until no other test runs a driver under the samples' own name: a kubelet knows one of a name, and both would
 /// have the same state directory.
-pub fn turn_of_csi_hostpath() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    // A test that failed has taken away what it made.
-    TURN.lock()
+pub fn turn_of_csi_hostpath() -> Turn {
+    Turn::of_run(SAMPLE_NAME)
 }
 
 /// Where the driver's parts run, and with which arguments.
@@ -46,7 +44,7 @@ impl Shape {
     }
 
     /// Its turn, where its name is not the test's own.
-    pub fn turn(self) -> Option<MutexGuard<'static, ()>> {
+    pub fn turn(self) -> Option<Turn> {
         (self == Self::Original).then(turn_of_csi_hostpath)
     }
 

@@ -7,6 +7,7 @@ use devcluster::error::Error;
 use devcluster::testing::{Namespace, TestCluster};
 use devcluster::weka_sim::{ARRAY_WORKLOAD, SimulatedWeka};
 use serde_json::Value;
+use stowage_testing::once_in_run;
 use stowage_tests::deployed::install_operator;
 use stowage_tests::{cluster, eventually, text};
 
@@ -280,11 +281,18 @@ pub fn weka() -> &'static Weka {
             array: Array::new(),
             driver: Driver::of_sample(),
         };
-        weka.array.apply();
-        weka.driver.deploy(&weka.array, CHANGES);
-        weka.array
+        once_in_run("weka", || weka.set_up());
+        weka
+    })
+}
+
+impl Weka {
+    fn set_up(&self) {
+        self.array.apply();
+        self.driver.deploy(&self.array, CHANGES);
+        self.array
             .apply_secret("csi-wekafs-api-secret", "csi-wekafs");
-        weka.driver.wait();
+        self.driver.wait();
         // All at once: tests count what is on the array while others run.
         let make = FILESYSTEMS.map(|(name, more)| {
             format!(
@@ -293,7 +301,6 @@ pub fn weka() -> &'static Weka {
                  $api/fileSystems || echo it is there; "
             )
         });
-        weka.array.ask("make-filesystems", &make.concat());
-        weka
-    })
+        self.array.ask("make-filesystems", &make.concat());
+    }
 }

@@ -13,7 +13,7 @@ use super::weka_volumes::{directory, remove, wait_for_event};
 #[test]
 fn one_pod_writes_to_two_clusters_and_a_dead_one_holds_up_nobody_on_the_other() {
     let mut pair = pair();
-    let pair = pair.as_mut().unwrap();
+    let pair = &mut pair;
     pair.everywhere();
     let namespace = cluster().namespace("weka-two").unwrap();
     let classes = pair.claims(&namespace);
@@ -118,7 +118,7 @@ fn nodes_are_ready(driver: &Driver, are_ready: bool) {
 #[test]
 fn a_frontend_that_is_cut_off_restarts_nothing_and_readiness_tells() {
     let mut pair = pair();
-    let pair = pair.as_mut().unwrap();
+    let pair = &mut pair;
     pair.everywhere();
     let namespace = cluster().namespace("weka-cut").unwrap();
     let classes = pair.claims(&namespace);
@@ -176,7 +176,7 @@ fn a_frontend_that_is_cut_off_restarts_nothing_and_readiness_tells() {
 #[test]
 fn pods_on_nodes_of_different_clusters_are_served_or_told_why() {
     let mut pair = pair();
-    let pair = pair.as_mut().unwrap();
+    let pair = &mut pair;
     pair.everywhere();
     let namespace = cluster().namespace("weka-apart").unwrap();
     let classes = pair.claims(&namespace);

@@ -63,7 +63,7 @@ fn transport(node: &str) -> String {
 #[test]
 fn nodes_share_a_volume_by_client_and_by_nfs_and_a_lost_client_is_replaced_by_nfs() {
     let mut pair = pair();
-    let pair = pair.as_mut().unwrap();
+    let pair = &mut pair;
     // The first node is a client of this cluster, the second of the other one only.
     pair.east.weka.has_nfs = true;
     pair.apart();

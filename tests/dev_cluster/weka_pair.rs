@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use devcluster::testing::Namespace;
-use parking_lot::{Mutex, MutexGuard};
+use stowage_testing::{Turn, once_in_run};
 use stowage_tests::eventually;
 
 use super::claims::{MIB, ask};
@@ -25,34 +25,33 @@ pub struct Pair {
     pub east: Array,
     pub west: Array,
     pub driver: Driver,
+    _turn: Turn,
 }
 
-pub fn pair() -> MutexGuard<'static, Option<Pair>> {
-    static PAIR: Mutex<Option<Pair>> = Mutex::new(None);
-    let mut pair = PAIR.lock();
-    if pair.is_none() {
-        *pair = Some(Pair::start());
-    }
+/// Once it is the test's turn.
+pub fn pair() -> Pair {
+    let turn = Turn::of_run("weka-pair");
+    let pair = Pair {
+        east: Array::named("weka-east", "east", "stowage-sim-pair"),
+        west: Array::named("weka-west", "west", "stowage-sim-pair"),
+        driver: Driver::named("csi-weka-pair", "pair.weka.io"),
+        _turn: turn,
+    };
+    once_in_run("weka-pair-set-up", || pair.set_up());
     pair
 }
 
 impl Pair {
-    fn start() -> Self {
-        let pair = Self {
-            east: Array::named("weka-east", "east", "stowage-sim-pair"),
-            west: Array::named("weka-west", "west", "stowage-sim-pair"),
-            driver: Driver::named("csi-weka-pair", "pair.weka.io"),
-        };
-        for array in pair.arrays() {
+    fn set_up(&self) {
+        for array in self.arrays() {
             array.apply_without_waiting();
         }
-        pair.driver.deploy(&pair.east, CHANGES);
-        for array in pair.arrays() {
+        self.driver.deploy(&self.east, CHANGES);
+        for array in self.arrays() {
             let secret = ["secret", &array.weka.name].join("-");
-            array.apply_secret(&secret, &pair.driver.name);
+            array.apply_secret(&secret, &self.driver.name);
         }
-        pair.driver.wait();
-        pair
+        self.driver.wait();
     }
 
     pub fn arrays(&self) -> [&Array; 2] {

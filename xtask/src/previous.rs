@@ -42,6 +42,11 @@ pub fn ensure_binary(report: &Report) -> anyhow::Result<bool> {
     Ok(true)
 }
 
+/// Whether its binary is there.
+pub fn is_there() -> bool {
+    place().join(BINARY).exists()
+}
+
 /// Writes its image.
 pub fn write_image(report: &Report) -> anyhow::Result<()> {
     image::write_with(IMAGE, &place().join(BINARY), report)?;
@@ -87,6 +92,7 @@ fn build(commit: &str, place: &Path, report: &Report) -> anyhow::Result<()> {
     cargo
         // Not locked: the version is another one. The rest of its lock file stays as it is.
         .args(["build", "--package", "stowage", "--bin", BINARY])
+        .args(["--package", "devcluster"])
         // As our own: what both need is built once.
         .args(["--features", "tokio/test-util"])
         .env("CARGO_TARGET_DIR", workspace::target())

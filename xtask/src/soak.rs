@@ -10,16 +10,10 @@ use devcluster::report::{Report, Step, took};
 
 use crate::workspace::{self, cargo};
 
-/// The tests: `crates/cli/tests/faults`.
-const TESTS: [&str; 4] = ["--package", "stowage", "--test", "faults"];
+/// The tests: `crates/cli/tests/it/faults`.
+const TESTS: [&str; 5] = ["--package", "stowage", "--test", "it", "faults"];
 /// A storm of changes, with which the operator has to keep up.
-const STORM: [&str; 5] = [
-    "--package",
-    "stowage-operator",
-    "--test",
-    "reconcile",
-    "storm",
-];
+const STORM: [&str; 5] = ["--package", "stowage-operator", "--test", "it", "storm"];
 
 #[derive(clap::Args)]
 pub struct Options {

@@ -1,47 +1,53 @@
-//! `./x test`: everything, on a cluster of its own that is gone afterwards; or what can run on the user's own, with a list of the rest.
+//! `./x test`: everything, on a cluster of its own that is gone afterwards; or a part of it; or what can run on the user's own
+//! cluster, with a list of the rest.
 
+mod ground;
 mod left_out;
+mod nextest;
+mod profile;
 mod record;
-mod tally;
+mod repeat;
+mod results;
+mod servers;
+mod since;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 
 use anyhow::{Context, bail};
-use devcluster::cluster::{Cluster, Wanted, check_machine};
+use devcluster::cluster::check_machine;
 use devcluster::kubernetes::{Kubernetes, kubectl_program};
-use devcluster::process::{capture, logged};
-use devcluster::report::{Report, took};
-use devcluster::testing::{CLUSTER_VARIABLE, KUBECONFIG_VARIABLE};
-use devcluster::{debian, schemas};
+use devcluster::process::capture;
+use devcluster::report::Report;
+use devcluster::testing::KUBECONFIG_VARIABLE;
 
-use self::record::{Record, Run};
-use self::tally::Tally;
-use crate::image::Binary;
-use crate::workspace::{self, cargo, ignore_interrupts, say};
-use crate::{check, image, previous};
+use self::nextest::Selection;
+use self::profile::Profile;
+use self::record::Run;
+use self::repeat::{Load, Wavering};
+use self::results::Results;
+use self::servers::Servers;
+use self::since::Touched;
+use crate::check;
+use crate::workspace::{self, ignore_interrupts, say};
 
 /// The cluster of the tests: the user's own is not disturbed.
 const CLUSTER: &str = "test";
 const NODES: usize = 2;
 
-/// All tests but those that run on it.
-const PARTS: &[&str] = &["--workspace", "--exclude", "stowage-tests"];
-/// Those that do. They leave much behind that runs until it is taken down, so they come last. Of the whole workspace, too:
-/// of a part of it, cargo would build again what the parts have in common.
-const END_TO_END: &[&str] = &["--workspace", "--test=any_cluster", "--test=dev_cluster"];
+/// Tests that need it.
+const WITH_PODS: &str = "stowage-tests::";
+/// Those that need the release before this one.
+const UPGRADES: &str = "stowage-tests::dev_cluster dev_cluster::upgrade";
 
-/// How many tests of one program run at a time, whatever the number of cores: they wait for servers and kubelets most of
-/// their time.
-const AT_A_TIME: usize = 6;
-const AT_A_TIME_VARIABLE: &str = "RUST_TEST_THREADS";
-
-/// Tests that upgrade from the release before this one, and go back.
-const UPGRADES: &str = "dev_cluster::upgrade";
+/// Tests beside the code, but for those of one module, which talk to an API server.
+const UNIT: &str =
+    "(kind(lib) + kind(bin)) - (package(stowage-sidecar) & test(/^attach::tests::/))";
 
 #[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "flags that people type")]
 pub struct Options {
     /// Leave the cluster of the tests up, for the next run or to look at.
     #[arg(long)]
@@ -52,40 +58,63 @@ pub struct Options {
     /// Leave out what `./x check` checks.
     #[arg(long)]
     no_check: bool,
-    /// Passed to `cargo test`: package, test and name filters.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    cargo: Vec<String>,
+    /// Only what needs no server: what one runs while one works.
+    #[arg(long, conflicts_with_all = ["record", "keep"])]
+    unit: bool,
+    /// Checks, and the tests of the crates that a change since REV can touch; without pods.
+    #[arg(long, value_name = "REV", num_args = 0..=1, default_missing_value = "HEAD", conflicts_with_all = ["record", "unit"])]
+    since: Option<String>,
+    /// Run the tests N times with every core busy, and tell which of them waver.
+    #[arg(long, value_name = "N", conflicts_with = "record")]
+    repeat: Option<usize>,
+    /// Which tests, as `cargo nextest run` takes it: package, program and name filters.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "FILTER"
+    )]
+    filters: Vec<String>,
+}
+
+/// A run under way.
+struct Tests<'a> {
+    options: &'a Options,
+    report: &'a Report,
+    /// This program's own file; asked for before cargo puts another one in its place.
+    program: PathBuf,
+    profile: Profile,
+    selection: Selection,
+    /// Why tests were left out, and how many.
+    left_out: BTreeMap<String, usize>,
 }
 
 pub fn run(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
-    if !options.no_check {
-        check::run(false, report)?;
+    let own = own_cluster()?;
+    // Before everything that takes long: it is said within seconds what is missing.
+    let lacks = match check_machine(NODES) {
+        Err(error) if own.is_none() && !options.unit => Some(error),
+        _ => None,
+    };
+    let is_root = nix::unistd::geteuid().is_root();
+    if let Some(error) = lacks.filter(|_| is_root) {
+        return Err(error.into());
     }
-    debian::install_missing(debian::FOR_DRIVERS, report)?;
-    debian::install_missing(debian::FOR_PAGES, report)?;
-    schemas::ensure(report)?;
-    match own_cluster()? {
-        Some(kubeconfig) => {
-            say(&format!("On the cluster of {}.", kubeconfig.display()));
-            let archive = image::build(Binary::Release, report)?;
-            say(&image::must_be_on_the_nodes(&archive));
-            build_tests(options, report)?;
-            let ran = tests(
-                options,
-                report,
-                || Ok(Vec::new()),
-                |command| {
-                    let has_separator = command.get_args().any(|word| word == "--");
-                    command.args((!has_separator).then_some("--"));
-                    command.args(["--skip", "dev_cluster"]);
-                },
-            );
-            say(&left_out::list(&workspace::root())?);
-            ran?;
-        }
-        None => on_dev_cluster(options, report)?,
-    }
-    Ok(ExitCode::SUCCESS)
+    let mut tests = Tests {
+        options,
+        report,
+        program: env::current_exe().context("cannot find this program's own file")?,
+        profile: Profile::start(),
+        selection: Selection::of(&options.filters),
+        left_out: BTreeMap::new(),
+    };
+    tests.select(own.is_some(), is_root)?;
+    tests.check()?;
+    let results = if options.unit {
+        tests.without_servers()?
+    } else {
+        tests.with_servers(own.as_deref())?
+    };
+    tests.conclude(&results, own.is_some())
 }
 
 /// `STOWAGE_KUBECONFIG`, if it is set and can be read.
@@ -105,201 +134,200 @@ pub fn own_cluster() -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(file))
 }
 
-fn on_dev_cluster(options: &Options, report: &Report) -> anyhow::Result<()> {
-    // Before everything that takes long, although the cluster comes last.
-    check_machine(NODES)?;
-    let cluster = Cluster::named(CLUSTER)?;
-    let program = env::current_exe().context("cannot find this program's own file")?;
-    // From here on an interrupt must not skip the clean-up: the tests end by it, this process goes on.
-    ignore_interrupts()?;
-    let two_nodes = Wanted {
-        nodes: Some(NODES),
-        ..Wanted::default()
-    };
-    let upgrades = wants_upgrades(options);
-    let has_previous = upgrades && previous::ensure_binary(report)?;
-    let prepare = || -> anyhow::Result<Vec<&str>> {
-        cluster.up(&two_nodes, &program, report)?;
-        image::build(Binary::Debug, report)?;
-        let archive = image::for_tests(report)?;
-        image::load(CLUSTER, &archive, report)?;
-        image::build_and_load_simulator(CLUSTER, report)?;
-        if has_previous {
-            previous::write_image(report)?;
+impl Tests<'_> {
+    /// Whether everything is asked for.
+    fn is_whole(&self) -> bool {
+        let options = self.options;
+        options.filters.is_empty() && options.since.is_none() && !options.unit
+    }
+
+    /// What is left out before anything is built.
+    fn select(&mut self, on_own_cluster: bool, is_root: bool) -> anyhow::Result<()> {
+        let conditions = &mut self.selection.conditions;
+        if self.options.unit {
+            conditions.push(UNIT.to_owned());
+            self.selection
+                .words
+                .extend(["--lib".to_owned(), "--bins".to_owned()]);
+            return Ok(());
         }
-        let skips = upgrades && !has_previous;
-        Ok(if skips {
-            vec!["--skip", UPGRADES]
-        } else {
-            Vec::new()
+        if on_own_cluster {
+            conditions.push("not binary(dev_cluster)".to_owned());
+        } else if !is_root {
+            conditions.push("not package(stowage-tests)".to_owned());
+            say("Not root: what makes namespaces and mounts is left out, and counted at the end.");
+        }
+        if let Some(revision) = &self.options.since {
+            let touched = since::touched(revision)?;
+            conditions.push("not package(stowage-tests)".to_owned());
+            conditions.extend(touched.condition());
+            match touched {
+                Touched::Everything(file) => say(&format!(
+                    "Since {revision} `{file}` has changed, which tests of any crate may read: all of them run, without pods."
+                )),
+                Touched::Nothing => say(&format!(
+                    "Since {revision} nothing has changed that a test reads."
+                )),
+                Touched::Crates(names) => say(&format!(
+                    "Since {revision}: {} and what uses them, without pods.",
+                    names.join(", ")
+                )),
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        if self.options.no_check || self.options.unit || self.options.repeat.is_some() {
+            return Ok(());
+        }
+        self.profile.stage("Format and rules", || {
+            check::without_compiler(false, self.report)
         })
-    };
-    // The tests of single parts run their own API servers.
-    let result = workspace::ensure_servers(report)
-        .and_then(|()| build_tests(options, report))
-        .and_then(|()| {
-            tests(options, report, prepare, |command| {
-                command
-                    .env(CLUSTER_VARIABLE, CLUSTER)
-                    .env("STOWAGE_X", &program);
-            })
-        });
-    if result.is_err() {
-        keep_logs(&cluster);
     }
-    if options.keep {
+
+    fn without_servers(&mut self) -> anyhow::Result<Results> {
+        self.profile
+            .stage("cargo-nextest", || nextest::ensure(self.report))?;
+        self.play(false, |_| {})
+    }
+
+    fn with_servers(&mut self, own: Option<&Path>) -> anyhow::Result<Results> {
+        // From here on an interrupt must not skip the clean-up: the tests end by it, this process goes on.
+        ignore_interrupts()?;
+        let listed = self.set_up()?;
+        if listed.chosen.is_empty() && self.options.since.is_none() {
+            bail!("no test is called so: {}", self.options.filters.join(" "));
+        }
+        let with_pods = listed.has(WITH_PODS);
+        let mut results = match own {
+            Some(kubeconfig) if with_pods => self.on_own_cluster(kubeconfig),
+            None if with_pods => self.on_dev_cluster(),
+            _ => self.play(true, |_| {}),
+        }?;
+        if self.is_whole() && self.options.repeat.is_none() {
+            let examples = || nextest::examples(self.report);
+            let examples = self
+                .profile
+                .stage("Examples in the documentation", examples)?;
+            results.tests.extend(examples.tests);
+        }
+        Ok(results)
+    }
+
+    /// Runs the tests, as often as they are asked for; what they share is new each time.
+    fn play(&self, with_pool: bool, adapt: impl Fn(&mut Command)) -> anyhow::Result<Results> {
+        let run = |retries| {
+            let servers = with_pool.then(Servers::start).transpose()?;
+            let share = |command: &mut Command| {
+                adapt(command);
+                if let Some(servers) = &servers {
+                    servers.share(command);
+                }
+            };
+            // No bar: nextest's own lines are what one wants to see.
+            self.report.say("... Running the tests");
+            let run = || nextest::run(&self.selection, retries, self.report, share);
+            let mut results = self.profile.stage("The tests", run)?;
+            if let Some(servers) = &servers {
+                results.leave_out(servers.left_out());
+            }
+            anyhow::Ok(results)
+        };
+        let Some(rounds) = self.options.repeat else {
+            return run(1);
+        };
+        let _load = Load::on_every_core();
+        let (mut all, mut wavering) = (Results::default(), Wavering::default());
+        for round in 1..=rounds {
+            say(&format!("Round {round} of {rounds}, with every core busy"));
+            let results = run(0)?;
+            wavering.add(&results);
+            all.tests.extend(results.tests);
+        }
+        say(&wavering.told());
+        Ok(all)
+    }
+
+    /// The profile, what was left out and why, and how it ended; that is the last line.
+    fn conclude(mut self, results: &Results, on_own_cluster: bool) -> anyhow::Result<ExitCode> {
+        let passed = results.passed();
+        let failed = results.failed();
+        say(&self.profile.conclude(results)?);
+        if on_own_cluster {
+            let list = left_out::list(&workspace::root())?;
+            say(&list.text);
+            self.left_out
+                .insert("needs a dev cluster".to_owned(), list.count);
+        }
+        for (reason, count) in &results.left_out {
+            *self.left_out.entry(reason.clone()).or_default() += count;
+        }
+        for (reason, count) in &self.left_out {
+            say(&format!("Left out: {count} tests: {reason}"));
+        }
+        for test in results.wavered() {
+            say(&format!(
+                "Passed only when tried again, which is a fault of the test: {test}"
+            ));
+        }
+        for test in &failed {
+            say(&format!("Failed: {test}"));
+        }
+        if failed.is_empty() {
+            self.keep(results)?;
+        } else {
+            say(&format!(
+                "Logs of the API servers that tests were lent: {}",
+                servers::logs().display()
+            ));
+        }
+        let skipped: usize = self.left_out.values().sum();
         say(&format!(
-            "The cluster stays: ./x kubectl --cluster {CLUSTER} ..., ./x down --cluster {CLUSTER}"
+            "{passed} passed, {} failed, {skipped} skipped",
+            failed.len()
         ));
-    } else {
-        cluster.down(report)?;
+        Ok(if failed.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
-    // Clusters that single tests made for themselves are gone, unless the tests were killed.
-    for left in Cluster::all()?
-        .iter()
-        .filter(|left| left.name().starts_with("test-"))
-    {
-        left.down(report)?;
-    }
-    result
-}
 
-/// What the user asks for replaces "everything".
-fn wanted(options: &Options) -> Vec<String> {
-    match options.cargo.as_slice() {
-        [] => vec!["--workspace".to_owned()],
-        some => some.to_vec(),
-    }
-}
-
-fn build_tests(options: &Options, report: &Report) -> anyhow::Result<()> {
-    let wanted = wanted(options);
-    let packages = wanted.iter().take_while(|argument| *argument != "--");
-    let mut command = cargo("test");
-    command.arg("--no-run").args(packages);
-    workspace::step(report, "Building the tests", &mut command)
-}
-
-/// Whether tests are asked for that need the release before this one.
-fn wants_upgrades(options: &Options) -> bool {
-    let name = UPGRADES.rsplit("::").next().unwrap_or_default();
-    options.cargo.is_empty() || options.cargo.iter().any(|word| word.contains(name))
-}
-
-/// Runs the tests; `prepare` makes what those need that run on a cluster, and returns arguments that leave some of them out. Those of a whole run that fail are tried once more,
-/// with little beside them, and are told either way.
-fn tests(
-    options: &Options,
-    report: &Report,
-    prepare: impl FnOnce() -> anyhow::Result<Vec<&'static str>>,
-    adapt: impl Fn(&mut Command),
-) -> anyhow::Result<()> {
-    let started = Instant::now();
-    let mut first = Tally::default();
-    let mut record = Record::default();
-    let mut read = |line: &str| {
-        first.read(line);
-        record.read(line);
-    };
-    let mut outcome = Ok(());
-    if options.cargo.is_empty() {
-        outcome = run_tests(PARTS, report, &adapt, &mut read);
-    }
-    let skipped = prepare()?;
-    let mut last: Vec<_> = match options.cargo.as_slice() {
-        [] => END_TO_END.to_vec(),
-        some => words(some),
-    };
-    if !skipped.is_empty() {
-        let separator = (!last.contains(&"--")).then_some("--");
-        last.extend(separator.into_iter().chain(skipped));
-    }
-    outcome = outcome.and(run_tests(&last, report, &adapt, &mut read));
-    let Err(error) = outcome else {
-        let took = took(started.elapsed());
-        report.say(&format!(
-            "ok  Running the tests: {} passed ({took})",
-            first.passed
+    /// With `--record`, writes down what a whole run without a failure has proven, and on what.
+    fn keep(&self, results: &Results) -> anyhow::Result<()> {
+        if !self.options.record || !self.is_whole() {
+            return Ok(());
+        }
+        if !results.wavered().is_empty() || !self.left_out.is_empty() && own_cluster()?.is_none() {
+            say("Not recorded: something was left out, or passed only when tried again.");
+            return Ok(());
+        }
+        let version = match own_cluster()? {
+            Some(kubeconfig) => version_of(&kubeconfig)?,
+            None => Kubernetes::already_there()?.version().to_owned(),
+        };
+        let commit = capture(
+            Command::new("git")
+                .args(["rev-parse", "--short", "HEAD"])
+                .current_dir(workspace::root()),
+        )?;
+        let date = capture(Command::new("date").args(["--utc", "+%Y-%m-%d"]))?;
+        let run = Run {
+            kubernetes: &version,
+            date: date.trim(),
+            commit: commit.trim(),
+        };
+        let directory = workspace::root().join("docs/runs");
+        std::fs::create_dir_all(&directory)?;
+        let file = directory.join(format!("{version}.txt"));
+        std::fs::write(&file, record::text(results, &run))?;
+        say(&format!(
+            "Recorded in {}: `./x check --fix` writes it into docs/coverage.md.",
+            file.display()
         ));
-        return keep(options, &record);
-    };
-    let (passed, failed) = (first.passed, first.failed.join(", "));
-    if first.failed.is_empty() {
-        return Err(error).context(format!("the tests ended early, after {passed} had passed"));
+        Ok(())
     }
-    let failure = format!(
-        "{passed} tests passed and {} failed: {failed}",
-        first.failed.len()
-    );
-    if !options.cargo.is_empty() || !first.is_worth_another_try() {
-        bail!(failure);
-    }
-    report.say(&format!("... Trying again: {failed}"));
-    let mut second = Tally::default();
-    let again = [&["--workspace", "--", "--exact"], &words(&first.failed)[..]].concat();
-    let outcome = run_tests(&again, report, &adapt, |line| second.read(line));
-    outcome.context(failure)?;
-    report.say(&format!(
-        "ok  Running the tests: {passed} passed, and {} only when tried again: {failed} ({}). That is a fault of theirs.",
-        second.passed,
-        took(started.elapsed())
-    ));
-    Ok(())
-}
-
-fn words(words: &[String]) -> Vec<&str> {
-    words.iter().map(String::as_str).collect()
-}
-
-fn run_tests(
-    wanted: &[&str],
-    report: &Report,
-    adapt: impl Fn(&mut Command),
-    mut read: impl FnMut(&str),
-) -> devcluster::error::Result<()> {
-    // No bar: cargo's own lines are what one wants to see.
-    report.say("... Running the tests");
-    let mut command = cargo("test");
-    command.arg("--no-fail-fast").args(wanted);
-    if env::var_os(AT_A_TIME_VARIABLE).is_none() {
-        command.env(AT_A_TIME_VARIABLE, AT_A_TIME.to_string());
-    }
-    adapt(&mut command);
-    logged(&mut command, report.log(), |line| {
-        say(line);
-        read(line);
-    })
-}
-
-/// With `--record`, writes down what a whole run without a failure has proven, and on what.
-fn keep(options: &Options, record: &Record) -> anyhow::Result<()> {
-    if !options.record || !options.cargo.is_empty() {
-        return Ok(());
-    }
-    let version = match own_cluster()? {
-        Some(kubeconfig) => version_of(&kubeconfig)?,
-        None => Kubernetes::already_there()?.version().to_owned(),
-    };
-    let commit = capture(
-        Command::new("git")
-            .args(["rev-parse", "--short", "HEAD"])
-            .current_dir(workspace::root()),
-    )?;
-    let date = capture(Command::new("date").args(["--utc", "+%Y-%m-%d"]))?;
-    let run = Run {
-        kubernetes: &version,
-        date: date.trim(),
-        commit: commit.trim(),
-    };
-    let directory = workspace::root().join("docs/runs");
-    std::fs::create_dir_all(&directory)?;
-    let file = directory.join(format!("{version}.txt"));
-    std::fs::write(&file, record.text(&run))?;
-    say(&format!(
-        "Recorded in {}: `./x check --fix` writes it into docs/coverage.md.",
-        file.display()
-    ));
-    Ok(())
 }
 
 /// As the server of a person's own cluster says it.
@@ -316,28 +344,4 @@ fn version_of(kubeconfig: &Path) -> anyhow::Result<String> {
         .as_str()
         .context("the server does not tell its version")?
         .to_owned())
-}
-
-/// What the daemons said, out of the way of the clean-up.
-fn keep_logs(cluster: &Cluster) {
-    let to = workspace::target().join("test-logs");
-    let _ = std::fs::remove_dir_all(&to);
-    copy_logs(cluster.directory(), &to);
-    say(&format!("Logs of the cluster: {}", to.display()));
-}
-
-fn copy_logs(from: &Path, to: &Path) {
-    for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
-        let path = entry.path();
-        // Containers' own files are too many and say too little.
-        let skipped = ["lib", "tmp", "etcd", "pki"]
-            .iter()
-            .any(|name| entry.file_name() == *name);
-        if path.is_dir() && !skipped {
-            copy_logs(&path, &to.join(entry.file_name()));
-        } else if path.extension().is_some_and(|e| e == "log") {
-            let _ = std::fs::create_dir_all(to);
-            let _ = std::fs::copy(&path, to.join(entry.file_name()));
-        }
-    }
 }

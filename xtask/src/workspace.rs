@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, thread};
 
 use anyhow::{Context, anyhow};
@@ -13,6 +14,10 @@ use devcluster::report::Report;
 
 /// The profile of what measures.
 const BENCH_TOOLS: &str = "bench-tools";
+
+/// What cargo builds with other features where it is built alone: with these beside it, the binary is made of what the tests are
+/// made of, and nothing is built twice. One of them is the pool of API servers.
+pub const AS_IN_TESTS: [&str; 4] = ["--package", "devcluster", "--package", "stowage-testing"];
 
 /// Where the tree is; `./x` says so.
 pub fn root() -> PathBuf {
@@ -53,7 +58,7 @@ pub fn build_release(packages: &[&str], report: &Report) -> anyhow::Result<()> {
 /// Builds the binary that demos and tests run; its file.
 pub fn build_debug(report: &Report) -> anyhow::Result<PathBuf> {
     let mut build = cargo("build");
-    build.args(["--package", "stowage"]);
+    build.args(["--package", "stowage"]).args(AS_IN_TESTS);
     step(report, "Building stowage", &mut build)?;
     Ok(target().join("debug/stowage"))
 }
@@ -122,6 +127,13 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a person wants it to end.
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
 /// An interrupt ends what this process runs, and not this process.
 pub fn ignore_interrupts() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -130,6 +142,7 @@ pub fn ignore_interrupts() -> anyhow::Result<()> {
         .build()?;
     runtime.spawn(async {
         while tokio::signal::ctrl_c().await.is_ok() {
+            INTERRUPTED.store(true, Ordering::Relaxed);
             say("Interrupted: cleaning up.");
         }
     });

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 use devcluster::testing::ApiServer;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use stowage_api::CrdGroup;
 use stowage_api::snapshot::{
@@ -16,6 +15,7 @@ use stowage_csi::proto::csi::controller_server::Controller;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use stowage_csi::proto::csi::{CreateVolumeRequest, VolumeCapability};
+use stowage_testing::{Lent, Turn, shared_for};
 
 use crate::objects::{create, eventually, merge};
 use crate::rig::Rig;
@@ -180,16 +180,13 @@ pub fn error_of(content: &VolumeSnapshotContent) -> Option<String> {
 
 /// An API server that has the kinds of snapshots.
 pub(crate) fn with_kinds() -> &'static ApiServer {
-    static READY: OnceLock<()> = OnceLock::new();
-    let server = ApiServer::shared();
-    READY.get_or_init(|| install_kinds(server, &CrdGroup::ALL));
-    server
+    static SERVER: OnceLock<Lent> = OnceLock::new();
+    SERVER.get_or_init(|| shared_for("snapshots", |server| install_kinds(server, &CrdGroup::ALL)))
 }
 
 /// Gives a server the kinds of these groups. Called twice: they are there.
 pub fn install_kinds(server: &ApiServer, groups: &[CrdGroup]) {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock();
+    let _turn = Turn::of(server, "kinds");
     let crds: Vec<_> = groups.iter().flat_map(|group| group.crds()).collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": crds}).to_string();
     server

@@ -10,6 +10,7 @@
 //! | [`proxy`] | a server of the test's own before the API server |
 //! | [`wire`] | the wire to the API server, which can go silent |
 //! | [`objects`] | objects made, and whatever else waited for |
+//! | `time` | time that passes without anybody waiting for it |
 //!
 //! Only tests depend on it. It knows no role: a test says which one to run, such as
 //! `rig.sidecar(stowage_sidecar::controller::run, &["--worker-threads=1"])`.
@@ -26,6 +27,7 @@ pub mod objects;
 pub mod proxy;
 pub mod rig;
 pub mod running;
+mod time;
 pub mod wire;
 
 pub use contents::{error_of, install_kinds, is_marked};
@@ -34,4 +36,5 @@ pub use objects::{SOON, create, eventually, merge, soon, until};
 pub use proxy::Proxy;
 pub use rig::Rig;
 pub use running::{Place, Running};
+pub use time::pass;
 pub use wire::Wire;

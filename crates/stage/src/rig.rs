@@ -1,7 +1,6 @@
 //! A driver of its own name in a namespace of its own.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Args;
 use devcluster::testing::{ApiServer, ControlPlane, Rule};
@@ -11,6 +10,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use stowage_csi::endpoint::Endpoint;
 use stowage_memory_driver::{MemoryDriver, Profile, Serving};
+use stowage_testing::{shared_control_plane, unique};
 use tempfile::TempDir;
 
 use crate::contents::with_kinds;
@@ -53,7 +53,7 @@ impl Rig {
 
     /// A rig whose driver can do everything but what `change` takes away.
     pub async fn new(change: impl FnOnce(Profile) -> Profile) -> Self {
-        let plane = tokio::task::spawn_blocking(ControlPlane::shared);
+        let plane = tokio::task::spawn_blocking(shared_control_plane);
         Self::on(plane.await.unwrap(), change).await
     }
 
@@ -81,10 +81,8 @@ impl Rig {
         server: &'static ApiServer,
         change: impl FnOnce(Profile) -> Profile,
     ) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("rig{number}-{}.stowage.test", std::process::id());
-        let namespace = format!("rig{number}-{}", std::process::id());
+        let namespace = format!("rig-{}", unique());
+        let name = format!("{namespace}.stowage.test");
         let client = connect(server.kubeconfig()).await;
         let object = json!({"metadata": {"name": namespace}});
         create::<Namespace>(&Api::all(client.clone()), object).await;

@@ -129,7 +129,7 @@ fn places(cell: &str) -> Vec<String> {
     paths(cell).iter().map(|path| place(path)).collect()
 }
 
-/// What a cell names: `crates/vpsa/tests/vsc/{arrays,classes}.rs` is two files of the program `vsc`.
+/// What a cell names: `crates/vpsa/tests/it/vsc/{arrays,classes}.rs` is two modules of the tests of `vpsa`.
 fn paths(cell: &str) -> Vec<String> {
     let quoted = cell.split('`').skip(1).step_by(2);
     let paths = quoted.filter(|it| it.starts_with("crates/") || it.starts_with("tests/"));
@@ -157,7 +157,7 @@ fn place(path: &str) -> String {
     let (name, inside) = of_crate.split_once('/').unwrap_or((of_crate, ""));
     let name = if name == "cli" { "stowage" } else { name };
     let inside = inside
-        .strip_prefix("tests")
+        .strip_prefix("tests/it")
         .map_or(inside, |it| it.trim_start_matches('/'));
     format!("{name}/{inside}").trim_end_matches('/').to_owned()
 }
@@ -201,18 +201,18 @@ mod tests {
         let runs = [parsed(RECORD).unwrap()];
         for (test, newer) in [
             (
-                "`crates/vpsa/tests/vsc/{arrays,classes}.rs`",
+                "`crates/vpsa/tests/it/vsc/{arrays,classes}.rs`",
                 "v1.36.4 on 2026-11-17",
             ),
             (
-                "`crates/vpsa/tests/vsc`, `names::a_test`",
+                "`crates/vpsa/tests/it/vsc`, `names::a_test`",
                 "v1.36.4 on 2026-11-17",
             ),
             (
-                "`crates/vpsa/tests/vsc/arrays.rs`; `tests/dev_cluster/vpsa.rs`",
+                "`crates/vpsa/tests/it/vsc/arrays.rs`; `tests/dev_cluster/vpsa.rs`",
                 "open",
             ),
-            ("`crates/vpsa/tests/vsc/nodes.rs`", "open"),
+            ("`crates/vpsa/tests/it/vsc/nodes.rs`", "open"),
             ("open", "open"),
         ] {
             let row = format!("| D1 | health | {test} | yes | |");

@@ -43,8 +43,14 @@ const REASONS: [(&str, &str); 29] = [
     ("weka_takeover", ARRAYS),
 ];
 
+/// What was left out.
+pub struct List {
+    pub count: usize,
+    pub text: String,
+}
+
 /// How many tests were left out, by file, and why.
-pub fn list(project: &Path) -> anyhow::Result<String> {
+pub fn list(project: &Path) -> anyhow::Result<List> {
     let (mut lines, mut all) = (String::new(), 0);
     for (file, reason) in REASONS {
         let count = tests_in(project, file)?;
@@ -53,7 +59,10 @@ pub fn list(project: &Path) -> anyhow::Result<String> {
             writeln!(lines, "  {count:>3}  tests/dev_cluster/{file}.rs: {reason}")?;
         }
     }
-    Ok(format!("Left out on this cluster: {all} tests.\n{lines}"))
+    Ok(List {
+        count: all,
+        text: format!("Left out on this cluster: {all} tests.\n{lines}"),
+    })
 }
 
 fn tests_in(project: &Path, file: &str) -> anyhow::Result<usize> {
@@ -85,7 +94,7 @@ mod tests {
                 "{file}.rs has tests and no reason"
             );
         }
-        let said = list(&root()).unwrap();
+        let said = list(&root()).unwrap().text;
         assert!(
             said.contains("tests/dev_cluster/node_loss.rs: starts, stops"),
             "{said}"

@@ -3,14 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Tests by package, program and module.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Record {
-    package: String,
-    program: String,
-    /// Passed and failed.
-    counts: BTreeMap<String, (usize, usize)>,
-}
+use super::results::{Results, Test};
 
 /// A run, as the first line of a record tells it.
 pub struct Run<'a> {
@@ -19,49 +12,43 @@ pub struct Run<'a> {
     pub commit: &'a str,
 }
 
-impl Record {
-    /// Reads a line of `cargo test`. Programs of a package follow its unit tests, so that their package is known.
-    pub fn read(&mut self, line: &str) {
-        if let Some(program) = line.trim_start().strip_prefix("Running ") {
-            let file = program.rsplit('/').next().unwrap_or_default();
-            let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
-            if program.starts_with("unittests ") {
-                name.clone_into(&mut self.package);
-                "src".clone_into(&mut self.program);
-            } else {
-                name.clone_into(&mut self.program);
-            }
-            return;
-        }
-        let Some((name, end)) = line
-            .strip_prefix("test ")
-            .and_then(|it| it.split_once(" ... "))
-        else {
-            return;
-        };
-        let module = name.rsplit_once("::").map_or("", |(module, _)| module);
-        // All of them are in one module, for the sake of their names.
-        let module = module
-            .trim_start_matches("dev_cluster")
-            .trim_start_matches("::");
-        let package = self.package.trim_start_matches("stowage_");
-        let key = format!("{package}/{}/{}", self.program, module.replace("::", "/"));
-        let counts = self
-            .counts
-            .entry(key.trim_end_matches('/').to_owned())
-            .or_default();
-        counts.0 += usize::from(end == "ok");
-        counts.1 += usize::from(end == "FAILED");
+/// The text that is kept: passed and failed tests by package and module.
+pub fn text(results: &Results, run: &Run<'_>) -> String {
+    let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for test in &results.tests {
+        let counts = counts.entry(place(test)).or_default();
+        counts.0 += usize::from(test.passed);
+        counts.1 += usize::from(!test.passed);
     }
+    let mut text = format!("{} on {}, {}\n", run.kubernetes, run.date, run.commit);
+    for (module, (passed, failed)) in counts {
+        _ = writeln!(text, "{module} {passed} {failed}");
+    }
+    text
+}
 
-    /// The text that is kept.
-    pub fn text(&self, run: &Run<'_>) -> String {
-        let mut text = format!("{} on {}, {}\n", run.kubernetes, run.date, run.commit);
-        for (module, (passed, failed)) in &self.counts {
-            _ = writeln!(text, "{module} {passed} {failed}");
-        }
-        text
-    }
+/// Where a test is, as `docs/coverage.md` names it below `crates/` or `tests/`.
+fn place(test: &Test) -> String {
+    let (package, program) = test
+        .program
+        .split_once("::")
+        .unwrap_or((&test.program, "src"));
+    let package = package.trim_start_matches("stowage-").replace('-', "_");
+    let module = test.name.rsplit_once("::").map_or("", |(module, _)| module);
+    // All of them are in one module, for the sake of their names.
+    let module = module
+        .trim_start_matches("dev_cluster")
+        .trim_start_matches("::");
+    let program = match program {
+        // The one program of a crate.
+        "it" => "",
+        program if program.starts_with("bin/") => "src",
+        program => program,
+    };
+    let module = module.replace("::", "/");
+    let parts = [package.as_str(), program, module.as_str()];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("/")
 }
 
 #[cfg(test)]
@@ -70,27 +57,27 @@ mod tests {
 
     #[test]
     fn tests_are_counted_by_the_module_they_are_in() {
-        let mut record = Record::default();
-        for line in [
-            "     Running unittests src/lib.rs (target/debug/deps/stowage_weka-0123)",
-            "test handle::tests::a ... ok",
-            "     Running tests/real/main.rs (target/debug/deps/real-4567)",
-            "test nfs::b ... ok",
-            "test nfs::c ... FAILED",
-            "     Running unittests lib.rs (target/debug/deps/stowage_tests-89ab)",
-            "     Running dev_cluster/main.rs (target/debug/deps/dev_cluster-cdef)",
-            "test dev_cluster::weka::d ... ok",
-        ] {
-            record.read(line);
-        }
+        let mut results = Results::default();
+        results
+            .read(
+                r#"<testsuites>
+                <testsuite name="stowage-weka"><testcase name="handle::tests::a" time="1"/></testsuite>
+                <testsuite name="stowage-weka::it"><testcase name="nfs::b" time="1"/>
+                    <testcase name="nfs::c" time="1"><failure/></testcase></testsuite>
+                <testsuite name="stowage-snapshot-controller::it"><testcase name="d" time="1"/></testsuite>
+                <testsuite name="stowage-tests::dev_cluster"><testcase name="dev_cluster::weka::e" time="1"/></testsuite>
+                </testsuites>"#,
+            )
+            .unwrap();
         let run = Run {
             kubernetes: "v1.36.4",
             date: "2026-11-17",
             commit: "abc",
         };
         assert_eq!(
-            record.text(&run),
-            "v1.36.4 on 2026-11-17, abc\ntests/dev_cluster/weka 1 0\nweka/real/nfs 1 1\nweka/src/handle/tests 1 0\n"
+            text(&results, &run),
+            "v1.36.4 on 2026-11-17, abc\nsnapshot_controller 1 0\ntests/dev_cluster/weka 1 0\n\
+             weka/nfs 1 1\nweka/src/handle/tests 1 0\n"
         );
     }
 }

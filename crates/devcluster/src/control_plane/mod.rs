@@ -2,6 +2,7 @@
 
 mod arguments;
 
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,7 +58,8 @@ impl Endpoints {
         format!("https://{}:{}", self.address, self.port)
     }
 
-    fn etcd_url(&self) -> String {
+    /// Of etcd's clients.
+    pub fn etcd_url(&self) -> String {
         format!("https://127.0.0.1:{}", self.etcd.0)
     }
 }
@@ -107,6 +109,11 @@ impl Identity {
             etcd: authority.issue("etcd", &etcd)?,
             kubelet_client: authority.issue("apiserver-kubelet-client", &kubelet_client)?,
         })
+    }
+
+    /// As whom the API server reaches etcd.
+    pub fn store_client(&self) -> Pair {
+        self.etcd.clone()
     }
 }
 
@@ -208,9 +215,22 @@ pub fn wait_ready(
     alive: impl Fn() -> Result<()>,
 ) -> Result<()> {
     let limit = Duration::from_secs(90);
+    let address = server_of(admin);
     wait_until("the start of the API server", limit, log, || {
         alive()?;
+        // Each question is a process: none before somebody listens.
+        if address.is_some_and(|it| TcpStream::connect(it).is_err()) {
+            return Ok(false);
+        }
         let mut ask = kubectl(kubernetes, admin);
         Ok(capture(ask.args(["get", "--raw", "/readyz", "--request-timeout=2s"])).is_ok())
     })
+}
+
+/// Where the server of one of our kubeconfigs is, which are JSON.
+fn server_of(kubeconfig: &Path) -> Option<SocketAddr> {
+    let text = std::fs::read_to_string(kubeconfig).ok()?;
+    let config: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let url = config["clusters"][0]["cluster"]["server"].as_str()?;
+    url.strip_prefix("https://")?.parse().ok()
 }

@@ -1,12 +1,13 @@
 //! Clients that may do little: the API server's authority gives each a certificate, RBAC gives it rules.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::ApiServer;
-use crate::error::Result;
+use crate::error::{Doing, Result};
 use crate::pki::Subject;
 use crate::process::wait_until;
 
@@ -37,6 +38,11 @@ impl ApiServer {
             ..Subject::default()
         };
         let file = format!("user-{user}");
+        // Tests of several processes may ask for one user at a time: a key belongs to its certificate.
+        let lock = File::create(self.place.join("users.lock"));
+        let _turn = lock
+            .and_then(|lock| lock.lock().map(|()| lock))
+            .doing(|| "cannot lock the users of an API server".to_owned())?;
         self.authority
             .kubeconfig(&file, &self.endpoints.url(), &subject)
     }

@@ -1,12 +1,12 @@
-//! etcd and kube-apiserver, for one test or for all of a process.
+//! etcd and kube-apiserver, for one test or for many, one after the other.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
 
 use super::keeper::{Keeper, Sweeper};
 use crate::cluster::{etcd, kubectl};
@@ -14,7 +14,7 @@ use crate::control_plane::{Endpoints, Identity, apiserver_arguments, etcd_argume
 use crate::debian;
 use crate::error::{Doing, Result, refused};
 use crate::kubernetes::Kubernetes;
-use crate::pki::{Authority, Subject};
+use crate::pki::{Authority, Pair, Subject};
 use crate::process::{capture, feed, wait_until};
 
 const API_SERVER: &str = "kube-apiserver";
@@ -24,21 +24,52 @@ const ATTEMPTS: u32 = 3;
 const DEFINITIONS: Duration = Duration::from_secs(120);
 
 /// etcd and kube-apiserver for one test, on loopback, stopped when dropped. They also end when the test's process
-/// does, however that happens.
+/// does, however that happens; one that another process has lent goes on.
 ///
 /// Every client has a certificate and RBAC decides what it may do; see [`user`](Self::user).
 pub struct ApiServer {
     pub(super) kubernetes: Kubernetes,
-    pub(super) keeper: Keeper,
     pub(super) authority: Authority,
     pub(super) identity: Identity,
     pub(super) endpoints: Endpoints,
     /// Of the one attempt to start that worked: data, keys, logs.
     pub(super) place: PathBuf,
     admin: PathBuf,
-    // Dropped in this order: first the directory goes, then who would remove it.
-    directory: tempfile::TempDir,
+    /// Files of the test.
+    directory: PathBuf,
+    /// Not of a server that another process runs.
+    life: Option<Life>,
+}
+
+/// What ends with the server. Dropped in this order: first the processes and the directory go, then who would remove it.
+struct Life {
+    keeper: Keeper,
+    _directory: tempfile::TempDir,
     _sweeper: Sweeper,
+}
+
+/// Where a server is that another process runs, and a directory for the files of whoever it is lent to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Address {
+    /// Data, keys, logs.
+    pub place: PathBuf,
+    /// Port of the API server.
+    pub port: u16,
+    /// Ports of etcd: clients, peers.
+    pub etcd: (u16, u16),
+    /// Files of the test.
+    pub directory: PathBuf,
+}
+
+/// Where an etcd is, and what one shows to it.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// Of its clients.
+    pub url: String,
+    /// Who has signed its certificate.
+    pub authority: PathBuf,
+    /// A client that may do everything.
+    pub client: Pair,
 }
 
 impl ApiServer {
@@ -68,40 +99,72 @@ impl ApiServer {
             .doing(|| "cannot make a temporary directory".to_owned())?;
         let sweeper = Sweeper::of(directory.path())?;
         let [port, client, peer] = free_ports()?;
-        let endpoints = Endpoints {
-            address: Ipv4Addr::LOCALHOST,
+        let mut server = Self::at(&Address {
+            place: directory.path().join("server"),
             port,
             etcd: (client, peer),
+            directory: directory.path().to_owned(),
+        })?;
+        server.life = Some(Life {
+            keeper: Keeper::new(),
+            _directory: directory,
+            _sweeper: sweeper,
+        });
+        server.run_both(further)?;
+        Ok(server)
+    }
+
+    /// One that another process runs: it can be used like any other, but neither stopped nor frozen.
+    pub fn at(address: &Address) -> Result<Self> {
+        let endpoints = Endpoints {
+            address: Ipv4Addr::LOCALHOST,
+            port: address.port,
+            etcd: address.etcd,
             services: "198.18.4.0/22".to_owned(),
             api_service: Ipv4Addr::new(198, 18, 4, 1),
         };
-        let place = directory.path().join("server");
-        let authority = Authority::open(&place.join("pki"))?;
+        let authority = Authority::open(&address.place.join("pki"))?;
         let admin = Subject {
             common_name: "admin",
             organization: Some("system:masters"),
             ..Subject::default()
         };
-        let server = Self {
+        Ok(Self {
+            kubernetes: Kubernetes::already_there()?,
             admin: authority.kubeconfig("admin", &endpoints.url(), &admin)?,
             identity: Identity::ensure(&authority, &endpoints)?,
-            keeper: Keeper::new(),
-            kubernetes,
             authority,
             endpoints,
-            place,
+            place: address.place.clone(),
+            directory: address.directory.clone(),
+            life: None,
+        })
+    }
+
+    /// Where it is, for another process; what that one keeps beside it goes into `directory`.
+    pub fn address(&self, directory: PathBuf) -> Address {
+        Address {
+            place: self.place.clone(),
+            port: self.endpoints.port,
+            etcd: self.endpoints.etcd,
             directory,
-            _sweeper: sweeper,
-        };
-        server.run_both(further)?;
-        Ok(server)
+        }
+    }
+
+    pub(super) fn keeper(&self) -> Result<&Keeper> {
+        match &self.life {
+            Some(life) => Ok(&life.keeper),
+            None => refused(
+                "this API server is lent to the test, others use it: start one of its own to stop or freeze it",
+            ),
+        }
     }
 
     fn run_both(&self, further: &[String]) -> Result<()> {
         let etcd = etcd(&self.kubernetes, &debian::tools_directory());
         let data = self.place.join("etcd");
         let arguments = etcd_arguments(&data, &self.endpoints, &self.identity);
-        self.keeper
+        self.keeper()?
             .run("etcd", &etcd, &arguments, &self.log("etcd"))?;
 
         let help = self.kubernetes.help(API_SERVER)?;
@@ -116,7 +179,8 @@ impl ApiServer {
     /// Runs one of Kubernetes' programs beside the API server.
     pub(super) fn run(&self, name: &str, arguments: &[String]) -> Result<()> {
         let program = self.kubernetes.program(name);
-        self.keeper.run(name, &program, arguments, &self.log(name))
+        self.keeper()?
+            .run(name, &program, arguments, &self.log(name))
     }
 
     pub(super) fn log(&self, name: &str) -> PathBuf {
@@ -125,35 +189,45 @@ impl ApiServer {
 
     fn wait_ready(&self) -> Result<()> {
         let log = self.log(API_SERVER);
-        wait_ready(&self.kubernetes, &self.admin, &log, || self.keeper.check())
+        wait_ready(&self.kubernetes, &self.admin, &log, || {
+            self.keeper()?.check()
+        })
     }
 
-    /// One for all tests of a process that do not mind company: each takes a namespace of its own.
-    pub fn shared() -> &'static Self {
-        static SHARED: OnceLock<ApiServer> = OnceLock::new();
-        SHARED.get_or_init(|| Self::start().unwrap_or_else(|error| panic!("{error}")))
+    /// The process of the API server, where this one runs it.
+    pub fn process(&self) -> Result<u32> {
+        self.keeper()?.id(API_SERVER)
+    }
+
+    /// Its etcd: whoever lends servers puts them back as they were.
+    pub fn store(&self) -> Store {
+        Store {
+            url: self.endpoints.etcd_url(),
+            authority: self.authority.certificate(),
+            client: self.identity.store_client(),
+        }
     }
 
     /// Kills the API server; what it has stored stays. Called twice: it is not there.
     pub fn stop(&self) -> Result<()> {
-        self.keeper.stop(API_SERVER)
+        self.keeper()?.stop(API_SERVER)
     }
 
     /// Starts the API server again, at the same address, with everything it had, and waits until it is ready.
     /// Called twice: it runs.
     pub fn start_again(&self) -> Result<()> {
-        self.keeper.start_again(API_SERVER)?;
+        self.keeper()?.start_again(API_SERVER)?;
         self.wait_ready()
     }
 
     /// Stops the clock of the API server: connections stay, nothing is answered.
     pub fn freeze(&self) -> Result<()> {
-        self.keeper.signal(API_SERVER, Signal::SIGSTOP)
+        self.keeper()?.signal(API_SERVER, Signal::SIGSTOP)
     }
 
     /// Undoes [`freeze`](Self::freeze).
     pub fn thaw(&self) -> Result<()> {
-        self.keeper.signal(API_SERVER, Signal::SIGCONT)
+        self.keeper()?.signal(API_SERVER, Signal::SIGCONT)
     }
 
     /// The administrator's kubeconfig.
@@ -188,7 +262,7 @@ impl ApiServer {
 
     /// Files of the test that go with the server.
     pub fn directory(&self) -> &Path {
-        self.directory.path()
+        &self.directory
     }
 }
 

@@ -124,6 +124,11 @@ impl Namespace<'_> {
         &self.name
     }
 
+    /// The administrator's kubeconfig of its cluster.
+    pub fn kubeconfig(&self) -> &Path {
+        self.cluster.kubeconfig()
+    }
+
     /// Runs `kubectl` in it.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         capture(

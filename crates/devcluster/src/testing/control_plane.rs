@@ -5,12 +5,11 @@
 
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::ApiServer;
+use super::{Address, ApiServer};
 use crate::control_plane::{controller_manager_arguments, scheduler_arguments};
 use crate::error::Result;
 use crate::pki::Subject;
@@ -67,23 +66,22 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// One, with a scheduler, for all tests of a process that do not mind company: each takes a namespace, classes and
-    /// nodes of its own.
-    pub fn shared() -> &'static Self {
-        static SHARED: OnceLock<ControlPlane> = OnceLock::new();
-        let start = || Self::start_with_scheduler().unwrap_or_else(|error| panic!("{error}"));
-        SHARED.get_or_init(start)
+    /// One that another process runs.
+    pub fn at(address: &Address) -> Result<Self> {
+        Ok(Self {
+            api: ApiServer::at(address)?,
+        })
     }
 
     /// Kills the controller manager: nothing is bound or attached by Kubernetes until
     /// [`start_controllers`](Self::start_controllers).
     pub fn stop_controllers(&self) -> Result<()> {
-        self.keeper.stop(CONTROLLER_MANAGER)
+        self.keeper()?.stop(CONTROLLER_MANAGER)
     }
 
     /// Undoes [`stop_controllers`](Self::stop_controllers).
     pub fn start_controllers(&self) -> Result<()> {
-        self.keeper.start_again(CONTROLLER_MANAGER)
+        self.keeper()?.start_again(CONTROLLER_MANAGER)
     }
 
     /// Adds a node on which `driver` is registered under the node's name, and which has `labels`: they are the
@@ -129,7 +127,7 @@ impl ControlPlane {
         let log = self.log(CONTROLLER_MANAGER);
         let made_by_one = ["get", "serviceaccount", "default", "--namespace=default"];
         wait_until("the controllers", limit, &log, || {
-            self.keeper.check()?;
+            self.keeper()?.check()?;
             Ok(self.kubectl(&made_by_one).is_ok())
         })
     }

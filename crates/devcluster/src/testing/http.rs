@@ -1,19 +1,7 @@
-//! Ports of processes under test.
+//! What processes under test answer.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-
-use crate::error::{Doing, Result};
-
-/// A port that was free a moment ago.
-pub fn free_port() -> Result<u16> {
-    let listener =
-        TcpListener::bind("127.0.0.1:0").doing(|| "cannot find a free port".to_owned())?;
-    let address = listener.local_addr();
-    Ok(address
-        .doing(|| "cannot tell which port is free".to_owned())?
-        .port())
-}
+use std::net::TcpStream;
 
 /// The whole answer of a process on this machine to a GET, with its headers.
 pub fn http_get(port: u16, path: &str) -> io::Result<String> {

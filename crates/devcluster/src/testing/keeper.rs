@@ -95,6 +95,18 @@ impl Keeper {
         })
     }
 
+    /// The id of a process that runs.
+    pub(super) fn id(&self, name: &str) -> Result<u32> {
+        let (tell, told) = mpsc::channel();
+        self.with(name, move |kept| {
+            let id = kept.child.as_ref().map(Child::id);
+            let _ = tell.send(id.ok_or_else(|| kept.died())?);
+            Ok(())
+        })?;
+        told.recv()
+            .map_err(|_| Error::Refused(format!("no `{name}` runs for this test")))
+    }
+
     /// Fails if a process has ended by itself.
     pub(super) fn check(&self) -> Result<()> {
         self.ask(|kept| {

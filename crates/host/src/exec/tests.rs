@@ -1,6 +1,13 @@
-use std::time::{Duration, Instant};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tempfile::TempDir;
 
 use super::*;
+use crate::blocking;
 
 const SH: Tool = Tool {
     name: "sh",
@@ -82,52 +89,103 @@ async fn output_beyond_the_limit_is_dropped_without_stopping_the_tool() {
     assert!(output.truncated);
 }
 
-#[tokio::test]
-async fn a_slow_tool_and_its_helpers_are_killed() {
-    let directory = tempfile::tempdir().unwrap();
-    let mark = directory.path().join("mark");
-    // The helper is a child of the tool and would write the mark after the tool was killed.
-    let text = format!("(sleep 2; touch {}) & sleep 30", mark.display());
-    let begun = Instant::now();
-    let error = run(script(&text).timeout(Duration::from_millis(200)))
+/// A child of the tool. It holds a pipe open for as long as it lives: the end of what it says is its death.
+struct Helper {
+    directory: TempDir,
+    says: Option<BufReader<File>>,
+}
+
+impl Helper {
+    fn new() -> Self {
+        let helper = Self {
+            directory: tempfile::tempdir().unwrap(),
+            says: None,
+        };
+        for pipe in [helper.pipe("says"), helper.pipe("hears")] {
+            mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        }
+        helper
+    }
+
+    fn pipe(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A tool that starts the helper, which does this, and then goes on like that. The helper keeps the tool's pipes too.
+    fn script(&self, does: &str, then: &str) -> Invocation {
+        let (says, hears) = (self.pipe("says"), self.pipe("hears"));
+        let helper = format!("(echo up; {does}; echo outlived)");
+        let pipes = format!("3>&1 <{} >{}", hears.display(), says.display());
+        script(&format!("{helper} {pipes} & {then}"))
+    }
+
+    /// Waits until it runs, and then for what it listens to: what is written there, it reads.
+    async fn is_up(&mut self) -> File {
+        let (says, hears) = (self.pipe("says"), self.pipe("hears"));
+        let (says, hears) = blocking(move || {
+            // Open for both, no end waits for the other.
+            let hears = File::options().read(true).write(true).open(hears).unwrap();
+            let mut says = BufReader::new(File::open(says).unwrap());
+            let mut line = String::new();
+            says.read_line(&mut line).unwrap();
+            assert_eq!(line, "up\n");
+            (says, hears)
+        })
+        .await;
+        self.says = Some(says);
+        hears
+    }
+
+    /// What it says until it dies.
+    async fn last_words(mut self) -> String {
+        let mut says = self.says.take().unwrap();
+        blocking(move || {
+            let mut words = String::new();
+            says.read_to_string(&mut words).unwrap();
+            words
+        })
         .await
-        .unwrap_err();
+    }
+}
+
+/// Long enough to be killed before, on any machine.
+const WORKS: &str = "sleep 60";
+
+/// With a clock that stands still while the test waits for the helper, and then goes on to the limit.
+#[tokio::test(start_paused = true)]
+async fn a_slow_tool_and_its_helpers_are_killed() {
+    let mut helper = Helper::new();
+    let limited = helper.script(WORKS, WORKS).timeout(Duration::from_secs(1));
+    let call = tokio::spawn(run(limited));
+    let _hears = helper.is_up().await;
+    let error = call.await.unwrap().unwrap_err();
     assert!(matches!(error, ExecError::Timeout { .. }), "{error:?}");
-    assert!(begun.elapsed() < Duration::from_secs(2));
-    tokio::time::sleep(Duration::from_millis(2300)).await;
-    assert!(!mark.exists(), "a helper outlived its tool");
+    assert_eq!(helper.last_words().await, "", "a helper outlived its tool");
 }
 
 #[tokio::test]
 async fn a_dropped_call_kills_the_tool_and_its_helpers() {
-    let directory = tempfile::tempdir().unwrap();
-    let mark = directory.path().join("mark");
-    let text = format!("(sleep 2; touch {}) & sleep 30", mark.display());
-    let call = HostExec.run(script(&text));
-    assert!(
-        tokio::time::timeout(Duration::from_millis(200), call)
-            .await
-            .is_err()
-    );
-    tokio::time::sleep(Duration::from_millis(2300)).await;
-    assert!(!mark.exists(), "a helper outlived its call");
+    let mut helper = Helper::new();
+    let call = tokio::spawn(run(helper.script(WORKS, WORKS)));
+    let _hears = helper.is_up().await;
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    assert_eq!(helper.last_words().await, "", "a helper outlived its call");
 }
 
 #[tokio::test]
 async fn a_daemon_that_keeps_the_pipes_open_neither_blocks_nor_dies() {
-    let directory = tempfile::tempdir().unwrap();
-    let mark = directory.path().join("mark");
-    let text = format!("echo started; (sleep 3; touch {}) &", mark.display());
-    let begun = Instant::now();
-    let output = run(script(&text)).await.unwrap();
+    let mut daemon = Helper::new();
+    let call = tokio::spawn(run(daemon.script("read until_then", "echo started")));
+    let mut hears = daemon.is_up().await;
+    let output = call.await.unwrap().unwrap();
     assert_eq!(output.stdout, b"started\n");
-    assert!(
-        begun.elapsed() < Duration::from_millis(2500),
-        "{:?}",
-        begun.elapsed()
+    hears.write_all(b"end\n").unwrap();
+    let words = daemon.last_words().await;
+    assert_eq!(
+        words, "outlived\n",
+        "the daemon was killed with its starter"
     );
-    tokio::time::sleep(Duration::from_millis(3500)).await;
-    assert!(mark.exists(), "the daemon was killed with its starter");
 }
 
 #[tokio::test]

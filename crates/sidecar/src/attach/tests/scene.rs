@@ -4,10 +4,8 @@ mod client;
 mod objects;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use devcluster::testing::ApiServer;
 use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -17,6 +15,7 @@ use stowage_kubernetes::queue::{Backoff, Key};
 use stowage_memory_driver::{MemoryDriver, Profile, Serving};
 use stowage_service::{Health, Metrics};
 use stowage_stage::SOON;
+use stowage_testing::{shared, unique};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -58,8 +57,7 @@ impl Scene {
 
     /// A driver that is not like the others. The role does not run yet.
     pub(super) async fn with(change: impl FnOnce(Profile) -> Profile) -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(1);
-        let name = format!("d{}.test", COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = format!("d{}.test", unique());
         let driver = MemoryDriver::new(change(Profile::named(&name)));
         let folder = tempfile::tempdir().unwrap();
         let endpoint = Endpoint::try_from(folder.path().join("csi.sock").as_path()).unwrap();
@@ -70,7 +68,7 @@ impl Scene {
             driver,
             metrics: Metrics::new(),
             writes: Arc::default(),
-            admin: client(ApiServer::shared().kubeconfig().into(), |_| {}).await,
+            admin: client(shared().kubeconfig().into(), |_| {}).await,
             attach: Attach {
                 workers: 3,
                 timeout: Duration::from_secs(15),

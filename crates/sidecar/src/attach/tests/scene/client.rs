@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use devcluster::testing::{ApiServer, Rule};
+use devcluster::testing::Rule;
 use kube::Client;
 use kube::client::{Body, ClientBuilder};
 use stowage_service::KubeArgs;
 use stowage_service::client::install_crypto_provider;
+use stowage_testing::{once_at, shared};
 use tower::util::MapRequestLayer;
 
 /// The kubeconfig of a user with the ClusterRole of upstream's attacher, and no other rights.
@@ -41,8 +42,14 @@ pub(super) fn attacher() -> PathBuf {
             verbs: &["get", "list"],
         },
     ];
-    let make = || ApiServer::shared().user("attacher", &rules).unwrap();
-    USER.get_or_init(make).clone()
+    USER.get_or_init(|| {
+        let server = shared();
+        once_at(server, "attacher", || {
+            drop(server.user("attacher", &rules).unwrap());
+        });
+        server.kubeconfig_of("attacher").unwrap()
+    })
+    .clone()
 }
 
 /// `volumeattachments/status`, for example.

@@ -1,0 +1,5 @@
+//! All tests of this crate that are not beside its code: one program, so that what they need is linked once.
+
+mod arenas;
+mod lease;
+mod process;
