@@ -189,7 +189,7 @@ impl Tests<'_> {
     fn without_servers(&mut self) -> anyhow::Result<Results> {
         self.profile
             .stage("cargo-nextest", || nextest::ensure(self.report))?;
-        self.play(false, |_| {})
+        self.play(&self.selection, |_| {})
     }
 
     fn with_servers(&mut self, own: Option<&Path>) -> anyhow::Result<Results> {
@@ -202,8 +202,8 @@ impl Tests<'_> {
         let with_pods = listed.has(WITH_PODS);
         let mut results = match own {
             Some(kubeconfig) if with_pods => self.on_own_cluster(kubeconfig),
-            None if with_pods => self.on_dev_cluster(),
-            _ => self.play(true, |_| {}),
+            None if with_pods => self.parts_and_dev_cluster(&listed),
+            _ => self.play(&self.selection, |_| {}),
         }?;
         if self.is_whole() && self.options.repeat.is_none() {
             let examples = || nextest::examples(self.report);
@@ -215,10 +215,10 @@ impl Tests<'_> {
         Ok(results)
     }
 
-    /// Runs the tests, as often as they are asked for; what they share is new each time.
-    fn play(&self, with_pool: bool, adapt: impl Fn(&mut Command)) -> anyhow::Result<Results> {
+    /// Runs tests, as often as they are asked for; what they share is new each time.
+    fn play(&self, selection: &Selection, adapt: impl Fn(&mut Command)) -> anyhow::Result<Results> {
         let run = |retries| {
-            let servers = with_pool.then(Servers::start).transpose()?;
+            let servers = (!self.options.unit).then(Servers::start).transpose()?;
             let share = |command: &mut Command| {
                 adapt(command);
                 if let Some(servers) = &servers {
@@ -227,7 +227,7 @@ impl Tests<'_> {
             };
             // No bar: nextest's own lines are what one wants to see.
             self.report.say("... Running the tests");
-            let run = || nextest::run(&self.selection, retries, self.report, share);
+            let run = || nextest::run(selection, retries, self.report, share);
             let mut results = self.profile.stage("The tests", run)?;
             if let Some(servers) = &servers {
                 results.leave_out(servers.left_out());
@@ -243,7 +243,7 @@ impl Tests<'_> {
             say(&format!("Round {round} of {rounds}, with every core busy"));
             let results = run(0)?;
             wavering.add(&results);
-            all.tests.extend(results.tests);
+            all.add(results);
         }
         say(&wavering.told());
         Ok(all)

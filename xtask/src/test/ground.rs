@@ -10,7 +10,7 @@ use devcluster::{debian, schemas};
 
 use super::nextest::{self, Listed};
 use super::results::Results;
-use super::{CLUSTER, NODES, Tests, UPGRADES};
+use super::{CLUSTER, NODES, Tests, UPGRADES, WITH_PODS};
 use crate::image::Binary;
 use crate::workspace::{self, say};
 use crate::{check, image, previous};
@@ -73,17 +73,35 @@ impl Tests<'_> {
         say(&format!("On the cluster of {}.", kubeconfig.display()));
         let archive = image::build(Binary::Release, self.report)?;
         say(&image::must_be_on_the_nodes(&archive));
-        self.play(true, |_| {})
+        self.play(&self.selection, |_| {})
     }
 
-    pub(super) fn on_dev_cluster(&self) -> anyhow::Result<Results> {
+    /// Walks with pods come last and have the machine to themselves: what they leave running until their cluster is taken down would
+    /// slow the others down, and beside those a lease of theirs is lost.
+    pub(super) fn parts_and_dev_cluster(&self, listed: &Listed) -> anyhow::Result<Results> {
+        let mut results = Results::default();
+        if listed
+            .chosen
+            .iter()
+            .any(|test| !test.starts_with(WITH_PODS))
+        {
+            let parts = self.selection.and("not package(stowage-tests)");
+            results = self.play(&parts, |_| {})?;
+        }
+        let with_pods = self.on_dev_cluster()?;
+        results.add(with_pods);
+        Ok(results)
+    }
+
+    fn on_dev_cluster(&self) -> anyhow::Result<Results> {
         let report = self.report;
         let cluster = Cluster::named(CLUSTER)?;
         let prepared = self.profile.stage("Cluster and images", || {
             self.prepare(&cluster, &self.program)
         });
         let results = prepared.and_then(|()| {
-            self.play(true, |command| {
+            let with_pods = self.selection.and("package(stowage-tests)");
+            self.play(&with_pods, |command| {
                 command
                     .env(CLUSTER_VARIABLE, CLUSTER)
                     .env("STOWAGE_X", &self.program);

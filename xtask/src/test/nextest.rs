@@ -94,6 +94,13 @@ impl Selection {
         selection
     }
 
+    /// The part of it for which this holds as well.
+    pub fn and(&self, condition: &str) -> Self {
+        let mut part = self.clone();
+        part.conditions.push(condition.to_owned());
+        part
+    }
+
     fn apply(&self, command: &mut Command) {
         if !self.words.iter().any(|word| names_a_package(word)) {
             command.arg("--workspace");

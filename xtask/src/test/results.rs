@@ -59,6 +59,14 @@ impl Results {
         });
     }
 
+    /// Adds those of another part of the run.
+    pub fn add(&mut self, other: Self) {
+        self.tests.extend(other.tests);
+        for (reason, count) in other.left_out {
+            *self.left_out.entry(reason).or_default() += count;
+        }
+    }
+
     pub fn passed(&self) -> usize {
         self.tests.iter().filter(|test| test.passed).count()
     }
