@@ -19,6 +19,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 use devcluster::cluster::check_machine;
 use devcluster::kubernetes::{Kubernetes, kubectl_program};
+use devcluster::places;
 use devcluster::process::capture;
 use devcluster::report::Report;
 use devcluster::testing::KUBECONFIG_VARIABLE;
@@ -195,6 +196,8 @@ impl Tests<'_> {
     fn with_servers(&mut self, own: Option<&Path>) -> anyhow::Result<Results> {
         // From here on an interrupt must not skip the clean-up: the tests end by it, this process goes on.
         ignore_interrupts()?;
+        // Of the run before; both parts of this one add to them.
+        places::remove(&servers::logs())?;
         let listed = self.set_up()?;
         if listed.chosen.is_empty() && self.options.since.is_none() {
             bail!("no test is called so: {}", self.options.filters.join(" "));

@@ -23,5 +23,4 @@ pub use look::{Look, eventually, eventually_or};
 pub use once::{Turn, once, once_in_run, unique};
 pub use pool::{
     Lent, api_server, api_server_with, define, once_at, shared, shared_control_plane, shared_for,
-    wait_for_definitions,
 };

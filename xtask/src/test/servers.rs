@@ -1,15 +1,15 @@
 //! What tests of one run share while they run: a directory, and in it the pool of API servers (`crates/testing`).
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, bail};
 use devcluster::places;
+use devcluster::process::append;
 
 use crate::workspace;
 
@@ -38,10 +38,8 @@ impl Servers {
         places::make(&directory)?;
         let socket = directory.join("pool.sock");
         let logs = logs();
-        places::remove(&logs)?;
         places::make(&logs)?;
-        let said =
-            File::create(logs.join("pool.log")).context("cannot write the log of the pool")?;
+        let said = append(&logs.join("pool.log"))?;
         let pool = Command::new(workspace::target().join("debug/stowage-test-pool"))
             .args(["--servers", SERVERS])
             .arg("--socket")

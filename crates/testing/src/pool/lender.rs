@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::{fs, thread};
 
-use devcluster::testing::{Address, ApiServer, ControlPlane};
+use devcluster::testing::{ApiServer, ControlPlane};
 use parking_lot::{Condvar, Mutex};
 use serde_json::json;
 use tempfile::TempDir;
@@ -153,9 +153,7 @@ impl Lender {
         mut connection: &UnixStream,
         reader: &mut impl BufRead,
     ) -> Result<(), String> {
-        let directory = TempDir::new().map_err(said)?;
-        let address = server.api.address(directory.path().to_owned());
-        let address = serde_json::to_string(&address).map_err(said)?;
+        let (_directory, address) = place_for(&server.api)?;
         let is_made = state == NEW || server.is_in(state);
         let first = if is_made { MADE } else { TO_BE_MADE };
         if writeln!(connection, "{address}\n{first}").is_err() {
@@ -219,7 +217,7 @@ impl Lender {
     }
 
     fn start(&self) -> Result<Server, String> {
-        let api = ApiServer::start().map_err(|error| error.to_string())?;
+        let api = ApiServer::start().map_err(said)?;
         let fresh = self.runtime.block_on(Fresh::of(&api))?;
         Ok(Server {
             api,
@@ -266,15 +264,21 @@ impl Lender {
     }
 }
 
+/// A directory for the files of a test, and where the server is, as the test reads it.
+fn place_for(api: &ApiServer) -> Result<(TempDir, String), String> {
+    let directory = TempDir::new().map_err(said)?;
+    let address = api.address(directory.path().to_owned());
+    let address = serde_json::to_string(&address).map_err(said)?;
+    Ok((directory, address))
+}
+
 /// Answers where a server is, and waits for the end of the connection. The directory is the test's until then.
 fn with_directory(
     api: &ApiServer,
     answer: impl Fn(String) -> bool,
     mut connection: &UnixStream,
 ) -> Result<(), String> {
-    let directory = TempDir::new().map_err(|error| error.to_string())?;
-    let address: Address = api.address(directory.path().to_owned());
-    let address = serde_json::to_string(&address).map_err(|error| error.to_string())?;
+    let (_directory, address) = place_for(api)?;
     if answer(address) {
         // It says nothing more: this returns when it is closed.
         let _ = connection.read(&mut [0]);

@@ -93,7 +93,7 @@ pub fn define(server: &ApiServer, definitions: &[&str]) {
 }
 
 /// Waits until a server serves every definition that it was given.
-pub fn wait_for_definitions(server: &ApiServer) {
+fn wait_for_definitions(server: &ApiServer) {
     let look = Look::at(server.kubeconfig());
     eventually("the definitions are served", || {
         let all = look.list("crd", None, "", "")?;
