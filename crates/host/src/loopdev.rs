@@ -15,6 +15,7 @@ use std::{io, thread};
 use rustix::io::Errno;
 
 use super::{Calls, ioctl};
+use crate::stat::is_corruption;
 
 mod attach;
 mod nodes;
@@ -24,8 +25,10 @@ mod nodes;
 const CLOSING_ATTEMPTS: usize = 10;
 const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 
-/// What the kernel says of a file whose server has died.
-const DEAD: &[Errno] = &[Errno::NOTCONN, Errno::STALE, Errno::IO];
+/// Whether the file of a device is on a filesystem that is dead.
+fn is_dead(error: &io::Error) -> bool {
+    Errno::from_io_error(error).is_some_and(is_corruption)
+}
 
 /// The file behind a loop device, by what does not change when it is renamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -197,7 +200,7 @@ impl Loops {
         for number in self.attached_numbers()? {
             match self.at(number, backing) {
                 // Our file can be examined: a device whose file is on a filesystem that is dead stands for another.
-                Err(LoopError::Refusal { source, .. }) if is(&source, DEAD) => {}
+                Err(LoopError::Refusal { source, .. }) if is_dead(&source) => {}
                 device => found.extend(device?),
             }
         }

@@ -150,11 +150,12 @@ impl Stats {
     }
 }
 
-/// Whether a mount that answers with this error is beyond repair and has to be unmounted.
+/// Whether a mount that answers with this error is beyond repair and has to be unmounted: its server is gone.
 pub fn is_corruption(errno: Errno) -> bool {
     matches!(
         errno,
-        Errno::NOTCONN | Errno::STALE | Errno::IO | Errno::HOSTDOWN
+        // Who waits for an answer of FUSE's server while that dies hears of an aborted connection, everybody after that of none.
+        Errno::NOTCONN | Errno::CONNABORTED | Errno::STALE | Errno::IO | Errno::HOSTDOWN
     )
 }
 

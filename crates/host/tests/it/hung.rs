@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -11,7 +12,7 @@ use stowage_host::filesystem::{FsKind, sync};
 use stowage_host::mount::{
     MountError, Mounter, Unmount, ensure_bind, ensure_mounted, ensure_unmounted, remove_mount_point,
 };
-use stowage_host::stat::{Health, StatError};
+use stowage_host::stat::{Health, StatError, Stats};
 use tokio::time::{sleep, timeout};
 
 use super::formats::{format, mount_at, unmount};
@@ -32,6 +33,20 @@ isolated! {
         let staged = tmpfs(&directory.join("staged"), &[]);
         assert_eq!(ensure_mounted(&mounter, &staged).await.unwrap(), Outcome::Done);
         assert_eq!(mounter.health(&target).await, Health::Alive);
+    }
+
+    async fn a_mount_that_dies_while_it_is_looked_at_is_dead(directory: &Path) {
+        let [target] = directories(directory, ["target"]);
+        let fuse = SilentFuse::mount(&target);
+        fuse.greet();
+        let stats = Arc::new(Stats::new(Duration::from_secs(60)));
+        let looking = tokio::spawn(async move { stats.health(&target).await });
+        let dying = tokio::task::spawn_blocking(move || {
+            fuse.next_request();
+            fuse.die();
+        });
+        dying.await.unwrap();
+        assert_eq!(looking.await.unwrap(), Health::Corrupted(Errno::CONNABORTED));
     }
 
     async fn a_filesystem_that_shut_itself_down_is_mounted_again(directory: &Path) {

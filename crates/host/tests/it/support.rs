@@ -91,6 +91,29 @@ impl SilentFuse {
         Self(fuse)
     }
 
+    /// It is polite to the kernel, which then passes on what others ask; and says no more.
+    pub fn greet(&self) {
+        let unique = self.next_request();
+        // Length, error, whom it answers; then the protocol 7.31, and what it may ask at a time.
+        let mut answer = Vec::new();
+        answer.extend(80_u32.to_ne_bytes());
+        answer.extend(0_u32.to_ne_bytes());
+        answer.extend(unique);
+        for word in [7_u32, 31, 0, 0, 0, 4096] {
+            answer.extend(word.to_ne_bytes());
+        }
+        answer.resize(80, 0);
+        assert_eq!(rustix::io::write(&self.0, &answer).unwrap(), 80);
+    }
+
+    /// Waits until somebody waits for an answer; what that has to name.
+    pub fn next_request(&self) -> [u8; 8] {
+        let mut request = vec![0; 1 << 16];
+        let length = rustix::io::read(&self.0, &mut request).unwrap();
+        assert!(length >= 40, "{length}");
+        request[8..16].try_into().unwrap()
+    }
+
     /// The daemon dies.
     pub fn die(self) {
         drop(self.0);

@@ -127,9 +127,9 @@ fn api_code(error: &ApiError) -> Code {
 fn io_code(error: &io::Error) -> Code {
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT) => Code::ResourceExhausted,
-        Some(Errno::NOTCONN | Errno::STALE | Errno::HOSTDOWN | Errno::TIMEDOUT) => {
-            Code::Unavailable
-        }
+        Some(
+            Errno::NOTCONN | Errno::CONNABORTED | Errno::STALE | Errno::HOSTDOWN | Errno::TIMEDOUT,
+        ) => Code::Unavailable,
         _ => Code::Internal,
     }
 }
