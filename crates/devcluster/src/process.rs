@@ -71,15 +71,13 @@ pub fn logged(command: &mut Command, log: &Path, mut on_line: impl FnMut(&str)) 
     // The command keeps its ends of the pipe: ours must go, or the loop below never ends.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let _ = writeln!(file, "$ {shown}");
-    let mut last = String::new();
+    let mut told = Told::default();
     for line in BufReader::new(reader).split(b'\n') {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line);
         let _ = writeln!(file, "{line}");
         on_line(&line);
-        if !line.trim().is_empty() {
-            last = line.into_owned();
-        }
+        told.hear(&line);
     }
     let status = child
         .wait()
@@ -87,7 +85,39 @@ pub fn logged(command: &mut Command, log: &Path, mut on_line: impl FnMut(&str)) 
     if status.success() {
         Ok(())
     } else {
-        Err(ended_badly(shown, status, last))
+        Err(ended_badly(shown, status, told.text()))
+    }
+}
+
+/// Of what a command prints, what its end is explained with: the cause comes first, and the last line often only says that it failed.
+#[derive(Default)]
+struct Told {
+    errors: Vec<String>,
+    last: String,
+}
+
+impl Told {
+    const ERRORS: usize = 2;
+    /// A linker's whole command is one line.
+    const WIDTH: usize = 300;
+
+    fn hear(&mut self, line: &str) {
+        let line = line.trim();
+        if line.is_empty() {
+            return;
+        }
+        self.last = line.chars().take(Self::WIDTH).collect();
+        let is_error = line.contains("error:") || line.starts_with("error[");
+        if is_error && self.errors.len() < Self::ERRORS && !self.errors.contains(&self.last) {
+            self.errors.push(self.last.clone());
+        }
+    }
+
+    fn text(mut self) -> String {
+        if !self.errors.contains(&self.last) {
+            self.errors.push(self.last);
+        }
+        self.errors.join("\n")
     }
 }
 
@@ -142,5 +172,23 @@ fn ended_badly(command: String, status: ExitStatus, output: String) -> Error {
             None => "was killed".to_owned(),
         },
         output,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_fails_is_explained_by_its_first_errors() {
+        let log = std::env::temp_dir().join(format!("stowage-told-{}.log", std::process::id()));
+        let script = "echo Compiling a; echo 'error: linking failed'; echo \"note: $(printf %05000d 0)\"; \
+                      echo 'collect2: fatal error: ld terminated with signal 7'; echo 'error: could not compile'; exit 101";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let told = logged(&mut command, &log, |_| {}).unwrap_err().to_string();
+        fs::remove_file(&log).unwrap();
+        let why = "error: linking failed | collect2: fatal error: ld terminated with signal 7 | error: could not compile";
+        assert!(told.ends_with(why), "{told}");
     }
 }
