@@ -89,7 +89,7 @@ async fn the_allocator_even_prefers_the_fewest_volumes_to_the_most_room() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_allocator_linear_fills_the_array_that_was_added_first() {
     let rig = Rig::with(|rig| rig.allocator = Allocator::Linear).await;
-    let (first, _first) = array(|options| options.pool = vec![("p".to_owned(), 100)]).await;
+    let (first, _first) = array(|options| options.pool = vec![("p".to_owned(), 200)]).await;
     let (second, _second) = array(|_| {}).await;
     make_volume_of(&first, "theirs", 50).await;
     rig.class("gold", json!({})).await;
@@ -101,7 +101,8 @@ async fn the_allocator_linear_fills_the_array_that_was_added_first() {
     }
     for (name, size, place) in [
         ("one", "40Gi", "z-first"),
-        ("two", "20Gi", "a-second"),
+        // What was promised is counted twice until the array has told again: neither this nor the next depends on that.
+        ("two", "120Gi", "a-second"),
         ("three", "10Gi", "z-first"),
     ] {
         rig.volume(name, size, json!({})).await;
