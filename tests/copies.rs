@@ -2,11 +2,11 @@
 
 use devcluster::testing::{Namespace, TestCluster};
 use serde_json::Value;
-use stowage_testing::once_in_run;
+use stowage_testing::{Look, once_in_run};
 
 use crate::claims::Pod;
 use crate::deployed::incarnation;
-use crate::{eventually, get, pod_in_phase};
+use crate::{eventually, get, pod_in_phase, text};
 
 const SNAPSHOTS: &str = include_str!("../deploy/crds/snapshot.storage.k8s.io.yaml");
 const GROUPS: &str = include_str!("../deploy/crds/groupsnapshot.storage.k8s.io.yaml");
@@ -246,25 +246,23 @@ pub fn look(namespace: &Namespace, claim: &str, node: &str) -> Found {
     }
 }
 
-/// Everything in the cluster that names the driver, but for what was installed.
-pub fn everything_left(cluster: &TestCluster, driver: &str) -> Vec<String> {
-    [
-        ("pv", ".spec.csi.driver"),
-        ("volumesnapshotcontent", ".spec.driver"),
-        ("volumegroupsnapshotcontent", ".spec.driver"),
-        ("volumeattachment", ".spec.attacher"),
+/// Everything in the cluster that names the driver, but for what was installed; if it can be read now.
+pub fn everything_left(cluster: &TestCluster, driver: &str) -> Option<Vec<String>> {
+    let left = [
+        ("pv", "/spec/csi/driver"),
+        ("volumesnapshotcontent", "/spec/driver"),
+        ("volumegroupsnapshotcontent", "/spec/driver"),
+        ("volumeattachment", "/spec/attacher"),
     ]
-    .into_iter()
-    .flat_map(|(kind, path)| left(cluster, kind, path, driver))
-    .collect()
+    .map(|(kind, place)| left(cluster, kind, place, driver));
+    let left: Option<Vec<_>> = left.into_iter().collect();
+    Some(left?.concat())
 }
 
-/// What of a kind in the whole cluster belongs to a driver; `driver` is where the kind names it.
-fn left(cluster: &TestCluster, kind: &str, path: &str, driver: &str) -> Vec<String> {
-    let path = format!("jsonpath={{range .items[*]}}{{.metadata.name}} {{{path}}}{{'\\n'}}{{end}}");
-    let all = cluster.kubectl(&["get", kind, "-o", &path]).unwrap();
-    let ours = all
-        .lines()
-        .filter(|line| line.ends_with(&format!(" {driver}")));
-    ours.map(str::to_owned).collect()
+/// What of a kind in the whole cluster belongs to a driver; `place` is where the kind names it.
+fn left(cluster: &TestCluster, kind: &str, place: &str, driver: &str) -> Option<Vec<String>> {
+    let all = Look::at(cluster.kubeconfig()).list(kind, None, "", "")?;
+    let is_its = |object: &&Value| object.pointer(place).is_some_and(|name| name == driver);
+    let name = |object: &Value| format!("{kind} {}", text(&object["metadata"]["name"]));
+    Some(all.iter().filter(is_its).map(name).collect())
 }

@@ -6,7 +6,7 @@ use devcluster::testing::{Namespace, TestCluster};
 use serde_json::Value;
 use stowage_testing::{Look, once_in_run};
 
-use crate::{eventually, eventually_or, get, pods, text};
+use crate::{condition, eventually, eventually_or, get, pods, text};
 
 const FUSE: &str = include_str!("../deploy/sim/fuse.yaml");
 const EVERY_NODE: &str = include_str!("../deploy/samples/hostpath-every-node.yaml");
@@ -126,8 +126,7 @@ impl<'a> Deployed<'a> {
     /// One of its conditions.
     pub fn condition(&self, about: &str) -> Option<Value> {
         let instance = get(self.namespace, "csidriverdeployment", self.name())?;
-        let conditions = instance["status"]["conditions"].as_array()?.clone();
-        conditions.into_iter().find(|it| it["type"] == about)
+        condition(&instance, about).cloned()
     }
 
     /// Waits until a condition has a status and says something.

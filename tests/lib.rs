@@ -106,6 +106,68 @@ pub fn pods(namespace: &Namespace, labels: &str, fields: &str) -> Option<Vec<Val
     Look::at(namespace.kubeconfig()).list("pods", Some(namespace.name()), labels, fields)
 }
 
+/// Waits until a driver's instance can be used.
+pub fn until_available(cluster: &TestCluster, namespace: &str, name: &str) {
+    let ask = || {
+        let look = Look::at(cluster.kubeconfig());
+        let instance = look.get("csidriverdeployment", namespace, name)?;
+        (condition(&instance, "Available")?["status"] == "True").then_some(())
+    };
+    eventually_or(&format!("driver {name} is Available"), ask, || {
+        let namespace = format!("--namespace={namespace}");
+        let said = cluster.kubectl(&["describe", "csidriverdeployment", name, &namespace]);
+        said.unwrap_or_else(|error| error.to_string())
+    });
+}
+
+/// A condition of an object.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let mut conditions = object["status"]["conditions"].as_array()?.iter();
+    conditions.find(|condition| condition["type"] == kind)
+}
+
+/// Waits until a driver has no volume in the cluster any more.
+pub fn until_no_volume_of(cluster: &TestCluster, driver: &str) {
+    until_gone(cluster, &format!("volumes of {driver}"), |volume| {
+        volume["spec"]["csi"]["driver"] == driver
+    });
+}
+
+/// Waits until a volume is gone from the cluster.
+pub fn until_volume_is_gone(cluster: &TestCluster, volume: &str) {
+    until_gone(cluster, volume, |one| one["metadata"]["name"] == volume);
+}
+
+/// Waits until the cluster has no volume any more.
+pub fn until_no_volume_is_left(cluster: &TestCluster) {
+    until_gone(cluster, "all volumes", |_| true);
+}
+
+fn until_gone(cluster: &TestCluster, what: &str, is_meant: impl Fn(&Value) -> bool) {
+    eventually(&format!("{what} are gone"), || {
+        let volumes = Look::at(cluster.kubeconfig()).list("pv", None, "", "")?;
+        (!volumes.iter().any(&is_meant)).then_some(())
+    });
+}
+
+/// Waits until a pod has ended; returns its phase.
+pub fn ended(cluster: &TestCluster, namespace: &str, pod: &str) -> String {
+    eventually(&format!("pod {pod} ends"), || {
+        let pod = Look::at(cluster.kubeconfig()).get("pod", namespace, pod)?;
+        let phase = text(&pod["status"]["phase"]);
+        (phase == "Succeeded" || phase == "Failed").then(|| phase.to_owned())
+    })
+}
+
+/// Waits until a namespace has no pod with these labels any more.
+pub fn until_no_pods(cluster: &TestCluster, namespace: &str, labels: &str) {
+    eventually(&format!("no pod {labels} of {namespace} is left"), || {
+        let look = Look::at(cluster.kubeconfig());
+        let pods = look.list("pods", Some(namespace), labels, "")?;
+        pods.is_empty().then_some(())
+    });
+}
+
 /// The pods that fit, if all containers of all of them are ready.
 fn find_ready(namespace: &Namespace, labels: &str, fields: &str) -> Option<Vec<Value>> {
     let pods = pods(namespace, labels, fields)?;
@@ -114,6 +176,18 @@ fn find_ready(namespace: &Namespace, labels: &str, fields: &str) -> Option<Vec<V
         containers.is_some_and(|all| all.iter().all(|one| one["ready"] == true))
     };
     pods.iter().all(is_ready).then_some(pods)
+}
+
+/// How often the containers of a pod were started again. One that ended because a busy machine lost it a lease has done what it
+/// should, and says nothing of what a test is about.
+pub fn restarts(pod: &Value) -> u64 {
+    let containers = pod["status"]["containerStatuses"].as_array();
+    let has_failed = |container: &&Value| {
+        let last_words = text(&container["lastState"]["terminated"]["message"]);
+        !last_words.starts_with("leadership of lease")
+    };
+    let counts = containers.into_iter().flatten().filter(has_failed);
+    counts.filter_map(|one| one["restartCount"].as_u64()).sum()
 }
 
 /// A name inside a JSON object.

@@ -2,9 +2,10 @@
 
 use devcluster::testing::TestCluster;
 use serde_json::Value;
+use stowage_testing::Look;
 use stowage_tests::claims::{MIB, Pod, ask};
 use stowage_tests::deployed::{KINDS, install_operator};
-use stowage_tests::{cluster, eventually, nodes, text};
+use stowage_tests::{cluster, eventually, nodes, text, until_available, until_no_volume_of};
 
 /// A file of `deploy/samples`, which is applied as it is.
 struct Sample<'a> {
@@ -40,11 +41,7 @@ impl<'a> Sample<'a> {
     }
 
     fn wait_until_available(&self) {
-        let path = "jsonpath={.status.conditions[?(@.type=='Available')].status}";
-        eventually("the sample is available", || {
-            let get = ["get", "csidriverdeployment", self.instance, "-o", path];
-            (self.kubectl(&get) == "True").then_some(())
-        });
+        until_available(self.cluster, "default", self.instance);
     }
 
     /// Name, ready containers and state of the pods whose name begins like this, as `kubectl get pods` shows them.
@@ -78,11 +75,7 @@ impl<'a> Sample<'a> {
     }
 
     fn wait_until_unused(&self) {
-        eventually("no volume is left", || {
-            let path = "jsonpath={.items[*].spec.csi.driver}";
-            let drivers = self.kubectl(&["get", "pv", "-o", path]);
-            (!drivers.split(' ').any(|driver| driver == self.driver)).then_some(())
-        });
+        until_no_volume_of(self.cluster, self.driver);
     }
 
     /// Deletes the instance, and everything must go with it.
@@ -95,9 +88,10 @@ impl<'a> Sample<'a> {
             self.pods(&prefix).is_empty().then_some(())
         });
         eventually("the kubelets have forgotten it", || {
-            let path = "jsonpath={.items[*].spec.drivers[*].name}";
-            let known = self.kubectl(&["get", "csinodes", "-o", path]);
-            (!known.split(' ').any(|driver| driver == self.driver)).then_some(())
+            let nodes = Look::at(self.cluster.kubeconfig()).list("csinodes", None, "", "")?;
+            let drivers = |node: &Value| node["spec"]["drivers"].as_array().cloned();
+            let mut known = nodes.iter().filter_map(drivers).flatten();
+            (!known.any(|driver| driver["name"] == self.driver)).then_some(())
         });
     }
 }

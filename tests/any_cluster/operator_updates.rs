@@ -52,9 +52,8 @@ fn of_two_drivers_side_by_side_only_the_changed_one_rolls() {
     });
     one.wait_until_rolled_out();
     eventually("one node is wanted", || {
-        let path = "jsonpath={.status.nodes}";
-        let get = ["get", "csidriverdeployment", one.name(), "-o", path];
-        (one.namespace.kubectl(&get).ok()? == "1/1").then_some(())
+        let instance = get(one.namespace, "csidriverdeployment", one.name())?;
+        (instance["status"]["nodes"] == "1/1").then_some(())
     });
     assert_eq!(uids(&other.node_pods()), untouched);
     one.remove();

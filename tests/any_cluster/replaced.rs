@@ -78,7 +78,7 @@ fn a_manifest_in_upstreams_style_works_with_the_sidecars_replaced() {
         .unwrap();
     namespace.kubectl(&["delete", "pvc", "--all"]).unwrap();
     eventually("nothing is left in the cluster", || {
-        everything_left(cluster, &driver).is_empty().then_some(())
+        everything_left(cluster, &driver)?.is_empty().then_some(())
     });
     delete_classes(cluster, &driver);
 }

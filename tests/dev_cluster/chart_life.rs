@@ -8,11 +8,9 @@ use serde_json::{Value, json};
 use stowage_chart::chart::Chart;
 use stowage_chart::release::{Kubectl, Revision};
 use stowage_chart::render::Identity;
-use stowage_tests::{STOWAGE_IMAGE, eventually, text};
+use stowage_tests::{STOWAGE_IMAGE, eventually, text, until_available, until_no_volume_is_left};
 
-use super::charts::{
-    OF_RELEASE, assert_writes, stop_writer, until_available, until_no_volume_is_left,
-};
+use super::charts::{OF_RELEASE, assert_writes, stop_writer};
 
 /// What people do with a chart, in the order of its life.
 pub struct Helm<'a> {

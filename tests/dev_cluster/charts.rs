@@ -10,7 +10,9 @@ use devcluster::testing::{Namespace, TestCluster};
 use nix::sys::signal::{Signal, kill};
 use stowage_chart::chart::Chart;
 use stowage_chart::release::Kubectl;
-use stowage_tests::{OwnCluster, PATIENCE, eventually, get, pod_in_phase};
+use stowage_tests::{
+    OwnCluster, PATIENCE, eventually, get, pod_in_phase, until_available, until_no_volume_is_left,
+};
 
 use super::chart_life::Helm;
 
@@ -70,23 +72,6 @@ pub fn assert_writes(namespace: &Namespace) {
 pub fn stop_writer(namespace: &Namespace) {
     namespace
         .kubectl(&["delete", "pod/writer", "pvc/data"])
-        .unwrap();
-}
-
-pub fn until_no_volume_is_left(cluster: &TestCluster) {
-    eventually("the volume is gone", || {
-        let volumes = cluster.kubectl(&["get", "pv", "-o", "name"]).ok()?;
-        volumes.trim().is_empty().then_some(())
-    });
-}
-
-pub fn until_available(cluster: &TestCluster, namespace: &str, name: &str) {
-    let patience = format!("--timeout={}s", PATIENCE.as_secs());
-    let namespace = format!("--namespace={namespace}");
-    let wait = ["wait", "--for=condition=Available", &patience, &namespace];
-    let instance = format!("csidriverdeployment/{name}");
-    cluster
-        .kubectl(&[&wait[..], &[&instance]].concat())
         .unwrap();
 }
 

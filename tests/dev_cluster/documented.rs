@@ -10,7 +10,7 @@ use devcluster::process::capture;
 use devcluster::testing::TestCluster;
 use devcluster::testing::documented::{Block, Fate, blocks};
 use devcluster::weka_sim::SimulatedWeka;
-use stowage_tests::{OwnCluster, eventually, said, x};
+use stowage_tests::{OwnCluster, eventually, said, until_available, until_no_volume_is_left, x};
 
 const CLUSTER: &str = "test-docs";
 
@@ -132,18 +132,6 @@ impl<'a> Reader<'a> {
     fn write(&self, file: &str, text: &str) {
         fs::write(self.directory.path().join(file), text).unwrap();
     }
-
-    fn until_available(&self, namespace: &str, name: &str) {
-        let condition = "jsonpath={.status.conditions[?(@.type=='Available')].status}";
-        eventually(&format!("driver {name} is Available"), || {
-            let get = ["--namespace", namespace, "get", "csidriverdeployment", name];
-            let said = self
-                .cluster
-                .kubectl(&[&get[..], &["-o", condition]].concat())
-                .ok()?;
-            (said == "True").then_some(())
-        });
-    }
 }
 
 #[test]
@@ -166,10 +154,10 @@ fn commands_of_the_guides_do_what_they_say() {
 fn helm_installs_upgrades_and_goes_back(reader: &mut Reader) {
     let said = reader.types("install.md", "With Helm");
     assert!(said.contains("csi-operator   hostpath"), "{said}");
-    reader.until_available("csi-operator", "hostpath");
+    until_available(reader.cluster, "csi-operator", "hostpath");
     reader.types("upgrade.md", "With Helm");
     reader.types("upgrade.md", "Going back");
-    reader.until_available("csi-operator", "hostpath");
+    until_available(reader.cluster, "csi-operator", "hostpath");
     reader.types("install.md", "Uninstalling");
     assert_eq!(reader.instances(), "");
 }
@@ -177,7 +165,7 @@ fn helm_installs_upgrades_and_goes_back(reader: &mut Reader) {
 fn kubectl_does_so(reader: &mut Reader) {
     reader.types("install.md", "With kubectl");
     reader.types("snapshots.md", "Install, once per cluster");
-    reader.until_available("default", "hostpath");
+    until_available(reader.cluster, "default", "hostpath");
     let said = reader.types(
         "operator.md",
         "The operator: a CSI driver from one resource",
@@ -191,7 +179,7 @@ fn kubectl_does_so(reader: &mut Reader) {
         "{said}"
     );
     reader.types("upgrade.md", "With kubectl");
-    reader.until_available("default", "hostpath");
+    until_available(reader.cluster, "default", "hostpath");
 }
 
 fn a_simulated_array_serves_a_pod(reader: &mut Reader) {
@@ -200,7 +188,7 @@ fn a_simulated_array_serves_a_pod(reader: &mut Reader) {
     reader.write("deploy/sim/weka.yaml", &array.manifest());
     reader.types("simulators.md", "In a cluster");
     array.wait(|| reader.cluster.command()).unwrap();
-    reader.until_available("csi-wekafs", "csi-wekafs");
+    until_available(reader.cluster, "csi-wekafs", "csi-wekafs");
     // What the patch has changed is in the sample now, or applying that again would take it back; the data of the cluster, too.
     let sample = reader.read("deploy/samples/weka.yaml");
     let sample = array.with_stand_ins(&sample, "").unwrap();
@@ -225,10 +213,7 @@ fn a_simulated_array_serves_a_pod(reader: &mut Reader) {
     });
     let gone = ["delete", "pod/my-csi-app-api", "pvc/pvc-wekafs-dir-api"];
     reader.cluster.kubectl(&gone).unwrap();
-    eventually("the volume is gone", || {
-        let volumes = reader.cluster.kubectl(&["get", "pv", "-o", "name"]).ok()?;
-        volumes.is_empty().then_some(())
-    });
+    until_no_volume_is_left(reader.cluster);
 }
 
 fn the_operator_goes(reader: &mut Reader) {

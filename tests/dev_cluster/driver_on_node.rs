@@ -14,7 +14,7 @@ use stowage_csi::metrics::{ClientMetrics, ServerMetrics};
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_csi::registration::{DriverRegistration, KubeletVerdict};
 use stowage_csi::server::{Shutdown, Socket, serve};
-use stowage_testing::Turn;
+use stowage_testing::{Look, Turn};
 use stowage_tests::{eventually, find_ready_on, ready_pod_on, text};
 use tokio::runtime::Runtime;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -101,12 +101,12 @@ impl<'a> DriverOnNode<'a> {
     /// Waits until the kubelet of `node` knows the driver.
     pub fn wait_until_known(&self, node: &str) {
         eventually("the kubelet knows the driver", || {
-            let path = "jsonpath={.spec.drivers[*].name}";
-            let known = self
-                .cluster
-                .kubectl(&["get", "csinode", node, "-o", path])
-                .ok()?;
-            known.contains(&self.name).then_some(())
+            let look = Look::at(&self.cluster.kubeconfig());
+            let node = look.get("csinode", "", node)?;
+            let mut known = node["spec"]["drivers"].as_array()?.iter();
+            known
+                .any(|it| it["name"] == self.name.as_str())
+                .then_some(())
         });
     }
 

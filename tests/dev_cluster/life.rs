@@ -130,7 +130,7 @@ fn a_volume_grows_is_copied_in_every_way_and_leaves_nothing() {
     eventually("nothing is left in the cluster", || {
         let kinds = "volumesnapshot,volumegroupsnapshot,pvc";
         let own = namespace.kubectl(&["get", kinds, "-o", "name"]).ok()?;
-        let left = everything_left(cluster, &driver.name);
+        let left = everything_left(cluster, &driver.name)?;
         (own.is_empty() && left.is_empty()).then_some(())
     });
     assert_eq!(driver.files(), Vec::<PathBuf>::new());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use devcluster::testing::Namespace;
-use stowage_tests::{cluster, eventually, pod_in_phase};
+use stowage_tests::{cluster, eventually, pod_in_phase, until_no_volume_of};
 
 use super::claims::{MIB, NODE, Pod, ask};
 use super::driver_on_node::DriverOnNode;
@@ -16,11 +16,7 @@ fn delete(namespace: &Namespace, driver: &DriverOnNode, claims: &[&str]) {
     let mut arguments = vec!["delete", "pvc"];
     arguments.extend(claims);
     namespace.kubectl(&arguments).unwrap();
-    eventually("the volumes are gone", || {
-        let path = "jsonpath={.items[*].spec.csi.driver}";
-        let drivers = namespace.kubectl(&["get", "pv", "-o", path]).unwrap();
-        (!drivers.contains(&driver.name)).then_some(())
-    });
+    until_no_volume_of(cluster(), &driver.name);
 }
 
 #[test]

@@ -7,8 +7,9 @@ use devcluster::error::Result;
 use devcluster::testing::TestCluster;
 use devcluster::vpsa_sim::{ACCESS_KEY, ARRAYS, NAMESPACE, SimulatedVpsas};
 use serde_json::Value;
+use stowage_testing::Look;
 use stowage_tests::deployed::install_operator;
-use stowage_tests::{cluster, eventually, text};
+use stowage_tests::{cluster, eventually, text, until_available, until_no_pods};
 
 const DRIVER: &str = include_str!("../../deploy/samples/vpsa.yaml");
 
@@ -85,20 +86,20 @@ impl Vpsas {
         let driver = self.sim.with_stand_ins(DRIVER, self.changes).unwrap();
         self.cluster.apply(&driver).unwrap();
         self.cluster.apply(self.more).unwrap();
-        eventually("the driver is available", || {
-            let path = "jsonpath={.status.conditions[?(@.type=='Available')].status}";
-            let said = ["get", "csidriverdeployment", INSTANCE, "-o", path];
-            (self.kubectl(&said) == "True").then_some(())
-        });
+        until_available(self.cluster, INSTANCE, INSTANCE);
     }
 
     /// Removes the driver, and waits until its pods are gone.
     pub fn uninstall(&self) {
         self.kubectl(&["delete", "csidriverdeployment", INSTANCE]);
-        eventually("the driver's pods are gone", || {
-            let pods = self.kubectl(&["get", "pods", "-o", "name"]);
-            pods.is_empty().then_some(())
-        });
+        until_no_pods(self.cluster, INSTANCE, "");
+    }
+
+    /// The driver's pods.
+    pub fn pods(&self) -> Vec<Value> {
+        eventually("the driver's pods can be read", || {
+            Look::at(self.cluster.kubeconfig()).list("pods", Some(INSTANCE), "", "")
+        })
     }
 
     /// `kubectl` where the driver is.
@@ -135,8 +136,7 @@ impl Vpsas {
     pub fn in_state(&self, kind: &str, name: &str, state: &str) -> Value {
         eventually(&format!("{kind} {name} is {state}"), || {
             let kind = format!("{kind}.storage.zadara.com");
-            let found = self.kubectl(&["get", &kind, name, "-o", "json", "--ignore-not-found"]);
-            let found: Value = serde_json::from_str(&found).ok()?;
+            let found = Look::at(self.cluster.kubeconfig()).get(&kind, INSTANCE, name)?;
             (found["status"]["state"] == state).then_some(found)
         })
     }

@@ -7,7 +7,7 @@ use devcluster::testing::Namespace;
 use devcluster::vpsa_sim::ARRAYS;
 use serde_json::json;
 use stowage_tests::copies::exec;
-use stowage_tests::{cluster, eventually, get, pod_in_phase, text};
+use stowage_tests::{cluster, eventually, get, pod_in_phase, restarts, text};
 
 use super::claims::{Pod, ask};
 use super::vpsa::{GIB, volume};
@@ -51,9 +51,9 @@ pub fn one_array_is_away_and_the_other_goes_on(vpsas: &Vpsas, namespace: &Namesp
     ask(namespace, "meanwhile", "vpsa-gold", GIB, false);
     assert_eq!(vpsas.place(&volume(namespace, "meanwhile")), ARRAYS[1]);
     namespace.kubectl(&["delete", "pvc", "meanwhile"]).unwrap();
-    let restarts = "jsonpath={.items[*].status.containerStatuses[*].restartCount}";
-    let restarts = vpsas.kubectl(&["get", "pods", "-o", restarts]);
-    assert!(restarts.split(' ').all(|count| count == "0"), "{restarts}");
+    for pod in vpsas.pods() {
+        assert_eq!(restarts(&pod), 0, "{pod:#}");
+    }
     vpsas.control_of(ARRAYS[0], "create", "endpoints/0/start", &json!(null));
     vpsas.in_state("vpsa", ARRAYS[0], "Ready");
 }

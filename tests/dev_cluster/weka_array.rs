@@ -6,10 +6,9 @@ use std::sync::OnceLock;
 use devcluster::error::Error;
 use devcluster::testing::{Namespace, TestCluster};
 use devcluster::weka_sim::{ARRAY_WORKLOAD, SimulatedWeka};
-use serde_json::Value;
-use stowage_testing::once_in_run;
+use stowage_testing::{Look, once_in_run};
 use stowage_tests::deployed::install_operator;
-use stowage_tests::{cluster, eventually, text};
+use stowage_tests::{cluster, condition, ended, eventually, restarts, text, until_no_pods};
 
 const DRIVER: &str = include_str!("../../deploy/samples/weka.yaml");
 
@@ -75,10 +74,7 @@ impl Array {
         if is_alive {
             self.kubectl(&["rollout", "status", ARRAY_WORKLOAD, "--timeout=120s"]);
         } else {
-            eventually("the array is gone", || {
-                let left = self.kubectl(&["get", "pods", "-lapp=weka-array", "-o", "name"]);
-                left.is_empty().then_some(())
-            });
+            until_no_pods(self.cluster, &self.weka.name, "app=weka-array");
         }
     }
 
@@ -109,10 +105,7 @@ spec:
             self.weka.name
         );
         self.cluster.apply(&manifest).unwrap();
-        let phase = eventually(&format!("pod {name} ends"), || {
-            let phase = self.kubectl(&["get", "pod", name, "-o", "jsonpath={.status.phase}"]);
-            (phase == "Succeeded" || phase == "Failed").then_some(phase)
-        });
+        let phase = ended(self.cluster, &self.weka.name, name);
         let log = self.kubectl(&["logs", name]);
         assert_eq!(phase, "Succeeded", "{name}: {log}");
         self.kubectl(&["delete", "pod", name, "--wait=false"]);
@@ -207,13 +200,12 @@ impl Driver {
 
     pub fn wait(&self) {
         eventually("the driver is available as it is to be", || {
-            let path = "jsonpath={.status.conditions[?(@.type=='Available')].status}/\
-                        {.status.conditions[?(@.type=='Progressing')].status}/\
-                        {.status.observedGeneration}/{.metadata.generation}";
-            let said = self.kubectl(&["get", "csidriverdeployment", &self.name, "-o", path]);
-            let (conditions, generations) = said.split_at("True/False/".len().min(said.len()));
-            let (observed, current) = generations.split_once('/')?;
-            (conditions == "True/False/" && observed == current).then_some(())
+            let look = Look::at(self.cluster.kubeconfig());
+            let instance = look.get("csidriverdeployment", &self.name, &self.name)?;
+            let is = |kind, status| Some(condition(&instance, kind)?["status"] == status);
+            let is_seen =
+                instance["status"]["observedGeneration"] == instance["metadata"]["generation"];
+            (is("Available", "True")? && is("Progressing", "False")? && is_seen).then_some(())
         });
     }
 
@@ -236,22 +228,11 @@ impl Driver {
 
     /// Its pods that are not on their way out, each with how often its containers were started again.
     pub fn starts(&self) -> Vec<(String, u64)> {
-        let pods = self.kubectl(&["get", "pods", "-o", "json"]);
-        let pods: Value = serde_json::from_str(&pods).unwrap();
-        let starts = |pod: &Value| {
-            let containers = pod["status"]["containerStatuses"].as_array().cloned();
-            let restarts = containers.unwrap_or_default();
-            let restarts = restarts
-                .iter()
-                .filter_map(|one| one["restartCount"].as_u64());
-            (text(&pod["metadata"]["uid"]).to_owned(), restarts.sum())
-        };
-        pods["items"]
-            .as_array()
-            .unwrap()
-            .iter()
+        let look = || Look::at(self.cluster.kubeconfig()).list("pods", Some(&self.name), "", "");
+        let pods = eventually("the driver's pods can be read", look);
+        pods.iter()
             .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
-            .map(starts)
+            .map(|pod| (text(&pod["metadata"]["uid"]).to_owned(), restarts(pod)))
             .collect()
     }
 }

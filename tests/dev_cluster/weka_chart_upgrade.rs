@@ -4,7 +4,7 @@
 use devcluster::testing::Namespace;
 use serde_json::Value;
 use stowage_tests::copies::claim;
-use stowage_tests::{eventually, get, pod_in_phase, said, text};
+use stowage_tests::{eventually, get, pod_in_phase, said, text, until_volume_is_gone};
 
 use super::weka_chart_release::{NAME, PROVISIONER, Site, cluster};
 use super::weka_volumes::class;
@@ -163,9 +163,7 @@ fn assert_manages_old_volumes(pods: &Namespace) {
         let claim = get(pods, "pvc", "old")?;
         (claim["status"]["capacity"]["storage"] == "48Mi").then_some(())
     });
-    eventually("the unused volume is gone", || {
-        pods.kubectl(&["get", "pv", &unused]).err()
-    });
+    until_volume_is_gone(cluster(), &unused);
 }
 
 #[test]
@@ -201,7 +199,5 @@ fn a_release_of_wekas_chart_is_upgraded_in_place_while_a_pod_writes_and_is_rolle
     pods.kubectl(&["delete", "pod", "new"]).unwrap();
     let made = volume(&pods, "new");
     pods.kubectl(&["delete", "pvc", "new"]).unwrap();
-    eventually("the volume is gone", || {
-        pods.kubectl(&["get", "pv", &made]).err()
-    });
+    until_volume_is_gone(cluster(), &made);
 }

@@ -3,7 +3,7 @@
 //! configuration of the operator; a pod writes all the time. The commands of weka-clients.md are among it.
 
 use devcluster::testing::Namespace;
-use serde_json::Value;
+use stowage_testing::Look;
 use stowage_tests::{eventually, get, pod_in_phase, text};
 
 use super::claims::{MIB, Pod, ask};
@@ -101,7 +101,7 @@ fn switch(owned: &Owned, written: usize) {
     let before = uids_of(namespace, "shared");
     owned.configure(Csi::Off);
     until_driver_is_gone(DRIVER);
-    owned.until("clients", "{.status.csiDeployed}", "false");
+    owned.until("clients", "/status/csiDeployed", "false");
     share(namespace, "late", CLASS);
     read(namespace, "late", "late", NODES[0]);
     wait_for_event(
@@ -122,10 +122,10 @@ fn switch(owned: &Owned, written: usize) {
 /// The controller deletes volumes of the plugin before it and of its own.
 fn until_one_volume_is_left() {
     eventually("the volumes of claims that are gone are gone", || {
-        let volumes = cluster().kubectl(&["get", "pv", "-o", "json"]).ok()?;
-        let volumes: Value = serde_json::from_str(&volumes).ok()?;
-        let volumes = volumes["items"].as_array()?.iter();
-        let ours = volumes.filter(|it| text(&it["spec"]["csi"]["driver"]) == DRIVER);
+        let volumes = Look::at(cluster().kubeconfig()).list("pv", None, "", "")?;
+        let ours = volumes
+            .iter()
+            .filter(|it| it["spec"]["csi"]["driver"] == DRIVER);
         (ours.count() == 1).then_some(())
     });
 }

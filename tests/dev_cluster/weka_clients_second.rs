@@ -46,7 +46,7 @@ pub fn bring_a_second_cluster(owned: &Owned) {
     refuse_to_stop(owned, &of_second);
     until_driver_is_gone(&driver);
     assert_eq!(objects(DRIVER), of_first);
-    owned.until("clients", "{.status.csi.nodes}", "1/1");
+    owned.until("clients", "/status/csi/nodes", "1/1");
 }
 
 /// Both WekaClusters have the same `csiDriverName`.
@@ -58,8 +58,8 @@ fn share_the_driver(owned: &Owned) {
     owned.until_deployed("second", 1);
     let of = format!("{}/clients", owned.namespace.name());
     for client in ["clients", "second"] {
-        owned.until(client, "{.status.csi.driverName}", DRIVER);
-        owned.until(client, "{.status.csi.owner}", &of);
+        owned.until(client, "/status/csi/driverName", DRIVER);
+        owned.until(client, "/status/csi/owner", &of);
     }
     eventually("the node is of the driver", || {
         let labels = topology(NODE);
@@ -75,14 +75,14 @@ fn have_an_own_driver(owned: &Owned, driver: &str) -> BTreeSet<String> {
         "wekacluster/second",
         r#"{"spec": {"csiConfig": {"csiDriverName": null}}}"#,
     );
-    owned.until("second", "{.status.csi.driverName}", driver);
+    owned.until("second", "/status/csi/driverName", driver);
     owned.until_deployed("second", 1);
     eventually("the node is of the other driver", || {
         let labels = topology(NODE);
         let is_of_driver = |it: &String| it.starts_with(&format!("topology.{driver}/"));
         (labels.len() == 3 && labels.iter().all(is_of_driver)).then_some(())
     });
-    let class = owned.said("second", "{.status.csi.storageClasses[0]}");
+    let class = owned.said("second", "/status/csi/storageClasses/0");
     share(namespace, "guest", &class);
     let directory = directory(namespace, "guest");
     assert!(owned.second.files(&directory).is_some() && owned.prod.files(&directory).is_none());
@@ -128,7 +128,7 @@ fn fall_ill(owned: &Owned) {
 /// that it can be unmounted.
 fn refuse_to_stop(owned: &Owned, objects_before: &BTreeSet<String>) {
     let namespace = &owned.namespace;
-    let driver = owned.said("second", "{.status.csi.driverName}");
+    let driver = owned.said("second", "/status/csi/driverName");
     namespace
         .kubectl(&["delete", "wekaclient", "second", "--wait=false"])
         .unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use stowage_tests::{eventually, eventually_or, get, text};
+use stowage_tests::{condition, eventually, eventually_or, get, text};
 
 use super::weka_owned::{CLASS, CSI, NODES, Owned, cluster};
 
@@ -44,9 +44,12 @@ impl Owned {
 
     /// What a client says in a field.
     pub fn said(&self, client: &str, path: &str) -> String {
-        let path = format!("jsonpath={path}");
-        let words = ["get", "wekaclient", client, "-o", &path];
-        self.namespace.kubectl(&words).unwrap_or_default()
+        let found = get(&self.namespace, "wekaclient", client);
+        match found.as_ref().and_then(|client| client.pointer(path)) {
+            Some(Value::String(said)) => said.clone(),
+            Some(said) => said.to_string(),
+            None => String::new(),
+        }
     }
 
     /// Waits until a client says something in a field.
@@ -55,7 +58,7 @@ impl Owned {
             if self.said(client, path) == wanted {
                 String::new()
             } else {
-                format!("the status is {}", self.said(client, "{.status}"))
+                format!("the status is {}", self.said(client, "/status"))
             }
         });
     }
@@ -74,20 +77,24 @@ impl Owned {
 
     /// The driver of a client runs on so many nodes.
     pub fn until_deployed(&self, client: &str, nodes: usize) {
-        self.until(client, "{.status.csiDeployed}", "true");
-        self.until(client, "{.status.csi.nodes}", &format!("{nodes}/{nodes}"));
-        let controller = self.said(client, "{.status.csi.controller}");
+        self.until(client, "/status/csiDeployed", "true");
+        self.until(client, "/status/csi/nodes", &format!("{nodes}/{nodes}"));
+        let controller = self.said(client, "/status/csi/controller");
         let (_, controller) = controller.split_once('/').unwrap();
         let controller = format!("deployment/{controller}");
         let rollout = ["rollout", "status", &controller, "--timeout=180s"];
         cluster().kubectl(&[&[CSI], &rollout[..]].concat()).unwrap();
-        let secret = "{.status.conditions[?(@.type=='CsiSecretFound')].status}";
-        self.until(client, secret, "True");
+        eventually("the secret of the driver is found", || {
+            let client = get(&self.namespace, "wekaclient", client)?;
+            (condition(&client, "CsiSecretFound")?["status"] == "True").then_some(())
+        });
     }
 
     /// The four commands of the documentation.
     pub fn commands_show_it(&self) {
-        assert_eq!(self.said("clients", "{.status.csiDeployed}"), "true");
+        let path = "jsonpath={.status.csiDeployed}";
+        let deployed = ["get", "wekaclient", "clients", "-o", path];
+        assert_eq!(self.namespace.kubectl(&deployed).unwrap(), "true");
         let lines = |words: &[&str], word: &str| {
             let said = cluster().kubectl(words).unwrap();
             let lines = said.lines().filter(|line| line.contains(word));

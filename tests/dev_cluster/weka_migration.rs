@@ -1,8 +1,8 @@
 //! `stowage migrate weka-legacy` on a node of a cluster, while a pod writes into one of the volumes.
 
 use devcluster::testing::Namespace;
-use serde_json::{Value, json};
-use stowage_tests::{STOWAGE_IMAGE, eventually, pod_in_phase};
+use serde_json::json;
+use stowage_tests::{STOWAGE_IMAGE, cluster, ended, eventually, pod_in_phase};
 
 use super::claims::{MIB, Pod, ask};
 use super::weka_array::{Array, Driver};
@@ -100,12 +100,7 @@ fn run(driver: &Driver, name: &str) -> String {
         },
     });
     driver.apply(&pod.to_string());
-    let phase = eventually(&format!("pod {name} ends"), || {
-        let pod = driver.kubectl(&["get", "pod", name, "-o", "json"]);
-        let pod: Value = serde_json::from_str(&pod).ok()?;
-        let phase = pod["status"]["phase"].as_str()?.to_owned();
-        (phase == "Succeeded" || phase == "Failed").then_some(phase)
-    });
+    let phase = ended(cluster(), &driver.name, name);
     let said = driver.kubectl(&["logs", name]);
     assert_eq!(phase, "Succeeded", "{said}");
     driver.kubectl(&["delete", "pod", name, "--wait=false"]);

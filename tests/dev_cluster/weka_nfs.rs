@@ -2,7 +2,7 @@
 
 use devcluster::testing::Namespace;
 use stowage_tests::copies::exec;
-use stowage_tests::{cluster, eventually, get, pod_in_phase, text};
+use stowage_tests::{cluster, eventually, get, pod_in_phase, text, until_volume_is_gone};
 
 use super::claims::Pod;
 use super::weka_array::{Array, Driver};
@@ -107,12 +107,7 @@ fn nodes_share_a_volume_by_client_and_by_nfs_and_a_lost_client_is_replaced_by_nf
     let volume = get(&namespace, "pvc", "data").unwrap();
     let volume = text(&volume["spec"]["volumeName"]).to_owned();
     remove(&namespace, &["data"], &[&class]);
-    eventually("the volume is gone", || {
-        cluster()
-            .kubectl(&["get", "pv", &volume])
-            .is_err()
-            .then_some(())
-    });
+    until_volume_is_gone(cluster(), &volume);
     cluster()
         .kubectl(&["delete", "namespace", &driver.name, "--wait=false"])
         .unwrap();

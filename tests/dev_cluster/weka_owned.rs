@@ -91,7 +91,7 @@ impl Owned {
         cluster().apply(&secrets).unwrap();
         let of_driver = format!("csiDriverName: {DRIVER}");
         owned.start_clients("clients", &owned.prod, &of_driver, "");
-        owned.until("clients", "{.status.printer.containers}", "3/3/3");
+        owned.until("clients", "/status/printer/containers", "3/3/3");
         owned
     }
 

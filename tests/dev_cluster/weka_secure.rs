@@ -3,7 +3,8 @@
 
 use devcluster::testing::Namespace;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
-use stowage_tests::{cluster, eventually, get};
+use stowage_testing::Look;
+use stowage_tests::{cluster, condition, eventually, get, text};
 
 use super::claims::{MIB, Pod, ask};
 use super::weka_array::{Array, Driver};
@@ -84,8 +85,9 @@ fn let_operator_grant_secrets_of(secrets: &Namespace, driver: &Driver) {
         &to,
     ];
     eventually("the condition has the remedy", || {
-        let path = "jsonpath={.status.conditions[?(@.type=='SyncSuccessful')].message}";
-        let said = driver.kubectl(&["get", "csidriverdeployment", &driver.name, "-o", path]);
+        let look = Look::at(cluster().kubeconfig());
+        let instance = look.get("csidriverdeployment", &driver.name, &driver.name)?;
+        let said = text(&condition(&instance, "SyncSuccessful")?["message"]).to_owned();
         said.contains(&grant.join(" ")).then_some(())
     });
     cluster().kubectl(&grant).unwrap();

@@ -2,8 +2,8 @@
 //! volumes can be used through both kinds of pods (weka.md).
 
 use devcluster::testing::Namespace;
-use serde_json::Value;
-use stowage_tests::{cluster, eventually, text};
+use stowage_testing::Look;
+use stowage_tests::{cluster, eventually, text, until_no_volume_of};
 
 use super::claims::{MIB, Pod, ask};
 use super::weka_array::{Driver, weka};
@@ -51,17 +51,14 @@ impl Drop for Labels {
 /// Whether the driver labels mounts on each node, as soon as each has one pod of it that is ready.
 fn reaches(driver: &Driver, expected: [bool; 2]) {
     eventually(&format!("labels are made on nodes: {expected:?}"), || {
-        let pods = driver.kubectl(&[
-            "get",
-            "pods",
-            "-lcomponent=csi-weka-selinux-node",
-            "-o",
-            "json",
-        ]);
-        let pods: Value = serde_json::from_str(&pods).ok()?;
+        let look = Look::at(cluster().kubeconfig());
+        let labels = "component=csi-weka-selinux-node";
+        let pods = look.list("pods", Some(&driver.name), labels, "")?;
         let found = NODES.map(|node| {
-            let pods = pods["items"].as_array().into_iter().flatten();
-            let here: Vec<_> = pods.filter(|pod| pod["spec"]["nodeName"] == node).collect();
+            let here: Vec<_> = pods
+                .iter()
+                .filter(|pod| pod["spec"]["nodeName"] == node)
+                .collect();
             let [pod] = here[..] else {
                 return None;
             };
@@ -115,10 +112,6 @@ fn nodes_with_the_label_run_the_pods_for_selinux_and_all_others_the_plain_ones()
     reaches(&driver, [true, false]);
     use_everywhere(&namespace);
     remove(&namespace, &["data"], &[&class]);
-    eventually("the volume is gone", || {
-        let volumes =
-            cluster().kubectl(&["get", "pv", "-o", "jsonpath={.items[*].spec.csi.driver}"]);
-        (!volumes.ok()?.contains("selinux.weka.io")).then_some(())
-    });
+    until_no_volume_of(cluster(), "selinux.weka.io");
     driver.kubectl(&["delete", "csidriverdeployment", &driver.name]);
 }

@@ -161,8 +161,10 @@ impl Look {
                 for (resource, capabilities) in group.recommended_resources() {
                     let is_namespaced = capabilities.scope == Scope::Namespaced;
                     for name in [resource.plural.clone(), resource.kind.to_lowercase()] {
-                        let found = (resource.clone(), is_namespaced);
-                        kinds.entry(name).or_insert(found);
+                        for name in [format!("{name}.{}", resource.group), name] {
+                            let found = (resource.clone(), is_namespaced);
+                            kinds.entry(name).or_insert(found);
+                        }
                     }
                 }
             }

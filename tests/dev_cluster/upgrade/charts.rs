@@ -9,11 +9,9 @@ use devcluster::testing::TestCluster;
 use serde_json::{Value, json};
 use stowage_chart::chart::Chart;
 use stowage_chart::render::Identity;
-use stowage_tests::eventually;
+use stowage_tests::{eventually, until_available, until_no_volume_is_left};
 
-use super::super::charts::{
-    assert_writes, helm_on, start_writer, stop_writer, until_available, until_no_volume_is_left,
-};
+use super::super::charts::{assert_writes, helm_on, start_writer, stop_writer};
 use super::{COMMIT, Release, root};
 
 const NAMESPACE: &str = "storage";

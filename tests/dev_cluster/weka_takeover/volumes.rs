@@ -1,7 +1,7 @@
 //! Volumes of every kind that the plugin makes, and what people do with them.
 
 use stowage_tests::copies::{claim, of_claim, of_snapshot, ready, snapshot};
-use stowage_tests::{cluster, eventually, get, pod_in_phase};
+use stowage_tests::{cluster, eventually, get, pod_in_phase, until_no_volume_of};
 
 use super::super::claims::Pod;
 use super::super::weka_pair::NODES;
@@ -203,11 +203,7 @@ spec:
             .unwrap();
         self.pods.kubectl(&["delete", "pvc", "--all"]).unwrap();
         delete_static_volume();
-        eventually("no volume is left", || {
-            let volumes =
-                cluster().kubectl(&["get", "pv", "-o", "jsonpath={.items[*].spec.csi.driver}"]);
-            (!volumes.ok()?.contains(PROVISIONER)).then_some(())
-        });
+        until_no_volume_of(cluster(), PROVISIONER);
         for (kind, ..) in KINDS {
             cluster()
                 .kubectl(&["delete", "storageclass", &class(kind)])
