@@ -46,7 +46,10 @@ impl MadeBefore {
             "
 apiVersion: v1
 kind: PersistentVolume
-metadata: {{name: {namespace}-before}}
+metadata:
+  name: {namespace}-before
+  # Kubernetes before 1.30 lets no driver delete a volume without it.
+  annotations: {{pv.kubernetes.io/provisioned-by: csi.zadara.com}}
 spec:
   capacity: {{storage: 1Gi}}
   accessModes: [ReadWriteMany]

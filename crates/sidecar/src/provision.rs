@@ -331,6 +331,7 @@ fn listen_to_volumes(
         }
         // Its claim, if it still waits, needs another one.
         Change::Gone(last) => {
+            volumes.add(last.name.as_str());
             if let Some(claim) = &last.claim {
                 provisioner.seen(&claim.uid);
                 claims.add(claim.uid.as_str());

@@ -63,6 +63,12 @@ impl Server {
         self.found.is_at_least(28)
     }
 
+    /// Whether Kubernetes' own controller leaves static volumes to their drivers: from 1.30 on. Before, it marks them Failed
+    /// as soon as they are released.
+    pub(crate) fn releases_static_volumes(&self) -> bool {
+        self.found.is_at_least(30)
+    }
+
     /// What is off here, and why; for the log at the start.
     pub(crate) fn features_off(&self) -> Vec<&'static str> {
         let all = [
@@ -89,6 +95,10 @@ impl Server {
             (
                 !self.has_expansion_recovery(),
                 "recovery from failed expansions: claims have no field for it (from 1.28 on)",
+            ),
+            (
+                !self.releases_static_volumes(),
+                "deletion of static volumes: Kubernetes marks them Failed, and they are kept (from 1.30 on)",
             ),
         ];
         let off = all.into_iter().filter(|(is_off, _)| *is_off);

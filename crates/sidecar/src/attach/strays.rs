@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::compare::Published;
 use super::step::{Detach, Rules, unpublish};
 use super::worker::Worker;
-use crate::cluster::volume::{Phase, Reclaim, Volume};
+use crate::cluster::volume::{Reclaim, Volume};
 
 impl Worker {
     /// Volumes that are to be deleted, and that were attached and are not, as far as the cluster knows.
@@ -63,7 +63,7 @@ impl Worker {
 
 /// Whether nobody can use a volume any more that was attached once.
 fn may_be_stray(rules: &Rules, volume: &Volume) -> bool {
-    volume.phase == Phase::Released
+    volume.is_released()
         && volume.reclaim != Reclaim::Keep
         && volume.ours_to_delete
         && !volume.is_in_tree()

@@ -56,6 +56,8 @@ pub struct Volume {
     pub(crate) affinity: Option<NodeAffinity>,
     /// No other provisioner made it: it is protected and deleted here, as its reclaim policy says.
     pub(crate) ours_to_delete: bool,
+    /// It is not static: this driver made it for a claim.
+    pub(crate) provisioned: bool,
     pub(crate) deletion_secret: DeletionSecret,
     pub(crate) finalizers: Vec<String>,
     pub(crate) deleting: bool,
@@ -77,6 +79,8 @@ pub(crate) enum Phase {
     Bound,
     /// Its claim is gone.
     Released,
+    /// Kubernetes' own controller could not delete it. Where that is older than 1.30 all static volumes end so.
+    Failed,
     Other,
 }
 
@@ -155,8 +159,8 @@ impl Volume {
             uid: metadata.uid?,
             phase: match status.phase.as_str() {
                 "Bound" => Phase::Bound,
-                // Kubernetes' own controller tries to delete what nobody provisioned, and cannot: then it is Failed.
-                "Released" | "Failed" => Phase::Released,
+                "Released" => Phase::Released,
+                "Failed" => Phase::Failed,
                 _ => Phase::Other,
             },
             reclaim: match spec.persistent_volume_reclaim_policy.as_deref() {
@@ -183,10 +187,21 @@ impl Volume {
             class: spec.storage_class_name.filter(|name| !name.is_empty()),
             affinity: spec.node_affinity.and_then(NodeAffinity::read),
             ours_to_delete,
+            provisioned: is_ours(PROVISIONED_BY),
             deletion_secret: DeletionSecret::read(&annotations),
             finalizers: exact(metadata.finalizers.unwrap_or_default()),
             deleting: metadata.deletion_timestamp.is_some(),
         })
+    }
+
+    /// Whether its claim is gone and it waits to be deleted. A static one that is Failed may rest so for years: it was left
+    /// alone.
+    pub(crate) fn is_released(&self) -> bool {
+        match self.phase {
+            Phase::Released => true,
+            Phase::Failed => self.provisioned,
+            Phase::Bound | Phase::Other => false,
+        }
     }
 
     /// Whether it is of an in-tree plugin that was migrated to this driver. Nobody translates it: nothing is done to it.

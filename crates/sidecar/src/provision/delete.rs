@@ -1,11 +1,14 @@
 //! Deletes volumes that nobody claims any more, and guards the objects of those that exist.
 
-use std::collections::BTreeMap;
+mod step;
+
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, SecretReference};
 use kube::Api;
+use parking_lot::Mutex;
 use stowage_csi::proto::csi::DeleteVolumeRequest;
 use stowage_csi::proto::csi::controller_client::ControllerClient;
 use stowage_kubernetes::answer;
@@ -14,11 +17,12 @@ use stowage_kubernetes::finalizer::{self, Seen};
 use stowage_kubernetes::queue::Verdict;
 use stowage_kubernetes::secrets::{self, SecretError};
 
+use self::step::{Doubt, Step, next_step};
 use super::metrics::ProvisionMetrics;
 use super::parameters::Parameters;
 use super::scope::Scope;
 use super::templates::PlaceholderValues;
-use crate::cluster::volume::{DELETION_PROTECTION, DeletionSecret, Phase, Reclaim, Volume};
+use crate::cluster::volume::{DELETION_PROTECTION, DeletionSecret, Volume};
 use crate::cluster::wire::WireVolume;
 use crate::driver_call;
 use crate::role::Context;
@@ -32,19 +36,8 @@ pub(crate) struct Deleter {
     context: Context,
     metrics: ProvisionMetrics,
     scope: Scope,
-}
-
-/// What is to be done about a volume.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    Nothing,
-    /// It is of an in-tree plugin: nobody translates it.
-    TellInTree,
-    /// It is attached somewhere: a change of the attachment brings it back.
-    Wait,
-    Protect,
-    Unprotect,
-    Delete,
+    /// The names of volumes that look as if nobody wanted them, and are kept.
+    kept: Mutex<HashSet<String>>,
 }
 
 impl Deleter {
@@ -53,21 +46,24 @@ impl Deleter {
             context,
             metrics,
             scope,
+            kept: Mutex::default(),
         }
     }
 
     /// Works on one volume. Called twice: a driver answers a second deletion with success.
     pub(crate) async fn work(self: Arc<Self>, name: &str) -> Verdict {
-        let Some(volume) = self.context.cluster.volumes.store().get(name) else {
+        let volume = self.context.cluster.volumes.store().get(name);
+        let Some(volume) = volume.filter(|volume| self.scope.has(volume)) else {
+            self.count_kept(name, false);
             return Verdict::Done;
         };
-        if !self.scope.has(&volume) {
-            return Verdict::Done;
-        }
         let attachments = self.context.cluster.attachments.store().in_group(name);
-        let result = match next_step(&volume, attachments.len()) {
+        let step = self.next_step(&volume, attachments.len());
+        self.count_kept(name, matches!(step, Step::Keep(_)));
+        let result = match step {
             Step::Nothing => Ok(()),
             Step::TellInTree => return self.failed(&volume, IN_TREE, Verdict::Done),
+            Step::Keep(doubt) => return self.keep(&volume, doubt),
             Step::Wait => {
                 let nodes: Vec<_> = attachments.iter().map(|one| one.node.as_str()).collect();
                 let message = format!("it is still attached to node {}", nodes.join(", "));
@@ -84,6 +80,35 @@ impl Deleter {
                 self.failed(&volume, &message, verdict)
             }
         }
+    }
+
+    fn next_step(&self, volume: &Volume, attachments: usize) -> Step {
+        let releases_static = self.context.server.releases_static_volumes();
+        next_step(volume, attachments, releases_static)
+    }
+
+    /// Called twice: it is said again, in one Event.
+    fn keep(&self, volume: &Volume, doubt: Doubt) -> Verdict {
+        let message = doubt.explain(self.context.driver.name().as_str());
+        tracing::warn!(
+            volume = volume.name,
+            handle = volume.csi.volume_handle,
+            reason = message,
+            "A volume is kept."
+        );
+        let events = &self.context.events;
+        events.warning(volume.reference(), "VolumeKept", message);
+        Verdict::Done
+    }
+
+    fn count_kept(&self, name: &str, is_kept: bool) {
+        let mut kept = self.kept.lock();
+        if is_kept {
+            kept.insert(name.to_owned());
+        } else {
+            kept.remove(name);
+        }
+        self.metrics.kept(kept.len());
     }
 
     async fn protect(&self, volume: &Volume, protect: bool) -> Result<(), String> {
@@ -140,7 +165,9 @@ impl Deleter {
             Err(error) => return Err(answer::chain(&error)),
         };
         let live = live.and_then(|live| Volume::read(live, self.context.driver.name().as_str()));
-        Ok(live.is_some_and(|live| live.uid == volume.uid && next_step(&live, 0) == Step::Delete))
+        let is_to_go =
+            |live: Volume| live.uid == volume.uid && self.next_step(&live, 0) == Step::Delete;
+        Ok(live.is_some_and(is_to_go))
     }
 
     async fn delete_object(&self, volume: &Volume) -> kube::Result<()> {
@@ -216,111 +243,10 @@ impl Deleter {
     }
 }
 
-fn next_step(volume: &Volume, attachments: usize) -> Step {
-    if !volume.ours_to_delete {
-        return Step::Nothing;
-    }
-    let protected = volume.has_finalizer(DELETION_PROTECTION);
-    if volume.reclaim == Reclaim::Keep {
-        return if protected {
-            Step::Unprotect
-        } else {
-            Step::Nothing
-        };
-    }
-    if volume.is_in_tree() {
-        return match volume.phase {
-            Phase::Released => Step::TellInTree,
-            Phase::Bound | Phase::Other => Step::Nothing,
-        };
-    }
-    if volume.deleting && !protected {
-        // Somebody else let it go: the volume was deleted, or an administrator decided to keep it.
-        return Step::Nothing;
-    }
-    match volume.phase {
-        Phase::Released if attachments > 0 => Step::Wait,
-        Phase::Released => Step::Delete,
-        Phase::Bound if !protected => Step::Protect,
-        Phase::Bound | Phase::Other => Step::Nothing,
-    }
-}
-
 fn seen(volume: &Volume) -> Seen<'_> {
     Seen {
         name: &volume.name,
         uid: &volume.uid,
         finalizers: &volume.finalizers,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use k8s_openapi::api::core::v1::CSIPersistentVolumeSource;
-
-    use super::*;
-    use crate::cluster::volume::CsiSource;
-
-    fn volume(phase: Phase, reclaim: Reclaim, protected: bool, deleting: bool) -> Volume {
-        Volume {
-            name: "pvc-1".to_owned(),
-            uid: "u".to_owned(),
-            phase,
-            reclaim,
-            claim: None,
-            size: 1,
-            grew: false,
-            attributes_class: None,
-            modify_secret: None,
-            csi: CSIPersistentVolumeSource {
-                volume_handle: "v".to_owned(),
-                ..CSIPersistentVolumeSource::default()
-            }
-            .into(),
-            access_modes: Vec::new(),
-            mount_options: Vec::new(),
-            block: false,
-            class: None,
-            affinity: None,
-            ours_to_delete: true,
-            deletion_secret: DeletionSecret::None,
-            finalizers: if protected {
-                vec![DELETION_PROTECTION.to_owned()]
-            } else {
-                Vec::new()
-            },
-            deleting,
-        }
-    }
-
-    #[test]
-    fn every_state_of_a_volume_has_its_step() {
-        use Phase::{Bound, Other, Released};
-        use Reclaim::{Delete, Keep};
-        for (phase, reclaim, protected, deleting, attachments, expected) in [
-            (Bound, Delete, true, false, 1, Step::Nothing),
-            (Bound, Delete, false, false, 0, Step::Protect),
-            (Bound, Delete, true, true, 0, Step::Nothing),
-            (Other, Delete, true, false, 0, Step::Nothing),
-            (Released, Delete, true, false, 0, Step::Delete),
-            (Released, Delete, false, false, 0, Step::Delete),
-            (Released, Delete, true, true, 0, Step::Delete),
-            (Released, Delete, false, true, 0, Step::Nothing),
-            (Released, Delete, true, false, 1, Step::Wait),
-            (Released, Keep, true, false, 0, Step::Unprotect),
-            (Released, Keep, false, false, 0, Step::Nothing),
-            (Bound, Keep, true, true, 0, Step::Unprotect),
-        ] {
-            let volume = volume(phase, reclaim, protected, deleting);
-            assert_eq!(next_step(&volume, attachments), expected, "{volume:?}");
-        }
-        let mut in_tree = volume(Released, Delete, true, false);
-        in_tree.csi = CsiSource::default();
-        assert_eq!(next_step(&in_tree, 0), Step::TellInTree);
-        in_tree.phase = Bound;
-        assert_eq!(next_step(&in_tree, 0), Step::Nothing);
-        let mut foreign = volume(Released, Delete, true, false);
-        foreign.ours_to_delete = false;
-        assert_eq!(next_step(&foreign, 0), Step::Nothing);
     }
 }

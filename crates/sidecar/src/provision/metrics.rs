@@ -24,6 +24,7 @@ pub(crate) struct ProvisionMetrics {
     not_deleted: Family<Deleted, Counter>,
     deleting: Family<Deleted, Histogram, fn() -> Histogram>,
     held: Gauge<u64, AtomicU64>,
+    kept: Gauge<u64, AtomicU64>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -47,6 +48,7 @@ impl ProvisionMetrics {
             not_deleted: Family::default(),
             deleting: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             held: Gauge::default(),
+            kept: Gauge::default(),
         };
         let claim = "controller_persistentvolumeclaim_provision";
         let volume = "controller_persistentvolume_delete";
@@ -77,6 +79,12 @@ impl ProvisionMetrics {
             "Volumes left half made that wait for a person, because their intents are old or of another cluster",
             own.held.clone(),
         );
+        metrics.register(
+            "stowage_sidecar_volumes_kept",
+            "Volumes without a claim that are kept although their reclaim policy is Delete, because nobody provisioned them or \
+             their claimRef was cleared",
+            own.kept.clone(),
+        );
         own
     }
 
@@ -99,6 +107,10 @@ impl ProvisionMetrics {
 
     pub(crate) fn held(&self, count: usize) {
         self.held.set(count as u64);
+    }
+
+    pub(crate) fn kept(&self, count: usize) {
+        self.kept.set(count as u64);
     }
 
     pub(crate) fn deleted(&self, class: &str, took: Option<Duration>) {

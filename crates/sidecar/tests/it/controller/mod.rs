@@ -10,6 +10,7 @@ mod crash;
 mod deletion;
 mod in_tree;
 mod interchange;
+mod kept;
 mod leases;
 mod lifecycle;
 mod node_deployment;
