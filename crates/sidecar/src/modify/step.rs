@@ -45,7 +45,7 @@ pub(super) enum Step {
     Rest,
     /// Change the volume to this class.
     Modify(String),
-    /// The change is not wanted any more, and the driver has not made it.
+    /// No class is wanted any more, there was none before, and the driver will not make the change.
     Cancel,
 }
 
@@ -99,17 +99,21 @@ impl Progress {
 }
 
 /// Decides. `refused`: this process knows that the driver said no to what has begun; otherwise it may be at work on it,
-/// and must be asked for the same until it says how that ended.
+/// and must be asked for the same until it says how that ended. One that said no may have done half of it all the same:
+/// going back to the class that the volume had is a change like any other.
 pub(super) fn next_step(claim: &Progress, refused: bool) -> Step {
     let open = claim.begun.as_ref();
-    let open = open.filter(|begun| begun.stage == Stage::InProgress && !refused);
-    if let Some(begun) = open.filter(|begun| !begun.target.is_empty()) {
-        return Step::Modify(begun.target.clone());
-    }
-    match (&claim.wanted, &claim.begun) {
-        (Some(wanted), _) if claim.current.as_ref() != Some(wanted) => Step::Modify(wanted.clone()),
-        (_, Some(_)) => Step::Cancel,
-        (_, None) => Step::Rest,
+    let open = open.filter(|begun| begun.stage == Stage::InProgress && !begun.target.is_empty());
+    match (&claim.wanted, &claim.begun, open) {
+        (_, _, Some(open)) if !refused => Step::Modify(open.target.clone()),
+        (Some(wanted), Some(_), _) => Step::Modify(wanted.clone()),
+        (Some(wanted), None, _) if claim.current.as_ref() != Some(wanted) => {
+            Step::Modify(wanted.clone())
+        }
+        // There is no class to go back to.
+        (None, _, Some(open)) => Step::Modify(open.target.clone()),
+        (None, Some(_), None) => Step::Cancel,
+        (_, None, _) => Step::Rest,
     }
 }
 
@@ -203,18 +207,35 @@ mod tests {
                 "iron",
                 Some(("gold", InProgress)),
                 true,
-                Step::Cancel,
+                modify("iron"),
             ),
             (
                 "iron",
                 "iron",
                 Some(("gold", Infeasible)),
                 false,
-                Step::Cancel,
+                modify("iron"),
             ),
-            ("iron", "iron", Some(("gold", Pending)), false, Step::Cancel),
+            // Something else may have begun before the class that was missing.
+            (
+                "iron",
+                "iron",
+                Some(("gold", Pending)),
+                false,
+                modify("iron"),
+            ),
+            (
+                "iron",
+                "iron",
+                Some(("iron", InProgress)),
+                true,
+                modify("iron"),
+            ),
+            // None is wanted, and there was none.
             ("", "", Some(("gold", Infeasible)), false, Step::Cancel),
+            ("", "", Some(("gold", Pending)), false, Step::Cancel),
             ("", "", Some(("gold", InProgress)), false, modify("gold")),
+            ("", "", Some(("gold", InProgress)), true, modify("gold")),
         ] {
             let claim = claim(wanted, current, begun);
             assert_eq!(next_step(&claim, refused), expected, "{claim:?}, {refused}");

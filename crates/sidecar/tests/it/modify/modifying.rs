@@ -141,12 +141,48 @@ async fn what_the_driver_will_never_do_is_said_and_can_be_taken_back() {
         .rig
         .event("data", "VolumeModifyFailed", "no such tier")
         .await;
+    newer.rig.driver.mend();
     newer.want(&newer.iron).await;
     newer
         .has(json!({"currentVolumeAttributesClassName": newer.iron}))
         .await;
     newer.says(&[]).await;
-    newer.rig.event("data", "VolumeModifyCanceled", "").await;
+    assert_eq!(asked(&newer), ["iron", "gold", "iron"]);
+}
+
+/// It may have changed half of the volume.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_driver_that_failed_is_called_to_go_back_to_the_former_class() {
+    let newer = Newer::new(|_| {}, &[]).await;
+    newer.make_classes().await;
+    newer.want(&newer.iron).await;
+    newer
+        .has(json!({"currentVolumeAttributesClassName": newer.iron}))
+        .await;
+    let failure = Mishap::refuse(Code::Internal, "half way");
+    newer.rig.driver.upset(MODIFY, failure);
+    newer.want(&newer.gold).await;
+    newer
+        .rig
+        .event("data", "VolumeModifyFailed", "half way")
+        .await;
+    newer.want(&newer.iron).await;
+    // Also where that fails at first: the claim says so meanwhile.
+    let open = json!({"targetVolumeAttributesClassName": newer.iron, "status": "InProgress"});
+    newer
+        .has(json!({
+            "currentVolumeAttributesClassName": newer.iron,
+            "modifyVolumeStatus": open,
+        }))
+        .await;
+    newer.rig.driver.mend();
+    newer
+        .has(json!({"currentVolumeAttributesClassName": newer.iron}))
+        .await;
+    newer.says(&[]).await;
+    let asked = asked(&newer);
+    assert_eq!(asked.last().unwrap(), "iron", "{asked:?}");
+    assert!(asked.contains(&"gold".to_owned()), "{asked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
