@@ -5,7 +5,7 @@
 //! | [`reduced`], [`raw`] | kinds of which only a few fields are decoded, or none |
 //! | [`served`] | kinds in another version than they were written for |
 //! | [`store`] | the objects of one kind, found by key or group |
-//! | [`watch`] | the task that keeps a store current and tells listeners |
+//! | [`watch`], [`reading`] | the task that keeps a store current and tells listeners; what it makes of an object |
 //! | [`queue`] | work that waits, one entry per object, with its back-off |
 //! | [`events`] | what users read with `kubectl describe` |
 //! | [`answer`], [`object_error`] | what the server's answers mean, and how errors are told |
@@ -34,6 +34,7 @@ pub mod patience;
 pub mod pod_claims;
 pub mod queue;
 pub mod raw;
+pub mod reading;
 pub mod reduced;
 pub mod rights;
 pub mod secret_template;

@@ -1,17 +1,21 @@
 //! One watch, one store, any number of listeners.
 
+mod pauses;
+#[cfg(test)]
+mod tests;
+mod trouble;
+
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::TryStreamExt as _;
 use kube::api::ApiResource;
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{self, DefaultBackoff, watcher};
+use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
@@ -20,13 +24,11 @@ use stowage_service::{Health, Tasks};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{self, Answer};
+use self::pauses::Pauses;
+use self::trouble::report;
+use crate::reading::Reading;
 use crate::served::{self, Served};
 use crate::store::{Cached, Change, Store};
-
-/// The default is half a minute, and a server that was away costs it twice: when it is found again, its first answer
-/// is that what we know is too old. All that time claims would wait.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// In seconds: how long the server keeps a watch. It ends with a bookmark, and is taken up again where it ended. One that
 /// does not end in time is dead (five seconds later), and what changed meanwhile is learned then.
@@ -38,6 +40,10 @@ type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
 /// A kind that is watched once, however many roles read it.
 pub struct Watched<T> {
     store: Store<T>,
+    /// Keys of objects that exist and cannot be read. Of some the store knows what they said before.
+    unreadable: RwLock<HashSet<Box<str>>>,
+    /// It grows whenever changes may have been missed.
+    gaps: AtomicU64,
     listeners: RwLock<Vec<Listener<T>>>,
     synced: watch::Sender<bool>,
 }
@@ -46,6 +52,8 @@ impl<T> Default for Watched<T> {
     fn default() -> Self {
         Self {
             store: Store::default(),
+            unreadable: RwLock::default(),
+            gaps: AtomicU64::default(),
             listeners: RwLock::default(),
             synced: watch::Sender::new(false),
         }
@@ -56,6 +64,16 @@ impl<T: Cached> Watched<T> {
     /// What is known.
     pub fn store(&self) -> &Store<T> {
         &self.store
+    }
+
+    /// Whether an object exists that cannot be read.
+    pub fn is_unreadable(&self, key: &str) -> bool {
+        self.unreadable.read().contains(key)
+    }
+
+    /// The same number as before: every change since then has been heard of.
+    pub fn gaps(&self) -> u64 {
+        self.gaps.load(Ordering::SeqCst)
     }
 
     /// Returns when everything that existed at the start is in the store.
@@ -75,28 +93,30 @@ impl<T: Cached> Watched<T> {
     }
 
     /// Follows the kind until `stop`. Lost connections are made good by listing again.
-    pub async fn follow<W>(
+    pub async fn follow<W, R>(
         self: Arc<Self>,
         client: Client,
-        read: impl Fn(W) -> Option<T> + Send,
+        read: impl Fn(W) -> R + Send,
         check: Check,
         stop: CancellationToken,
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+        R: Into<Reading<T>>,
     {
         let all = Selected::<W>::default();
         self.follow_selected(client, all, read, check, stop).await;
     }
 
-    async fn follow_selected<W>(
+    async fn follow_selected<W, R>(
         self: Arc<Self>,
         client: Client,
         selected: Selected<W>,
-        read: impl Fn(W) -> Option<T> + Send,
+        read: impl Fn(W) -> R + Send,
         check: Check,
         stop: CancellationToken,
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+        R: Into<Reading<T>>,
     {
         let mut config = watcher::Config::default().timeout(WATCH_FOR);
         config.label_selector = selected.labels.map(str::to_owned);
@@ -127,21 +147,21 @@ impl<T: Cached> Watched<T> {
         }
     }
 
-    fn take<W: Resource<DynamicType = ()>>(
+    fn take<W: Resource<DynamicType = ()>, R: Into<Reading<T>>>(
         &self,
         event: watcher::Event<Served<W>>,
-        read: &impl Fn(W) -> Option<T>,
+        read: &impl Fn(W) -> R,
         listed: &mut HashSet<Box<str>>,
     ) {
         match event {
-            watcher::Event::Init => listed.clear(),
-            watcher::Event::InitApply(object) => {
-                if let Some(object) = read(object.0) {
-                    listed.insert(object.key().into());
-                    self.notify(&self.store.set(object));
-                }
+            watcher::Event::Init => {
+                self.gaps.fetch_add(1, Ordering::SeqCst);
+                listed.clear();
             }
+            watcher::Event::InitApply(object) => listed.extend(self.apply(object, read).ok()),
             watcher::Event::InitDone => {
+                self.gaps.fetch_add(1, Ordering::SeqCst);
+                self.unreadable.write().retain(|key| listed.contains(key));
                 for key in self.store.missing_from(listed) {
                     self.forget(&key);
                 }
@@ -149,23 +169,56 @@ impl<T: Cached> Watched<T> {
                 self.synced.send_replace(true);
             }
             watcher::Event::Apply(object) => {
-                let key = T::key_of(object.meta()).map(Box::<str>::from);
-                match (read(object.0), key) {
-                    (Some(object), _) => self.notify(&self.store.set(object)),
-                    // It was of interest and is no longer.
-                    (None, Some(key)) => self.forget(&key),
-                    (None, None) => {}
+                // It was of interest and is no longer.
+                if let Err(Some(key)) = self.apply(object, read) {
+                    self.forget(&key);
                 }
             }
             watcher::Event::Delete(object) => {
-                if let Some(key) = T::key_of(object.meta()) {
-                    self.forget(key);
+                let Some(key) = T::key_of(object.meta()).map(Box::<str>::from) else {
+                    return;
+                };
+                // Listeners get it as it was at the end.
+                let last: Reading<T> = read(object.0).into();
+                if let Reading::Of(last) = last
+                    && self.store.get(&key).is_some()
+                {
+                    self.store.set(last);
                 }
+                self.forget(&key);
+            }
+        }
+    }
+
+    /// Keeps an object that exists, and returns its key. Otherwise the key of one that is of no interest.
+    fn apply<W: Resource<DynamicType = ()>, R: Into<Reading<T>>>(
+        &self,
+        object: Served<W>,
+        read: &impl Fn(W) -> R,
+    ) -> Result<Box<str>, Option<Box<str>>> {
+        let key = T::key_of(object.meta()).map(Box::<str>::from);
+        let name = object.meta().name.clone().unwrap_or_default();
+        let reading: Reading<T> = read(object.0).into();
+        match reading {
+            Reading::Of(object) => {
+                let key: Box<str> = object.key().into();
+                self.unreadable.write().remove(&key);
+                self.notify(&self.store.set(object));
+                Ok(key)
+            }
+            Reading::Other => Err(key),
+            Reading::Unreadable(reason) => {
+                let kind = W::kind(&());
+                tracing::warn!(%kind, name, reason, "An object cannot be read.");
+                let key = key.ok_or(None)?;
+                self.unreadable.write().insert(key.clone());
+                Ok(key)
             }
         }
     }
 
     fn forget(&self, key: &str) {
+        self.unreadable.write().remove(key);
         if let Some(change) = self.store.remove(key) {
             self.notify(&change);
         }
@@ -215,26 +268,28 @@ pub struct Watcher {
 
 impl Watcher {
     /// Keeps `watched` current until `stop`. Of each object that the server sends only what `read` makes of it is kept.
-    pub fn follow<W, T: Cached>(
+    pub fn follow<W, T: Cached, R>(
         &self,
         watched: &Arc<Watched<T>>,
-        read: impl Fn(W) -> Option<T> + Send + 'static,
+        read: impl Fn(W) -> R + Send + 'static,
         stop: &CancellationToken,
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+        R: Into<Reading<T>> + 'static,
     {
         self.follow_selected(Selected::default(), watched, read, stop);
     }
 
     /// The same in another version of the kind's group, such as `storage.k8s.io/v1beta1`.
-    pub fn follow_at<W, T: Cached>(
+    pub fn follow_at<W, T: Cached, R>(
         &self,
         group_version: Option<&'static str>,
         watched: &Arc<Watched<T>>,
-        read: impl Fn(W) -> Option<T> + Send + 'static,
+        read: impl Fn(W) -> R + Send + 'static,
         stop: &CancellationToken,
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+        R: Into<Reading<T>> + 'static,
     {
         let selected = Selected {
             group_version,
@@ -244,14 +299,15 @@ impl Watcher {
     }
 
     /// The same for objects with these labels: a selector, as Kubernetes writes it.
-    pub fn follow_labelled<W, T: Cached>(
+    pub fn follow_labelled<W, T: Cached, R>(
         &self,
         labels: &'static str,
         watched: &Arc<Watched<T>>,
-        read: impl Fn(W) -> Option<T> + Send + 'static,
+        read: impl Fn(W) -> R + Send + 'static,
         stop: &CancellationToken,
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+        R: Into<Reading<T>> + 'static,
     {
         let selected = Selected {
             labels: Some(labels),
@@ -260,88 +316,20 @@ impl Watcher {
         self.follow_selected(selected, watched, read, stop);
     }
 
-    fn follow_selected<W, T: Cached>(
+    fn follow_selected<W, T: Cached, R>(
         &self,
         selected: Selected<W>,
         watched: &Arc<Watched<T>>,
-        read: impl Fn(W) -> Option<T> + Send + 'static,
+        read: impl Fn(W) -> R + Send + 'static,
         stop: &CancellationToken,
     ) where
         W: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+        R: Into<Reading<T>> + 'static,
     {
         let name = format!("watch {}", W::plural(&()));
         let check = self.health.check(name.as_str());
         let client = self.client.clone();
         let task = Arc::clone(watched).follow_selected(client, selected, read, check, stop.clone());
         self.tasks.spawn(name, task);
-    }
-}
-
-/// The pauses of the default, but shorter. They stay random: a server that comes back has many clients.
-#[derive(Default)]
-struct Pauses(DefaultBackoff);
-
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        self.0.next().map(shortened)
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {
-        self.0.reset();
-    }
-}
-
-fn shortened(pause: Duration) -> Duration {
-    if pause < LONGEST_PAUSE {
-        return pause;
-    }
-    let half = LONGEST_PAUSE / 2;
-    let rest = pause.as_nanos() % half.as_nanos();
-    half + Duration::from_nanos(u64::try_from(rest).unwrap_or_default())
-}
-
-/// Reports what is wrong with a watch, once: it is tried again every few seconds.
-fn report(kind: &str, error: &watcher::Error, check: &Check, last: &mut String) {
-    let told = match missing_rule(error) {
-        Some(verb) => format!(
-            "the service account may not {verb} {kind}: add `{verb}` on `{kind}` to its ClusterRole"
-        ),
-        None => answer::chain(error),
-    };
-    if *last != told {
-        tracing::warn!(kind, reason = told, "A watch does not work; trying again.");
-        check.not_ready(told.as_str());
-        *last = told;
-    }
-}
-
-/// The verb that the role lacks, if that is the trouble.
-fn missing_rule(error: &watcher::Error) -> Option<&'static str> {
-    let verb = match error {
-        watcher::Error::InitialListFailed(_) => "list",
-        _ => "watch",
-    };
-    matches!(Answer::of_watch(error), Answer::Forbidden(_)).then_some(verb)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_watch_is_tried_again_every_few_seconds() {
-        let mut pauses = Pauses::default();
-        let all: Vec<_> = pauses.by_ref().take(20).collect();
-        assert!(all.iter().all(|pause| *pause <= LONGEST_PAUSE), "{all:?}");
-        assert!(
-            all[5..].iter().all(|pause| *pause >= LONGEST_PAUSE / 2),
-            "{all:?}"
-        );
-        pauses.reset();
-        assert!(pauses.next().unwrap() < Duration::from_secs(2));
     }
 }

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use kube::core::DeserializeGuard;
-use serde::de::DeserializeOwned;
 use stowage_api::snapshot::names::{GROUP_SNAPSHOT, SNAPSHOT_V1};
-use stowage_kubernetes::store::Cached;
+use stowage_kubernetes::reading::guarded;
 use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
 
@@ -120,14 +118,4 @@ impl Cluster {
         let (_, name) = group.owner.split_once('/')?;
         Some(name.to_owned())
     }
-}
-
-/// Of custom resources one malformed object must not stop the whole watch.
-fn guarded<K, T: Cached>(
-    read: fn(K) -> Option<T>,
-) -> impl Fn(DeserializeGuard<K>) -> Option<T> + Send + 'static
-where
-    K: DeserializeOwned + 'static,
-{
-    move |guard| guard.0.ok().and_then(read)
 }

@@ -10,6 +10,7 @@ use stowage_api::vpsa::{
     DeletionPolicy, ExternalVolume, Snapshot, Volume, VolumeAttachment, VolumeStatus, Vpsa,
     VscNode, VscStorageClass,
 };
+use stowage_kubernetes::reading::{Reading, guarded};
 use stowage_kubernetes::store::Cached;
 use stowage_kubernetes::watch::{Watched, Watcher};
 use tokio_util::sync::CancellationToken;
@@ -161,23 +162,18 @@ fn array_group(name: &str) -> Option<String> {
     (!name.is_empty()).then(|| on_array(name))
 }
 
-/// One malformed object must not stop the whole watch.
+/// One malformed object must not stop the whole watch, nor count as deleted.
 fn keep<K>(
     groups: impl Fn(&K) -> Vec<String> + Send + 'static,
-) -> impl Fn(DeserializeGuard<K>) -> Option<Kept<K>> + Send + 'static
+) -> impl Fn(DeserializeGuard<K>) -> Reading<Kept<K>> + Send + 'static
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Debug + 'static,
 {
-    move |guarded| match guarded.0 {
-        Ok(object) => Some(Kept {
+    guarded(move |object: K| {
+        Some(Kept {
             name: object.name_any(),
             groups: groups(&object),
             object,
-        }),
-        Err(error) => {
-            let name = error.metadata.name.unwrap_or_default();
-            tracing::warn!(kind = %K::kind(&()), name, error = %error.error, "An object cannot be read.");
-            None
-        }
-    }
+        })
+    })
 }
