@@ -10,7 +10,7 @@ use stowage_api::snapshot::{
 use stowage_kubernetes::store::Cached;
 
 use crate::cluster::Scope;
-use crate::request::{Kind, Request};
+use crate::request::{Kind, Request, by};
 
 /// A VolumeSnapshotContent or VolumeGroupSnapshotContent.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,8 @@ pub(crate) struct Content {
     pub(crate) policy: DeletionPolicy,
     pub(crate) driver: String,
     pub(crate) source: Origin,
+    /// What exists, as whoever brought it here says: the handle of the snapshot, or those of the members of a group.
+    pub(crate) brought: Vec<String>,
     /// It has annotations, whatever they are: a patch that adds one must know.
     pub(crate) annotated: bool,
     pub(crate) being_deleted: bool,
@@ -51,6 +53,7 @@ struct Spec {
     policy: DeletionPolicy,
     driver: String,
     source: Origin,
+    brought: Vec<String>,
 }
 
 /// What the driver's sidecar says.
@@ -93,6 +96,7 @@ impl Content {
             policy: spec.deletion_policy,
             driver: spec.driver,
             source,
+            brought: spec.source.snapshot_handle.into_iter().collect(),
         };
         Self::read(Kind::Single, object.metadata, spec, state)
     }
@@ -115,12 +119,15 @@ impl Content {
             spec.source.volume_handles.is_some(),
             spec.source.group_snapshot_handles.is_some(),
         );
+        let brought = spec.source.group_snapshot_handles;
+        let members = brought.map(|brought| brought.volume_snapshot_handles);
         let spec = Spec {
             owner: spec.volume_group_snapshot_ref,
             class: spec.volume_group_snapshot_class_name,
             policy: spec.deletion_policy,
             driver: spec.driver,
             source,
+            brought: members.unwrap_or_default(),
         };
         Self::read(Kind::Group, object.metadata, spec, state)
     }
@@ -139,6 +146,7 @@ impl Content {
             policy: spec.policy,
             driver: spec.driver,
             source: spec.source,
+            brought: spec.brought,
             annotated: !annotations.is_empty(),
             being_deleted: annotations.contains_key(kind.names().being_deleted),
             made_at: metadata.creation_timestamp.map(|Time(at)| at),
@@ -164,6 +172,18 @@ impl Content {
     /// The snapshot goes with the content, and the content with the request.
     pub(crate) fn goes_too(&self) -> bool {
         self.policy == DeletionPolicy::Delete
+    }
+
+    /// The handles of the snapshots that it stands for: of a group those of its members.
+    pub(crate) fn snapshots(&self) -> impl Iterator<Item = &str> {
+        let own = match self.kind {
+            Kind::Single => self.state.handle.as_deref(),
+            Kind::Group => None,
+        };
+        let members = self.state.members.iter();
+        let members = members.filter_map(|member| member.snapshot_handle.as_deref());
+        let brought = self.brought.iter().map(String::as_str);
+        own.into_iter().chain(members).chain(brought)
     }
 
     pub(crate) fn has_finalizer(&self) -> bool {
@@ -197,8 +217,9 @@ impl Cached for Content {
         &self.name
     }
 
-    /// By the request it is for.
-    fn group(&self) -> Option<String> {
-        Some(self.owner.clone())
+    /// By the request it is for, and a member by its group.
+    fn groups(&self) -> Vec<String> {
+        let group = self.state.group.as_deref().map(by::group_handle);
+        std::iter::once(self.owner.clone()).chain(group).collect()
     }
 }

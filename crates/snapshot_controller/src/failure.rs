@@ -68,6 +68,15 @@ pub(crate) enum Failure {
     InGroup(String),
     #[error("it belongs to a group that is being deleted")]
     GroupGoing,
+    #[error(
+        "it belongs to the group snapshot with the uid `{0}`, which cannot be read: correct what the controller's log says of it"
+    )]
+    GroupUnreadable(String),
+    #[error(
+        "the storage system deletes a group with all its members, and there are snapshots of its members that do not belong to it \
+         here: delete {} first", list(.0)
+    )]
+    MembersElsewhere(Vec<String>),
     /// Not a failure of the request: nobody deals with it.
     #[error(
         "no sidecar of driver `{0}` has begun with it: check that the driver's controller runs, that its sidecar takes snapshots, and that \
@@ -96,6 +105,11 @@ pub(crate) enum Audience {
     Event(&'static str),
     /// Nobody: it passes.
     Nobody,
+}
+
+fn list(names: &[String]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }
 
 impl Failure {
@@ -134,7 +148,10 @@ impl Failure {
             Self::NotBegun(_) => {
                 return Audience::Event(by_kind("SnapshotNotBegun", "GroupSnapshotNotBegun"));
             }
-            Self::InUse | Self::InGroup(_) => return Audience::Event("SnapshotDeletePending"),
+            Self::InUse
+            | Self::InGroup(_)
+            | Self::GroupUnreadable(_)
+            | Self::MembersElsewhere(_) => return Audience::Event("SnapshotDeletePending"),
             Self::GroupGoing | Self::Object(_) => return Audience::Nobody,
         })
     }

@@ -6,7 +6,7 @@ use stowage_kubernetes::json_patch::ObjectPatch;
 
 use crate::content::Content;
 use crate::failure::Failure;
-use crate::request::{Kind, Request, Source, by};
+use crate::request::{Kind, Request, Source};
 use crate::worker::{Worker, content_name};
 
 impl Worker {
@@ -30,7 +30,7 @@ impl Worker {
             None => false,
         };
         if self.kind == Kind::Group {
-            for member in self.members(request) {
+            for member in self.cluster.members(request) {
                 if !member.deleting {
                     self.writer.delete_request(&member).await?;
                 }
@@ -70,7 +70,7 @@ impl Worker {
         let restoring = match self.kind {
             Kind::Single => content.is_some() && cluster.is_restoring(&request.key()),
             Kind::Group => {
-                let members = self.members(request);
+                let members = cluster.members(request);
                 members
                     .iter()
                     .any(|member| cluster.is_restoring(&member.key()))
@@ -79,18 +79,17 @@ impl Worker {
         if restoring {
             return Err(Failure::InUse);
         }
-        let group = request.group.as_deref();
-        let group = group.and_then(|uid| cluster.requests.of(Kind::Group).store().get(uid));
-        match group {
+        if let Some(content) = content.filter(|content| content.kind == Kind::Group) {
+            let others = cluster.others_with_members_of(request, content);
+            if !others.is_empty() {
+                return Err(Failure::MembersElsewhere(others));
+            }
+        }
+        match cluster.group_request(request)? {
             Some(group) if group.deleting => Err(Failure::GroupGoing),
             Some(group) => Err(Failure::InGroup(group.name.clone())),
             None => Ok(()),
         }
-    }
-
-    fn members(&self, request: &Request) -> Vec<std::sync::Arc<Request>> {
-        let all = self.cluster.requests.of(Kind::Single).store();
-        all.in_group(&by::group(&request.uid))
     }
 
     /// Tells the content that its request goes. Says whether it goes too.

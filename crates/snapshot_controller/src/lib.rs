@@ -15,7 +15,7 @@
 //! | `worker` | one attempt for one request: finds or makes its content, copies its status |
 //! | `make` | a content from class, claims and volumes |
 //! | `leave` | takes a request apart that is being deleted |
-//! | `members` | the single snapshots of a group |
+//! | `members`, `membership` | the single snapshots of a group: made here, and brought here |
 //! | `claims`, `finish` | lets claims go; completes contents made by others |
 //! | `operations` | how long snapshots take, for Prometheus |
 //! | `write`, `failure` | patches; errors as they are shown |
@@ -32,6 +32,7 @@ mod finish;
 mod leave;
 mod make;
 mod members;
+mod membership;
 mod operations;
 mod others;
 mod queues;

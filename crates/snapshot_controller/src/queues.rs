@@ -8,9 +8,10 @@ use stowage_kubernetes::store::Change;
 use stowage_service::Metrics;
 
 use crate::cluster::{Cluster, Scope};
+use crate::content::Content;
 use crate::finish;
 use crate::others::Claim;
-use crate::request::{Kind, by};
+use crate::request::{Kind, Request, by};
 
 /// Where work waits. Requests by uid, contents by name, claims by namespace and name.
 #[derive(Clone)]
@@ -67,6 +68,9 @@ fn listen_to_requests(cluster: &Arc<Cluster>, queues: &Queues, kind: Kind) {
                 if old.as_ref().is_none_or(|old| new.is_news(old)) {
                     own.add(new.uid.as_str());
                 }
+                if old.is_none() && kind == Kind::Group {
+                    wake_members(&all, &queues, new);
+                }
                 if new.is_ready() && !old.as_ref().is_some_and(|old| old.is_ready()) {
                     new.claim()
                         .inspect(|claim| queues.claims.add(claim.as_str()));
@@ -76,14 +80,26 @@ fn listen_to_requests(cluster: &Arc<Cluster>, queues: &Queues, kind: Kind) {
                 own.add(last.uid.as_str());
                 last.claim()
                     .inspect(|claim| queues.claims.add(claim.as_str()));
-                // Its members may go now.
-                let singles = all.requests.of(Kind::Single).store();
-                for member in singles.in_group(&by::group(&last.uid)) {
-                    queues.requests(Kind::Single).add(member.uid.as_str());
+                match kind {
+                    // Its members may go now.
+                    Kind::Group => wake_members(&all, &queues, last),
+                    // A group may have waited for it.
+                    Kind::Single => {
+                        let groups = all.requests.of(Kind::Group).store().all();
+                        for group in groups.iter().filter(|group| group.deleting) {
+                            queues.requests(Kind::Group).add(group.uid.as_str());
+                        }
+                    }
                 }
             }
         }
     });
+}
+
+fn wake_members(all: &Cluster, queues: &Queues, group: &Request) {
+    for member in all.members(group) {
+        queues.requests(Kind::Single).add(member.uid.as_str());
+    }
 }
 
 fn listen_to_contents(cluster: &Arc<Cluster>, queues: &Queues, kind: Kind) {
@@ -103,9 +119,19 @@ fn listen_to_contents(cluster: &Arc<Cluster>, queues: &Queues, kind: Kind) {
         {
             queues.contents(kind).add(new.name.as_str());
         }
-        let requests = all.requests.of(kind).store();
-        for request in requests.in_group(&by::name(&content.owner)) {
-            queues.requests(kind).add(request.uid.as_str());
+        let wake_owner = |kind: Kind, content: &Content| {
+            let requests = all.requests.of(kind).store();
+            for request in requests.in_group(&by::name(&content.owner)) {
+                queues.requests(kind).add(request.uid.as_str());
+            }
+        };
+        wake_owner(kind, content);
+        // Whose members the snapshots are that name this group is known only now.
+        if let (Kind::Group, Some(handle)) = (kind, &content.state.handle) {
+            let members = all.contents.of(Kind::Single).store();
+            for member in members.in_group(&by::group_handle(handle)) {
+                wake_owner(Kind::Single, &member);
+            }
         }
     });
 }

@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    LabelSelector, ObjectMeta, OwnerReference, Time,
+};
 use stowage_api::snapshot::names::{
     ContentNames, GROUP_BOUND, GROUP_SNAPSHOT, SNAPSHOT, SNAPSHOT_BOUND,
 };
@@ -29,6 +31,7 @@ pub(crate) struct Request {
     pub(crate) class: Option<String>,
     /// Of a single snapshot that was taken with its group: the group's uid.
     pub(crate) group: Option<String>,
+    pub(crate) owners: Vec<OwnerReference>,
     pub(crate) finalizers: Vec<String>,
     pub(crate) deleting: bool,
     pub(crate) status: Status,
@@ -128,7 +131,7 @@ impl Request {
     ) -> Option<Self> {
         let owners = metadata.owner_references.unwrap_or_default();
         let group = owners
-            .into_iter()
+            .iter()
             .find(|owner| owner.kind == "VolumeGroupSnapshot");
         Some(Self {
             kind,
@@ -137,7 +140,8 @@ impl Request {
             uid: metadata.uid?,
             source,
             class,
-            group: group.map(|group| group.uid),
+            group: group.map(|group| group.uid.clone()),
+            owners,
             finalizers: metadata.finalizers.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
             status,
@@ -154,6 +158,12 @@ impl Request {
             Source::Claim(name) => Some(format!("{}/{name}", self.namespace)),
             _ => None,
         }
+    }
+
+    /// The group that its status names, as `namespace/name`.
+    pub(crate) fn group_key(&self) -> Option<String> {
+        let name = self.status.group.as_ref();
+        name.map(|name| format!("{}/{name}", self.namespace))
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -199,9 +209,17 @@ pub(crate) mod by {
     pub(crate) fn claim(key: &str) -> String {
         format!("claim {key}")
     }
-    /// Members of a group, by its uid.
+    /// Members of a group that name it as their owner, by its uid.
     pub(crate) fn group(uid: &str) -> String {
         format!("group {uid}")
+    }
+    /// Members of a group that only say its name.
+    pub(crate) fn group_name(key: &str) -> String {
+        format!("group name {key}")
+    }
+    /// Contents of members, by the group's handle.
+    pub(crate) fn group_handle(handle: &str) -> String {
+        format!("group handle {handle}")
     }
 }
 
@@ -221,7 +239,10 @@ impl Cached for Request {
         {
             groups.push(by::claim(&claim));
         }
-        groups.extend(self.group.as_deref().map(by::group));
+        groups.extend(match (&self.group, self.group_key()) {
+            (Some(uid), _) => Some(by::group(uid)),
+            (None, named) => named.map(|key| by::group_name(&key)),
+        });
         groups
     }
 }

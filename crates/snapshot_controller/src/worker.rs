@@ -110,7 +110,8 @@ impl Worker {
         if self.kind == Kind::Group && !request.is_ready() {
             self.make_members(&request, &content).await?;
         }
-        self.tell(&request, &content).await
+        self.tell(&request, &content).await?;
+        self.join_group(&request, &content).await
     }
 
     /// The content of a request, checked. `None`: there is none yet.

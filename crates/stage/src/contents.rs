@@ -12,9 +12,12 @@ use stowage_api::snapshot::{
     VolumeSnapshotContent, names,
 };
 use stowage_csi::proto::csi::controller_server::Controller;
+use stowage_csi::proto::csi::group_controller_server::GroupController;
 use stowage_csi::proto::csi::volume_capability::access_mode::Mode;
 use stowage_csi::proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
-use stowage_csi::proto::csi::{CreateVolumeRequest, VolumeCapability};
+use stowage_csi::proto::csi::{
+    CreateVolumeGroupSnapshotRequest, CreateVolumeRequest, VolumeCapability,
+};
 use stowage_testing::{Lent, Turn, shared_for};
 
 use crate::objects::{create, eventually, merge};
@@ -48,6 +51,20 @@ impl Rig {
         let request = tonic::Request::new(request);
         let made = Controller::create_volume(&self.driver, request).await;
         made.unwrap().into_inner().volume.unwrap().volume_id
+    }
+
+    /// A group snapshot of these volumes that the driver has. Returns its id, and those of its members.
+    pub async fn group_snapshot(&self, volumes: Vec<String>) -> (String, Vec<String>) {
+        let request = CreateVolumeGroupSnapshotRequest {
+            name: "long-ago".to_owned(),
+            source_volume_ids: volumes,
+            ..CreateVolumeGroupSnapshotRequest::default()
+        };
+        let request = tonic::Request::new(request);
+        let made = GroupController::create_volume_group_snapshot(&self.driver, request).await;
+        let group = made.unwrap().into_inner().group_snapshot.unwrap();
+        let members = group.snapshots.into_iter().map(|one| one.snapshot_id);
+        (group.group_snapshot_id, members.collect())
     }
 
     /// All contents of the cluster.

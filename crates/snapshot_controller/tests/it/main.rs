@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod bad_input;
+mod brought_groups;
 mod classes;
 mod deleting;
 mod groups;
