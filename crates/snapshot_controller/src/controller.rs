@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use parking_lot::Mutex;
 use stowage_api::snapshot::names::{CONTROLLER_LEASE, GROUP_SNAPSHOT, SNAPSHOT_V1};
 use stowage_kubernetes::answer;
 use stowage_kubernetes::discovery::{first_of, group_versions};
@@ -19,6 +18,7 @@ use stowage_service::{Elections, Process};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::SnapshotControllerArgs;
+use crate::births::Births;
 use crate::claims;
 use crate::cluster::{Cluster, Scope};
 use crate::operations::Operations;
@@ -135,6 +135,8 @@ impl Controller {
         };
         let queues = Queues::new(backoff, &self.process.metrics);
         time_operations(&cluster, &self.operations, scope);
+        let births = Births::default();
+        births.listen(&cluster, scope);
         queues.listen(&cluster, scope);
         let writer = Writer {
             client: self.client.clone(),
@@ -148,7 +150,7 @@ impl Controller {
                 events: events.clone(),
                 scope,
                 patience: self.args.begin_patience,
-                known: Mutex::default(),
+                births: births.clone(),
             })
         };
         let workers = self.args.worker_threads.into();

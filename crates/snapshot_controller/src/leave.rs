@@ -48,10 +48,6 @@ impl Worker {
         }
         let patch = ObjectPatch::new().replace_finalizers(&request.finalizers, &rest);
         self.writer.change(request, patch).await?;
-        if !goes_too {
-            // Its content is dealt with: nobody need look for it once the request is gone.
-            self.known.lock().remove(&request.uid);
-        }
         Ok(())
     }
 

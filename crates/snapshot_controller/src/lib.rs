@@ -14,6 +14,7 @@
 //! | `status` | what users read, from what contents say: pure |
 //! | `worker` | one attempt for one request: finds or makes its content, copies its status |
 //! | `make` | a content from class, claims and volumes |
+//! | `births` | contents of requests that the server was deleting just then: the only ones deleted without being asked for |
 //! | `leave` | takes a request apart that is being deleted |
 //! | `members`, `membership` | the single snapshots of a group: made here, and brought here |
 //! | `claims`, `finish` | lets claims go; completes contents made by others |
@@ -23,6 +24,7 @@
 //! Names, annotations, finalizers, events and the lease are upstream's: either may take over from the other.
 
 pub mod args;
+mod births;
 mod claims;
 mod cluster;
 mod content;

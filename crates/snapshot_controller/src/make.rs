@@ -49,6 +49,10 @@ impl Worker {
         }
         let policy = class.policy;
         let goes_too = policy == stowage_api::snapshot::DeletionPolicy::Delete;
+        if goes_too {
+            let gaps = self.cluster.requests.of(self.kind).gaps();
+            self.births.begin(&request, gaps);
+        }
         let request = self.keep(request, goes_too).await?;
         let object = self.object(&request, &class, &volumes, secret.as_ref());
         let content = self.writer.create_content(self.kind, &object).await?;

@@ -1,12 +1,10 @@
 //! One attempt for one request: finds or makes its content, and tells the user what has become of it.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use parking_lot::Mutex;
 use serde_json::json;
 use stowage_api::snapshot::VolumeSnapshotError;
 use stowage_api::snapshot::names::SNAPSHOT_AS_SOURCE;
@@ -15,6 +13,7 @@ use stowage_kubernetes::json_patch::ObjectPatch;
 use stowage_kubernetes::object_error::ObjectError;
 use stowage_kubernetes::queue::{Key, Verdict};
 
+use crate::births::Births;
 use crate::cluster::{Cluster, Scope};
 use crate::content::{Content, Origin};
 use crate::failure::{Audience, Failure};
@@ -34,8 +33,7 @@ pub(crate) struct Worker {
     pub(crate) scope: Scope,
     /// How long a driver's sidecar may take to begin before the user is told.
     pub(crate) patience: Duration,
-    /// The uids of requests that this process has worked on and not taken apart.
-    pub(crate) known: Mutex<HashSet<String>>,
+    pub(crate) births: Births,
 }
 
 impl Worker {
@@ -44,7 +42,6 @@ impl Worker {
         let Some(request) = self.cluster.requests.of(self.kind).store().get(&uid) else {
             return self.clean_up(&uid).await;
         };
-        self.known.lock().insert(request.uid.clone());
         let done = if request.deleting {
             self.leave(&request).await
         } else {
@@ -62,25 +59,30 @@ impl Worker {
         }
     }
 
-    /// A request is gone. Its content may not be: an API server that has begun to delete a request does not see the
-    /// finalizers that it gets meanwhile. Contents of requests that were never seen here are left alone: somebody may have
-    /// brought them from another cluster, with data that is needed.
+    /// A request is gone. If it was cut off when its content was made, that goes too; all others are left alone.
     async fn clean_up(&self, uid: &str) -> Verdict {
-        if !self.known.lock().contains(uid) {
+        let Some(birth) = self.births.of(uid) else {
             return Verdict::Done;
-        }
-        let name = format!("{}{uid}", self.kind.names().prefix);
-        let left = match self.content(&name).await {
-            Ok(Some(content)) if content.owner_uid == uid && content.goes_too() => {
-                self.leave_content(content).await.map(|_| ())
-            }
-            Ok(_) => Ok(()),
-            Err(failure) => Err(failure),
         };
+        let name = format!("{}{uid}", self.kind.names().prefix);
+        let left: Result<(), Failure> = async {
+            let (namespace, request) = (&birth.namespace, &birth.name);
+            let exists = self.writer.exists(self.kind, namespace, request, uid);
+            if exists.await? {
+                return Ok(());
+            }
+            match self.content(&name).await? {
+                Some(content) if content.owner_uid == uid && content.goes_too() => {
+                    self.leave_content(content).await.map(|_| ())
+                }
+                _ => Ok(()),
+            }
+        }
+        .await;
         match left {
             Err(failure) if !failure.is_gone() => Verdict::Retry(failure.to_string()),
             _ => {
-                self.known.lock().remove(uid);
+                self.births.end(uid);
                 Verdict::Done
             }
         }

@@ -91,6 +91,19 @@ impl Writer {
         deleted.map_err(explain("delete", requests(request.kind)))
     }
 
+    /// Whether the server still has this very request.
+    pub(crate) async fn exists(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<bool, ObjectError> {
+        let found = self.requests(kind, namespace).get_opt(name).await;
+        let found = found.map_err(explain("get", requests(kind)))?;
+        Ok(found.is_some_and(|found| found.metadata.uid.as_deref() == Some(uid)))
+    }
+
     pub(crate) async fn content(
         &self,
         kind: Kind,

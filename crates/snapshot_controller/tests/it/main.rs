@@ -16,3 +16,4 @@ mod rivals;
 mod scene;
 mod standing;
 mod taking;
+mod vanishing;
