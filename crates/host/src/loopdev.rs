@@ -6,11 +6,10 @@
 //! writes into a volume must not make devices on the host. All functions block.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::time::Duration;
-use std::{io, thread};
 
 use rustix::io::Errno;
 
@@ -18,12 +17,8 @@ use super::{Calls, ioctl};
 use crate::stat::is_corruption;
 
 mod attach;
+mod detach;
 mod nodes;
-
-/// How often and how long apart it is looked whether a detached device is free: others open it for a moment, to see
-/// whose it is.
-const CLOSING_ATTEMPTS: usize = 10;
-const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 
 /// Whether the file of a device is on a filesystem that is dead.
 fn is_dead(error: &io::Error) -> bool {
@@ -301,30 +296,6 @@ impl LoopDevice {
     pub fn set_direct_io(&self, on: bool) -> Result<(), LoopError> {
         attach::while_unsettled(|| ioctl::loop_set_direct_io(&self.node, on))
             .map_err(|source| self.refusal("set direct I/O of", source))
-    }
-
-    /// Takes the file away from the device if it still stands for it.
-    ///
-    /// Called twice: the second call finds that it does not, and leaves it alone whatever it stands for by then.
-    pub fn detach(self, loops: &Loops) -> Result<Detached, LoopError> {
-        if self.status()?.is_none() {
-            return Ok(Detached::Already);
-        }
-        match ioctl::loop_clear(&self.node) {
-            Ok(()) => {}
-            Err(error) if is(&error, &[Errno::NXIO]) => return Ok(Detached::Already),
-            Err(source) => return Err(self.refusal("detach", source)),
-        }
-        let (number, backing) = (self.number, self.backing);
-        // Our own descriptor is a user too.
-        drop(self);
-        for _ in 0..CLOSING_ATTEMPTS {
-            if loops.at(number, backing)?.is_none() {
-                return Ok(Detached::Done);
-            }
-            thread::sleep(CLOSING_PAUSE);
-        }
-        Ok(Detached::WhenClosed)
     }
 
     fn refusal(&self, doing: &'static str, source: io::Error) -> LoopError {

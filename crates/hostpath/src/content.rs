@@ -146,7 +146,7 @@ pub(crate) async fn copy_idle(from: &Image, to: &Image) -> Result<(), Error> {
 }
 
 /// What was written to a device of ours but is still in its cache goes to the image.
-async fn flush(devices: &[LoopDevice]) -> Result<(), Error> {
+pub(crate) async fn flush(devices: &[LoopDevice]) -> Result<(), Error> {
     for device in devices {
         let path = device.path().to_owned();
         let synced = blocking(move || File::open(&path).and_then(|node| node.sync_all()));

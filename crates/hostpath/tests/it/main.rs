@@ -10,6 +10,7 @@
 //! - `inline`: volumes that live as long as a pod.
 //! - `modify`: what can be changed about a volume.
 //! - `publish`: which second call is fine and which is not.
+//! - `raw`: what was written last to a raw block volume.
 //! - `trouble`: damaged state, full disks, missing tools, foreign mounts.
 //! - `crash`: `kill -9` in the middle.
 //! - `shared`: two processes on one state directory.
@@ -44,6 +45,7 @@ mod lifecycle;
 mod model;
 mod modify;
 mod publish;
+mod raw;
 mod rig;
 mod shared;
 mod support;
