@@ -89,7 +89,7 @@ impl<'a> Deployed<'a> {
         let manifest = ONE_CONTROLLER
             .replace("        - hostpath\n", &named)
             .replace("driverName: csi-hostpath", &format!("driverName: {driver}"))
-            .replace("/tmp/csi-hostpath", &format!("/tmp/{driver}"))
+            .replace("stowage/csi-hostpath\n", &format!("stowage/{driver}\n"))
             .replace(
                 "  name: hostpath\n",
                 &format!("  name: {}\n", namespace.name()),

@@ -114,15 +114,16 @@ impl Site {
                     .unwrap();
             }
         }
-        for file in [
-            "snapshot-controller.yaml",
-            "operator.yaml",
-            "samples/hostpath.yaml",
-        ] {
+        for file in ["snapshot-controller.yaml", "operator.yaml"] {
             self.cluster
                 .apply(&release.manifest(&format!("deploy/{file}")))
                 .unwrap();
         }
+        // An instance keeps the directory that its volumes are in, as the guide says.
+        let sample = release
+            .manifest("deploy/samples/hostpath.yaml")
+            .replace("/var/lib/stowage/csi-hostpath", "/tmp/csi-hostpath");
+        self.cluster.apply(&sample).unwrap();
         let sample = self
             .weka
             .with_stand_ins(&release.manifest("deploy/samples/weka.yaml"), "")

@@ -14,6 +14,7 @@ use crate::id::{NodeId, NodeIdError};
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     mut_arg("driver_name", |arg| arg.default_value("csi-hostpath").required(false)),
+    mut_arg("allow_volatile_state_directory", switch),
     mut_arg("enable_attach", switch),
     mut_arg("enable_topology", switch),
 )]
@@ -26,13 +27,13 @@ pub struct Args {
     #[arg(long = "nodeid", value_name = "NODE")]
     pub node_id: Option<String>,
 
-    /// Directory for volumes and snapshots
-    #[arg(
-        long = "statedir",
-        value_name = "DIR",
-        default_value = "/tmp/csi-hostpath"
-    )]
-    pub state_directory: PathBuf,
+    /// Directory for volumes and snapshots [default: /var/lib/stowage if it outlives the container, else /tmp/csi-hostpath]
+    #[arg(long = "statedir", value_name = "DIR")]
+    pub state_directory: Option<PathBuf>,
+
+    /// Begin with volumes also on tmpfs or ramfs, and in a directory that others may write
+    #[arg(long = "allow-volatile-statedir", default_value = "false")]
+    pub allow_volatile_state_directory: bool,
 
     /// Require volumes to be attached to a node before they are used
     #[arg(long, default_value = "false")]
@@ -79,7 +80,9 @@ pub enum FlagError {
 pub(crate) struct Config {
     pub(crate) serving: Serving,
     pub(crate) node: NodeId,
-    pub(crate) state_directory: PathBuf,
+    /// The one that the flag names.
+    pub(crate) state_directory: Option<PathBuf>,
+    pub(crate) allow_volatile: bool,
     pub(crate) attach: bool,
     pub(crate) topology: bool,
     pub(crate) max_volume_bytes: u64,
@@ -97,7 +100,11 @@ impl TryFrom<Args> for Config {
         Ok(Self {
             serving: args.driver.try_into()?,
             node: node.parse()?,
-            state_directory: absolute("statedir", args.state_directory)?,
+            state_directory: args
+                .state_directory
+                .map(|path| absolute("statedir", path))
+                .transpose()?,
+            allow_volatile: args.allow_volatile_state_directory,
             attach: args.enable_attach,
             topology: args.enable_topology,
             max_volume_bytes: args.max_volume_size.unsigned_abs(),
@@ -143,8 +150,8 @@ mod tests {
     fn the_endpoint_is_enough() {
         let config = config(&[]).unwrap();
         assert_eq!(config.serving.driver_name, "csi-hostpath");
-        assert_eq!(config.state_directory, PathBuf::from("/tmp/csi-hostpath"));
-        assert!(config.topology && !config.attach && !config.shared);
+        assert_eq!(config.state_directory, None);
+        assert!(config.topology && !config.attach && !config.shared && !config.allow_volatile);
         assert_eq!(config.node.as_str(), host_name());
         assert!(Command::try_parse_from(["hostpath"]).is_err());
     }
@@ -163,6 +170,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(config.serving.driver_name, "hostpath.csi.k8s.io");
+        assert_eq!(config.state_directory, Some(PathBuf::from("/csi-data-dir")));
         assert!(config.attach && !config.topology);
         assert_eq!(
             (config.serving.max_volumes, config.capacity),

@@ -36,6 +36,8 @@ pub(crate) struct Host {
 pub(crate) struct Driver {
     pub(crate) config: Config,
     pub(crate) store: Store,
+    /// What is to be said of every volume, because its directory is not safe.
+    pub(crate) danger: Option<String>,
     pub(crate) host: Host,
     pub(crate) locks: VolumeLocks,
     pub(crate) ledger: Ledger,

@@ -20,6 +20,7 @@ mod device;
 mod driver;
 mod error;
 mod group;
+mod home;
 mod id;
 mod identity;
 mod ledger;

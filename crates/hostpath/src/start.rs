@@ -1,6 +1,6 @@
 //! From the flags to a driver that serves.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stowage_csi::locks::VolumeLocks;
@@ -14,6 +14,7 @@ use stowage_host::blocking;
 use stowage_host::exec::{Exec, ExecError, HostExec, Invocation, Tool, tools};
 use stowage_host::loopdev::Loops;
 use stowage_host::mount::HostMounter;
+use stowage_host::mountinfo::MountTable;
 use stowage_host::stat::Stats;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
@@ -23,6 +24,7 @@ use crate::controller::ControllerService;
 use crate::driver::{Driver, Host};
 use crate::error::chain;
 use crate::group::GroupService;
+use crate::home::{self, Home, Refusal, decide, judge, look_again, look_around};
 use crate::identity::IdentityService;
 use crate::ledger::Ledger;
 use crate::node::NodeService;
@@ -42,6 +44,9 @@ pub enum StartError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Volumes would not be safe in any directory, or in the one that was named.
+    #[error("{0}")]
+    Home(String),
     /// What an earlier process left could not be put in order.
     #[error("cannot clean up what an earlier driver left in the state directory: {0}")]
     Repair(String),
@@ -100,16 +105,13 @@ fn host() -> Host {
 }
 
 async fn open(config: Config, host: Host) -> Result<Driver, StartError> {
-    let (path, node) = (config.state_directory.clone(), config.node.clone());
-    let unusable = {
-        let path = path.clone();
-        move |error: &(dyn std::error::Error + 'static)| StartError::StateDirectory {
-            path,
-            reason: chain(error),
-        }
-    };
-    let store = blocking(move || Store::open(&path, &node)).await;
-    let store = store.map_err(|error| unusable(&error))?;
+    let mounts = host.mounts().await;
+    let mounts = mounts.map_err(|error| StartError::Home(chain(&error)))?;
+    let limits = config.clone();
+    let (home, store) = blocking(move || settle(&limits, &mounts)).await?;
+    for warning in &home.warnings {
+        tracing::warn!("{warning}");
+    }
     let (counted, loops, limits) = (store.clone(), host.loops.clone(), config.clone());
     let ledger = blocking(move || {
         repair(&counted, &loops)?;
@@ -120,12 +122,32 @@ async fn open(config: Config, host: Host) -> Result<Driver, StartError> {
         .map_err(|error| StartError::Repair(chain(&error)))?;
     Ok(Driver {
         config,
+        danger: home.condition(),
         store,
         host,
         locks: VolumeLocks::default(),
         ledger,
         tasks: TaskTracker::new(),
     })
+}
+
+/// Decides where the volumes live, and opens that directory.
+fn settle(config: &Config, mounts: &MountTable) -> Result<(Home, Store), StartError> {
+    let asked = config.state_directory.as_deref();
+    let unusable = |path: &Path, error: &(dyn std::error::Error + 'static)| {
+        let (path, reason) = (path.to_owned(), chain(error));
+        StartError::StateDirectory { path, reason }
+    };
+    let nearest = asked.unwrap_or(Path::new(home::USUAL));
+    let around = look_around(asked, mounts).map_err(|error| unusable(nearest, &error))?;
+    let refused = |refusal: Refusal| StartError::Home(refusal.to_string());
+    let home = decide(&around, config.allow_volatile).map_err(refused)?;
+    let opened = Store::open(&home.path, &config.node);
+    let store = opened.map_err(|error| unusable(&home.path, &error))?;
+    // Where everybody may make directories, somebody may have made this one since.
+    let made = look_again(&home.path, mounts).map_err(|error| unusable(&home.path, &error))?;
+    judge(&made, config.allow_volatile).map_err(refused)?;
+    Ok((home, store))
 }
 
 fn routes(driver: &Arc<Driver>) -> Routes {

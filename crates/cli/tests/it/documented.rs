@@ -18,8 +18,8 @@ use devcluster::testing::documented::script;
 /// Makes the machine in the directory `$1` with the program `$2`, runs `$1/script` on it, and lets go of loop devices, which
 /// belong to the whole machine: known by the number of the filesystem that their files are on.
 ///
-/// Pages make many copies of the program: without what debuggers need, and on disk, as `/run` and `/usr/local` are. Other changes are in
-/// memory.
+/// Pages make many copies of the program: without what debuggers need, and on disk, as `/run` and `/usr/local` are. So are volumes of the
+/// embedded driver, which takes no memory for a place to keep them. Other changes are in memory.
 const MACHINE: &str = r#"
 set -eu
 cd "$1"
@@ -33,6 +33,10 @@ mount -t overlay machine -o lowerdir=/,upperdir="$PWD/changes",workdir="$PWD/wor
 cd root
 mount -t tmpfs machine tmp
 mount -t tmpfs machine var/tmp
+truncate -s 16G "$1/disk"
+mkfs.ext4 -q "$1/disk"
+mkdir -p var/lib/stowage
+mount -o loop "$1/disk" var/lib/stowage
 mount --bind "$1/run" run
 mount --bind "$1/local" usr/local
 mount --rbind /dev dev
@@ -41,7 +45,7 @@ if [ -z "${KUBECONFIG:-}" ]; then ip link set lo up; fi
 code=0
 timeout --signal=KILL 240 unshare --pid --fork --kill-child --mount-proc --root="$PWD" --wd=/root \
   bash /run/script || code=$?
-for place in tmp var/tmp; do
+for place in tmp var/tmp var/lib/stowage; do
   number=$(mountpoint --fs-devno $place)
   losetup --list --noheadings --output NAME,BACK-MAJ:MIN | while read -r device back; do
     if [ "$back" = "$number" ]; then losetup --detach "$device"; fi
@@ -142,8 +146,8 @@ const DRIVERS: &str = "
 for place in csi c n; do mkdir /$place; done
 driver() { stowage driver hostpath --nodeid node --default-fstype xfs --v 0 \"$@\" & }
 driver --endpoint unix:///csi/csi.sock
-driver --endpoint unix:///c/csi.sock --statedir /tmp/halves --mode controller
-driver --endpoint unix:///n/csi.sock --statedir /tmp/halves --mode node
+driver --endpoint unix:///c/csi.sock --statedir /var/lib/stowage/halves --mode controller
+driver --endpoint unix:///n/csi.sock --statedir /var/lib/stowage/halves --mode node
 ";
 
 #[test]

@@ -26,11 +26,11 @@ pub(super) async fn list_volumes(
 ) -> Result<ListVolumesResponse, Error> {
     let after = token(&request.starting_token)?;
     let most = usize::try_from(request.max_entries).unwrap_or(0);
-    let store = driver.store.clone();
+    let (store, danger) = (driver.store.clone(), driver.danger.clone());
     let page = blocking(move || {
         let page = store.page::<VolumeRecord>(after.as_ref(), most, |_| true)?;
         let entries = page.entries.into_iter().map(|(key, read)| {
-            let condition = condition(&store, &key, read.as_ref());
+            let condition = condition(&store, &key, read.as_ref(), danger.as_deref());
             (key, read.ok(), condition)
         });
         Ok::<_, StateError>((entries.collect::<Vec<_>>(), page.next))
@@ -62,8 +62,8 @@ pub(super) async fn get_volume(
 ) -> Result<ControllerGetVolumeResponse, Error> {
     let record = driver.volume(&request.volume_id).await?;
     let (store, asked) = (driver.store.clone(), record.clone());
-    let key = Key::of_name(&record.name);
-    let condition = blocking(move || condition(&store, &key, Ok(&asked))).await;
+    let (key, danger) = (Key::of_name(&record.name), driver.danger.clone());
+    let condition = blocking(move || condition(&store, &key, Ok(&asked), danger.as_deref())).await;
     Ok(ControllerGetVolumeResponse {
         volume: Some(describe(driver, &record)),
         status: Some(controller_get_volume_response::VolumeStatus {
@@ -147,6 +147,7 @@ fn condition(
     store: &crate::state::Store,
     key: &Key,
     read: Result<&VolumeRecord, &StateError>,
+    danger: Option<&str>,
 ) -> VolumeCondition {
     let lost = StateError::ImageLost {
         path: store.image_path(Area::Volumes, key),
@@ -154,7 +155,7 @@ fn condition(
     let trouble = match read {
         Err(error) => Some(chain(error)),
         Ok(record) if !store.is_whole(Area::Volumes, key, record.bytes) => Some(chain(&lost)),
-        Ok(_) => None,
+        Ok(_) => danger.map(str::to_owned),
     };
     trouble.map_or_else(healthy, abnormal)
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use stowage_csi::proto::csi::volume_usage::Unit;
-use stowage_csi::proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
+use stowage_csi::proto::csi::{
+    NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage,
+};
 use stowage_csi::sizes::signed;
 use stowage_host::usage::{abnormal, condition, figures, healthy};
 
@@ -35,7 +37,7 @@ pub(super) async fn stats(
                     unit: Unit::Bytes.into(),
                     ..VolumeUsage::default()
                 }],
-                volume_condition: Some(healthy()),
+                volume_condition: Some(driver.condition_of(healthy())),
             })
         }
         Found::Nothing | Found::Foreign => Err(not_there()),
@@ -53,12 +55,22 @@ async fn filesystem(driver: &Driver, path: &Path) -> NodeGetVolumeStatsResponse 
             }
             NodeGetVolumeStatsResponse {
                 usage: usage_figures,
-                volume_condition: Some(condition(stats.health(path).await)),
+                volume_condition: Some(driver.condition_of(condition(stats.health(path).await))),
             }
         }
         Err(error) => NodeGetVolumeStatsResponse {
             usage: Vec::new(),
             volume_condition: Some(abnormal(chain(&error))),
         },
+    }
+}
+
+impl Driver {
+    /// The condition of a volume that looks like this by itself: no better than that of the directory it is in.
+    fn condition_of(&self, seen: VolumeCondition) -> VolumeCondition {
+        match &self.danger {
+            Some(danger) if !seen.abnormal => abnormal(danger.clone()),
+            _ => seen,
+        }
     }
 }

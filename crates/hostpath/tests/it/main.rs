@@ -10,6 +10,7 @@
 //! - `inline`: volumes that live as long as a pod.
 //! - `modify`: what can be changed about a volume.
 //! - `publish`: which second call is fine and which is not.
+//! - `home`: where the state directory is and may be.
 //! - `raw`: what was written last to a raw block volume.
 //! - `trouble`: damaged state, full disks, missing tools, foreign mounts.
 //! - `crash`: `kill -9` in the middle.
@@ -39,6 +40,7 @@ mod conformance;
 mod copies;
 mod crash;
 mod groups;
+mod home;
 mod hostile;
 mod inline;
 mod lifecycle;

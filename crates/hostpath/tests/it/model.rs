@@ -244,7 +244,7 @@ isolated! {
         let started = Instant::now();
         let (mut seed, mut calls) = (1, 0);
         while started.elapsed() < LONG_ENOUGH {
-            let mut rig = Rig::start(directory, &[&flag]);
+            let mut rig = Rig::start(directory, &[&flag, "--allow-volatile-statedir"]);
             let (mut model, mut random, mut history) = (Model::default(), Random::seeded(seed), Vec::new());
             for number in 0..60 {
                 let (call, got, expected) = step(&rig, &mut model, &mut random).await;
@@ -255,7 +255,7 @@ isolated! {
                 if number == 30 {
                     // Nothing is remembered that is not on disk or in the kernel.
                     rig.stop().await;
-                    rig = Rig::start(directory, &[&flag]);
+                    rig = Rig::start(directory, &[&flag, "--allow-volatile-statedir"]);
                 }
             }
             clean_up(&rig, model).await;
@@ -277,7 +277,7 @@ isolated! {
 
     async fn many_clients_at_once_leave_everything_in_order(directory: &Path) {
         let state = small_disk(directory, 512 * MIB);
-        let rig = std::sync::Arc::new(Rig::start(directory, &[&format!("--statedir={}", state.display())]));
+        let rig = std::sync::Arc::new(Rig::start(directory, &[&format!("--statedir={}", state.display()), "--allow-volatile-statedir"]));
         let mut ids = BTreeMap::new();
         for name in NAMES {
             ids.insert(name, rig.create(name, 4 * MIB, &block()).await.unwrap().volume_id);

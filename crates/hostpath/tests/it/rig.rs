@@ -72,12 +72,17 @@ pub fn clients(directory: &Path) -> Connection {
 impl Rig {
     pub fn start(directory: &Path, more: &[&str]) -> Self {
         let args = Command::parse_from(flags(directory, more)).args;
+        let state = args.state_directory.clone().unwrap();
+        Self::start_with(directory, state, args)
+    }
+
+    /// A driver with other flags, whose volumes are expected there.
+    pub fn start_with(directory: &Path, state: PathBuf, args: Args) -> Self {
         let stop = CancellationToken::new();
         let shutdown = Shutdown {
             token: stop.clone(),
             grace: Duration::from_secs(10),
         };
-        let state = args.state_directory.clone();
         let served = tokio::spawn(run(args, ServerMetrics::default(), shutdown));
         Self::connected(directory, state, stop, served)
     }

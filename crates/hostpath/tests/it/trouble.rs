@@ -79,7 +79,7 @@ isolated! {
     async fn a_full_disk_leaves_nothing_half_made(directory: &Path) {
         // 64 MiB in all: room for 40 MiB of data, not for their copy.
         let state = small_disk(directory, 64 * MIB);
-        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display())]);
+        let rig = Rig::start(directory, &[&format!("--statedir={}", state.display()), "--allow-volatile-statedir"]);
         let (id, target) = rig.in_use("pvc", 60 * MIB, &filesystem("")).await;
         fs::write(target.join("file"), noise(40 * MIB as usize, 17)).unwrap();
         tool("sync", &["-f", target.to_str().unwrap()]);
@@ -108,7 +108,7 @@ isolated! {
         let point = directory.join("disk");
         fs::create_dir(&point).unwrap();
         tool("mount", &["-t", "tmpfs", "-o", "size=64m,nr_inodes=12", "small", point.to_str().unwrap()]);
-        let rig = Rig::start(directory, &[&format!("--statedir={}", point.display())]);
+        let rig = Rig::start(directory, &[&format!("--statedir={}", point.display()), "--allow-volatile-statedir"]);
         let mut made = Vec::new();
         let status = loop {
             match rig.create(&format!("pvc-{}", made.len()), 8 * MIB, &block()).await {

@@ -70,7 +70,7 @@ const SAMPLES: &[Sample] = &[
     Sample {
         file: "hostpath.yaml",
         values: r#"{"drivers": {"hostpath": {
-            "namespace": "default", "stateDirectory": "/tmp/csi-hostpath",
+            "namespace": "default", "stateDirectory": "/var/lib/stowage/csi-hostpath",
             "storageClasses": [
                 {"metadata": {"name": "my-default-class"}, "default": true, "allowVolumeExpansion": true},
                 {"metadata": {"name": "my-non-default-class"}, "default": false, "allowVolumeExpansion": true}],
