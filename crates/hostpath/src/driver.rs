@@ -105,11 +105,34 @@ impl Driver {
         let whole = image.filter(|image| image.bytes().is_ok_and(|bytes| bytes >= record.bytes));
         let path = self.store.image_path(Area::Volumes, &id.key);
         let image = whole.ok_or(StateError::ImageLost { path })?;
-        Ok((image, record))
+        if image.bytes()? == record.bytes {
+            return Ok((image, record));
+        }
+        Ok(self.settle_size(image, record).await)
     }
 
-    /// Gives an image this size, and writes its record, off the threads that must not wait for a disk: one hop, because
-    /// each costs as much as a small file.
+    /// Ends an expansion that a process did not come to the end of, before anything is done with the volume.
+    async fn settle_size(&self, image: Image, record: VolumeRecord) -> (Image, VolumeRecord) {
+        let (store, before) = (self.store.clone(), record.bytes);
+        let settled = blocking(move || {
+            let (record, written) = store.settle_size(&image, record);
+            (image, record, written)
+        });
+        let (image, record, written) = settled.await;
+        if written {
+            self.ledger.add(record.bytes - before);
+        }
+        (image, record)
+    }
+
+    /// Makes the image of a volume as long as its new record says, and writes the record; neither if one of them fails.
+    pub(crate) async fn grow(&self, image: Image, record: VolumeRecord) -> Result<(), Error> {
+        let store = self.store.clone();
+        Ok(blocking(move || store.grow(&image, &record)).await?)
+    }
+
+    /// Makes an image at least this long, and writes its record, off the threads that must not wait for a disk: one hop,
+    /// because each costs as much as a small file.
     pub(crate) async fn write_sized<R>(
         &self,
         image: Image,
@@ -121,7 +144,7 @@ impl Driver {
     {
         let store = self.store.clone();
         let written = blocking(move || {
-            image.resize(bytes)?;
+            image.lengthen(bytes)?;
             store.write(&image, &record).map(|()| image)
         });
         Ok(written.await?)

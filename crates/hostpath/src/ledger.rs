@@ -101,6 +101,11 @@ impl Ledger {
         })
     }
 
+    /// A volume has these bytes already: there is nothing to refuse.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.sums.lock().promised += bytes;
+    }
+
     /// A volume of this size was removed.
     pub(crate) fn release(&self, bytes: u64) {
         let mut sums = self.sums.lock();

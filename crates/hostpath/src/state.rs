@@ -33,6 +33,7 @@ use crate::id::{Key, NodeId};
 
 mod group;
 mod list;
+mod growth;
 mod lock;
 mod record;
 mod repair;

@@ -57,6 +57,9 @@ pub(super) async fn create_volume(
             None => store.read::<VolumeRecord>(&key)?,
             existing => existing,
         };
+        if let (None, Some(image)) = (&existing, &image) {
+            image.start_over()?;
+        }
         Ok::<_, StateError>((image, existing))
     })
     .await?;

@@ -37,7 +37,7 @@ pub(super) async fn expand(
     driver.check_space(more).await?;
     let reserved = driver.ledger.reserve(more)?;
     let record = VolumeRecord { bytes, ..record };
-    driver.write_sized(image, bytes, record).await?;
+    driver.grow(image, record).await?;
     reserved.keep();
     Ok(answer)
 }

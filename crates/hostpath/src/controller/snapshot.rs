@@ -90,7 +90,6 @@ async fn fill(
     record: SnapshotRecord,
 ) -> Result<SnapshotRecord, Error> {
     driver.copy_volume(source, volume, &image).await?;
-    // The source may be longer than its record says, by an expansion that was interrupted.
     let bytes = record.bytes;
     driver.write_sized(image, bytes, record.clone()).await?;
     Ok(record)

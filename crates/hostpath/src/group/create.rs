@@ -156,8 +156,7 @@ async fn fill(
     let store = driver.store.clone();
     let written = blocking(move || {
         for (image, member) in images.iter().zip(&group.members) {
-            // The source may be longer than its record says, by an expansion that was interrupted.
-            image.resize(member.bytes)?;
+            image.lengthen(member.bytes)?;
         }
         // With this they exist, all of them.
         store.write(&lock, &group)?;

@@ -90,7 +90,7 @@ async fn make(
     let made = blocking(move || {
         let image = store.lock_or_make(Area::Inline, &place.key)?;
         if image.bytes()? == 0 {
-            image.resize(bytes)?;
+            image.lengthen(bytes)?;
         }
         Ok::<_, crate::state::StateError>(image)
     });

@@ -140,10 +140,34 @@ impl Image {
         Ok(metadata.len())
     }
 
-    /// Gives it this size and makes that last.
-    pub(crate) fn resize(&self, bytes: u64) -> Result<(), StateError> {
-        let resized = self.file.set_len(bytes).and_then(|()| self.file.sync_all());
-        Ok(resized.map_err(PathError::at("resize", &self.path))?)
+    /// Makes it this long, for good. It never becomes shorter: what is in it may need every byte.
+    ///
+    /// Called twice: it is that long already.
+    pub(crate) fn lengthen(&self, bytes: u64) -> Result<(), StateError> {
+        if self.bytes()? < bytes {
+            let longer = self.file.set_len(bytes);
+            longer.map_err(PathError::at("resize", &self.path))?;
+        }
+        Ok(self
+            .file
+            .sync_all()
+            .map_err(PathError::at("sync", &self.path))?)
+    }
+
+    /// Makes it as long as it was before, for good. The caller knows that nothing is in what goes.
+    pub(super) fn shorten(&self, bytes: u64) -> Result<(), StateError> {
+        let shorter = self.file.set_len(bytes).and_then(|()| self.file.sync_all());
+        Ok(shorter.map_err(PathError::at("resize", &self.path))?)
+    }
+
+    /// Takes away what a process that died wrote into an image that never was anybody's.
+    ///
+    /// Called twice: it is empty.
+    pub(crate) fn start_over(&self) -> Result<(), StateError> {
+        if self.stage()? == Stage::Unfinished && self.bytes()? > 0 {
+            self.shorten(0)?;
+        }
+        Ok(())
     }
 
     /// The same file without the lock, for a loop device or a copy that outlives this.

@@ -40,7 +40,7 @@ fn make(store: &Store, name: &str) -> VolumeRecord {
     let image = store
         .lock_or_make(Area::Volumes, &Key::of_name(name))
         .unwrap();
-    image.resize(record.bytes).unwrap();
+    image.lengthen(record.bytes).unwrap();
     store.write(&image, &record).unwrap();
     record
 }
@@ -157,7 +157,7 @@ fn repair_removes_what_was_half_made_and_nothing_else() {
     let half = store
         .lock_or_make(Area::Volumes, &Key::of_name("half"))
         .unwrap();
-    half.resize(4096).unwrap();
+    half.lengthen(4096).unwrap();
     drop(half);
     // Died while the record was written.
     fs::write(store.root().join("volumes/.unfinished-1-2-3"), "x").unwrap();
@@ -231,4 +231,20 @@ fn a_volume_is_staged_elsewhere_until_the_other_node_or_the_machine_ends_it() {
         fs::read_dir(store.root().join("staged")).unwrap().count(),
         1
     );
+}
+
+#[test]
+fn a_record_follows_an_image_that_became_longer() {
+    let (_directory, store) = store();
+    let record = make(&store, "pvc-1");
+    let key = Key::of_name("pvc-1");
+    let image = store.lock(Area::Volumes, &key).unwrap().unwrap();
+    image.lengthen(8192).unwrap();
+    let (settled, written) = store.settle_size(&image, record);
+    assert_eq!((settled.bytes, written), (8192, true));
+    assert_eq!(store.read(&key).unwrap(), Some(settled.clone()));
+    let (settled, written) = store.settle_size(&image, settled);
+    assert_eq!((settled.bytes, written), (8192, false));
+    image.lengthen(4096).unwrap();
+    assert_eq!(image.bytes().unwrap(), 8192, "it never becomes shorter");
 }

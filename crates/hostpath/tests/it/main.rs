@@ -11,6 +11,7 @@
 //! - `modify`: what can be changed about a volume.
 //! - `publish`: which second call is fine and which is not.
 //! - `home`: where the state directory is and may be.
+//! - `expansion`: expansions that stop half way.
 //! - `raw`: what was written last to a raw block volume.
 //! - `trouble`: damaged state, full disks, missing tools, foreign mounts.
 //! - `crash`: `kill -9` in the middle.
@@ -39,6 +40,7 @@ mod books;
 mod conformance;
 mod copies;
 mod crash;
+mod expansion;
 mod groups;
 mod home;
 mod hostile;

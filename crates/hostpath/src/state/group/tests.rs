@@ -57,7 +57,7 @@ fn take(store: &Store, images: usize, written: bool, records: usize) -> Vec<Imag
     let mut made = Vec::new();
     for member in &group.members[..images] {
         let image = store.lock_or_make(Area::Snapshots, &member.key()).unwrap();
-        image.resize(member.bytes).unwrap();
+        image.lengthen(member.bytes).unwrap();
         made.push(image);
     }
     if written {
