@@ -201,6 +201,7 @@ fn state_code(error: &StateError) -> Code {
         StateError::Locked { .. } => Code::Aborted,
         StateError::Damaged { .. }
         | StateError::ImageLost { .. }
+        | StateError::FilesystemLost { .. }
         | StateError::RecordLost { .. } => Code::DataLoss,
         StateError::Io(error) => io_code(&error.source),
     }

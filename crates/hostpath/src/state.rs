@@ -27,13 +27,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stowage_host::copy::atomic_write;
+use stowage_host::filesystem::FsKind;
 use stowage_host::{PathError, create_directories};
 
 use crate::id::{Key, NodeId};
 
 mod group;
-mod list;
 mod growth;
+mod list;
 mod lock;
 mod record;
 mod repair;
@@ -59,6 +60,8 @@ pub(crate) enum StateError {
     Damaged { path: PathBuf, reason: String },
     #[error("`{}`, which holds the data, is missing or truncated: restore it, or delete the volume", path.display())]
     ImageLost { path: PathBuf },
+    #[error("`{}` held an {kind} when it was last used, and holds none any more: restore it, or delete the volume", path.display())]
+    FilesystemLost { path: PathBuf, kind: FsKind },
     #[error("`{}` holds data, but the state file beside it is missing: restore the state file, or remove the data", path.display())]
     RecordLost { path: PathBuf },
     #[error(transparent)]

@@ -162,6 +162,8 @@ async fn make_locked(driver: &Driver, image: Image, wanted: Wanted) -> Result<Vo
         filesystem,
         source: wanted.source,
         created_unix_ms: now_unix_ms(),
+        formatted: wanted.access == Access::Filesystem
+            && origin.as_ref().is_some_and(Origin::formatted),
         direct_io: wanted.mutable.direct_io.unwrap_or(false),
         attached: std::collections::BTreeMap::new(),
     };
@@ -235,6 +237,14 @@ impl Origin {
             Self::Volume(_, record) => (record.access, record.filesystem),
         };
         (access == Access::Filesystem).then_some(filesystem)
+    }
+
+    /// Whether it has held its filesystem, which its copies then have, too.
+    fn formatted(&self) -> bool {
+        match self {
+            Self::Snapshot(_, record) => record.formatted,
+            Self::Volume(_, record) => record.formatted,
+        }
     }
 
     async fn copy(&self, driver: &Driver, to: &Image) -> Result<(), Error> {

@@ -74,6 +74,7 @@ async fn take(
         access: volume.access,
         filesystem: volume.filesystem,
         created_unix_ms: now_unix_ms(),
+        formatted: volume.formatted,
         group: None,
     };
     let taken = fill(driver, (&source, &volume), image, record).await;

@@ -123,6 +123,7 @@ fn plan(driver: &Driver, wanted: &Wanted, volumes: &[(Image, VolumeRecord)]) -> 
             access: volume.access,
             filesystem: volume.filesystem,
             created_unix_ms: now,
+            formatted: volume.formatted,
             group: Some(id.clone()),
         }
     });

@@ -10,7 +10,7 @@ use stowage_csi::sizes::Range;
 use stowage_host::blocking;
 use stowage_host::filesystem::FsKind;
 
-use super::stage::mount;
+use super::stage::{Wanted, mount};
 use super::target::{Found, Place};
 use crate::capacity::{self, Content};
 use crate::device::FILESYSTEM;
@@ -61,7 +61,11 @@ pub(super) async fn publish(
             difference: "with a different read-only setting",
         });
     }
-    if let Err(error) = mount(&driver.host, &image, FILESYSTEM, kind, target, &usage).await {
+    let wanted = Wanted {
+        kind,
+        formatted: false,
+    };
+    if let Err(error) = mount(&driver.host, &image, FILESYSTEM, wanted, target, &usage).await {
         give_up(&driver, image, target).await;
         return Err(error);
     }

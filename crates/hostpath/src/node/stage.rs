@@ -9,22 +9,31 @@ use stowage_csi::proto::csi::{
     NodeUnstageVolumeResponse,
 };
 use stowage_host::filesystem::{
-    Checked, FsError, FsKind, Grown, check, ensure_formatted, grow, grow_unmounted,
+    Checked, Content, FsError, FsKind, Grown, check, ensure_formatted, grow, grow_unmounted, probe,
 };
 use stowage_host::loopdev::{LoopDevice, LoopOptions};
 use stowage_host::mount::{FsMount, Unmount, ensure_mounted, ensure_unmounted};
 use stowage_host::{Outcome, blocking};
 
 use super::target::Found;
+use crate::content::flush;
 use crate::controller::check_access;
 use crate::device::{self, bound_loop, is_mounted};
 use crate::driver::{Driver, Host};
 use crate::error::{Error, chain};
-use crate::state::Image;
+use crate::state::{Image, StateError, VolumeRecord};
 use crate::usage::{Access, Usage};
 
 /// A large filesystem replays a large log.
 const MOUNT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// What an image is to hold.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) kind: FsKind,
+    /// It did so before.
+    pub(super) formatted: bool,
+}
 
 /// Gives the volume a device, and mounts its filesystem, which is made if there is none.
 pub(super) async fn stage(
@@ -57,8 +66,12 @@ pub(super) async fn stage(
                 direct_io: record.direct_io,
                 ..device::FILESYSTEM
             };
-            let kind = record.filesystem;
-            mount(&driver.host, &image, options, kind, target, &usage).await?;
+            let wanted = Wanted {
+                kind: record.filesystem,
+                formatted: record.formatted,
+            };
+            mount(&driver.host, &image, options, wanted, target, &usage).await?;
+            driver.note_formatted(image, record).await;
         }
     }
     Ok(NodeStageVolumeResponse {})
@@ -91,14 +104,15 @@ pub(super) async fn mount(
     host: &Host,
     image: &Image,
     options: LoopOptions,
-    kind: FsKind,
+    wanted: Wanted,
     target: &Path,
     usage: &Usage,
 ) -> Result<Outcome, Error> {
+    let kind = wanted.kind;
     let device = host.attach(image, options).await?;
     let device = refreshed(device).await?;
     if !is_mounted(&device).await? {
-        prepare(host, &device, kind).await?;
+        prepare(host, image, &device, wanted).await?;
     }
     let mut options = usage.mount_flags.clone();
     if usage.reads_only() {
@@ -129,10 +143,18 @@ async fn refreshed(device: LoopDevice) -> Result<LoopDevice, Error> {
 }
 
 /// Everything that is done to a filesystem while it is not mounted.
-async fn prepare(host: &Host, device: &LoopDevice, kind: FsKind) -> Result<(), Error> {
+async fn prepare(
+    host: &Host,
+    image: &Image,
+    device: &LoopDevice,
+    wanted: Wanted,
+) -> Result<(), Error> {
     let (exec, stats, path) = (&*host.exec, &*host.stats, device.path());
-    if ensure_formatted(exec, stats, path, kind, &[]).await? == Outcome::Done {
-        return Ok(());
+    let kind = wanted.kind;
+    if wanted.formatted {
+        check_content(host, image, device, kind).await?;
+    } else if ensure_formatted(exec, stats, path, kind, &[]).await? == Outcome::Done {
+        return flush(std::slice::from_ref(device)).await;
     }
     if check(exec, path, kind).await? == Checked::Repaired {
         tracing::warn!(device = %path.display(), %kind, "The filesystem had errors, which were repaired.");
@@ -141,6 +163,54 @@ async fn prepare(host: &Host, device: &LoopDevice, kind: FsKind) -> Result<(), E
         tracing::info!(device = %path.display(), %kind, "The filesystem grew to the size of its volume.");
     }
     Ok(())
+}
+
+/// Whether what was on the device is there still. Where it is not, an empty filesystem would look as if the pod's data
+/// had never been.
+async fn check_content(
+    host: &Host,
+    image: &Image,
+    device: &LoopDevice,
+    kind: FsKind,
+) -> Result<(), Error> {
+    match probe(&*host.exec, device.path()).await? {
+        Content::Filesystem { kind: found, .. } if found == kind.name() => Ok(()),
+        Content::Empty | Content::Unfinished(_) => {
+            let path = image.path().to_owned();
+            Err(StateError::FilesystemLost { path, kind }.into())
+        }
+        found => Err(FsError::Foreign {
+            device: device.path().to_owned(),
+            found,
+            wanted: kind,
+        }
+        .into()),
+    }
+}
+
+impl Driver {
+    /// Writes down that the volume holds its filesystem. Its pod need not wait for a disk that is full: it is tried
+    /// again when the volume is staged next.
+    ///
+    /// Called twice: it is written already.
+    async fn note_formatted(&self, image: Image, record: VolumeRecord) {
+        if record.formatted {
+            return;
+        }
+        let volume = record.id.clone();
+        let formatted = VolumeRecord {
+            formatted: true,
+            ..record
+        };
+        if let Err(error) = self.write(image, formatted).await {
+            let error = chain(&error);
+            tracing::warn!(
+                volume,
+                error,
+                "Cannot write down that the volume is formatted."
+            );
+        }
+    }
 }
 
 /// What can only be grown while it is mounted: a copy in a larger volume, or one that was expanded while not in use.

@@ -37,6 +37,10 @@ pub(crate) struct VolumeRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<Source>,
     pub(crate) created_unix_ms: u64,
+    /// It has held its filesystem: if there is none any more, that is a loss and no reason to make a new one. Records of
+    /// volumes that older drivers made do not have it until they are staged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) formatted: bool,
     /// Its devices pass the page cache of the image's filesystem by.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) direct_io: bool,
@@ -70,6 +74,9 @@ pub(crate) struct SnapshotRecord {
     #[serde(with = "filesystem_name")]
     pub(crate) filesystem: FsKind,
     pub(crate) created_unix_ms: u64,
+    /// The volume had held its filesystem by then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) formatted: bool,
     /// The group it was taken with, and goes with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<String>,

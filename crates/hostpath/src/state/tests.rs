@@ -30,6 +30,7 @@ fn volume(name: &str) -> VolumeRecord {
         filesystem: FsKind::Xfs,
         source: Some(Source::Snapshot("snap".to_owned())),
         created_unix_ms: now_unix_ms(),
+        formatted: true,
         direct_io: true,
         attached: [("n1".parse().unwrap(), Attachment { read_only: true })].into(),
     }
@@ -247,4 +248,19 @@ fn a_record_follows_an_image_that_became_longer() {
     assert_eq!((settled.bytes, written), (8192, false));
     image.lengthen(4096).unwrap();
     assert_eq!(image.bytes().unwrap(), 8192, "it never becomes shorter");
+}
+
+#[test]
+fn records_are_read_by_drivers_that_know_fewer_fields_or_more() {
+    let (_directory, store) = store();
+    make(&store, "pvc-1");
+    let key = Key::of_name("pvc-1");
+    let path = store.record_path(Area::Volumes, &key);
+    let mut written: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let fields = written.as_object_mut().unwrap();
+    assert_eq!(fields.remove("formatted"), Some(true.into()));
+    fields.insert("later".to_owned(), "unknown".into());
+    fs::write(&path, written.to_string()).unwrap();
+    let read: VolumeRecord = store.read(&key).unwrap().unwrap();
+    assert!(!read.formatted);
 }

@@ -12,6 +12,7 @@
 //! - `publish`: which second call is fine and which is not.
 //! - `home`: where the state directory is and may be.
 //! - `expansion`: expansions that stop half way.
+//! - `lost`: volumes whose filesystem is gone.
 //! - `raw`: what was written last to a raw block volume.
 //! - `trouble`: damaged state, full disks, missing tools, foreign mounts.
 //! - `crash`: `kill -9` in the middle.
@@ -46,6 +47,7 @@ mod home;
 mod hostile;
 mod inline;
 mod lifecycle;
+mod lost;
 mod model;
 mod modify;
 mod publish;

@@ -33,6 +33,7 @@ fn group() -> GroupRecord {
         access: Access::Filesystem,
         filesystem: FsKind::Xfs,
         created_unix_ms,
+        formatted: true,
         group: Some(id(Kind::Group, "group")),
     });
     GroupRecord {
