@@ -6,6 +6,7 @@
 //! - [`kubelet`]: which volumes of a driver the kubelet has mounted.
 //! - [`loopdev`]: loop devices, found by the inode of their backing file.
 //! - [`filesystem`]: probe, format, check, grow, freeze.
+//! - [`flush`]: what is only in memory of a block device, written out.
 //! - [`stat`]: usage of a filesystem, asked in a way that a hung mount cannot block.
 //! - [`usage`]: the same in the words of CSI.
 //! - [`beneath`]: files below a root that neither `..` nor a symbolic link can leave.
@@ -31,6 +32,7 @@ pub mod beneath;
 pub mod copy;
 pub mod exec;
 pub mod filesystem;
+pub mod flush;
 mod ioctl;
 pub mod kubelet;
 pub mod loopdev;

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
-use stowage_host::Calls;
+use stowage_host::flush::Flushes;
 use stowage_host::loopdev::{BackingFile, Detached, LoopDevice, LoopError, LoopOptions, Loops};
 use stowage_host::mount::{Unmount, ensure_mounted, ensure_unmounted};
 use stowage_host::stat::Stats;
+use stowage_host::{Calls, Outcome};
 
 use super::support::{Attached, MIB, directories, filesystem, image, isolated, mounter};
 
@@ -40,6 +42,20 @@ isolated! {
             assert_eq!(device.detach(&loops).unwrap(), Detached::Done);
             assert!(is_free(&loops, &file));
         }
+    }
+
+    async fn what_is_only_in_memory_of_a_device_is_in_its_file_after_a_flush(directory: &Path) {
+        let attached = Attached::new(directory, "image", MIB);
+        let device = attached.device().path();
+        OpenOptions::new().write(true).open(device).unwrap().write_all_at(b"through", 4096).unwrap();
+        let read = || {
+            let mut read = [0; 7];
+            attached.file.read_at(&mut read, 4096).unwrap();
+            read
+        };
+        assert_ne!(&read(), b"through", "another user keeps it in memory");
+        let flushed = Flushes::default().flush(device, Duration::from_secs(60)).await.unwrap();
+        assert_eq!((flushed, &read()), (Outcome::Done, b"through"));
     }
 
     async fn a_device_of_another_file_is_never_touched(directory: &Path) {
@@ -182,7 +198,7 @@ isolated! {
 /// Whether no device stands for the file any more. A parallel test may still look at it.
 fn is_free(loops: &Loops, file: &File) -> bool {
     (0..200).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
         loops.find(file).unwrap().is_empty()
     })
 }
