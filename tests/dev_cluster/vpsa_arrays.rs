@@ -202,7 +202,12 @@ impl Vpsas {
         ARRAYS.map(|array| {
             let (objects, sessions) = (self.look(array, "objects"), self.look(array, "sessions"));
             let objects = objects.as_array().unwrap();
-            let count = |kind: &str| objects.iter().filter(|it| it["kind"] == kind).count();
+            // What is deleted stays in the recycle bin.
+            let there = |it: &&Value| it["object"]["recycled_at"].is_null();
+            let count = |kind: &str| {
+                let of_kind = objects.iter().filter(|it| it["kind"] == kind);
+                of_kind.filter(there).count()
+            };
             OnArray {
                 volumes: count("Volume"),
                 snapshots: count("Snapshot"),

@@ -120,6 +120,9 @@ spec:
         {{- if not .driver.importExisting }}
         - --import-existing=false
         {{- end }}
+        {{- if .driver.emptyRecycleBin }}
+        - --empty-recycle-bin
+        {{- end }}
         {{- if .driver.plugin.stonith.enable }}
         - --node-loss-timeout={{ .driver.plugin.stonith.probeTimeout }}
         {{- end }}

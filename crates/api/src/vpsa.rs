@@ -50,6 +50,9 @@ pub const FINALIZER: &str = "storage.zadara.com/vsc-delete-protection";
 pub const MANAGE_EXTERNAL_VOLUMES: &str = "storage.zadara.com/vsc-manage-external-volumes";
 /// Annotation of a Volume that was somebody else's: its array and its identity there, as `VPSA/volume-00000001`.
 pub const ADOPTED: &str = "storage.zadara.com/vsc-adopted";
+/// Annotation of a Volume that is to be deleted by force, whatever is seen of it on its array: its identity there, such as
+/// `volume-00000001`.
+pub const FORCE_DELETE: &str = "storage.zadara.com/vsc-force-delete";
 /// Annotation of a Volume that a CSI call asked for: where it can never be made it is deleted again.
 pub const REQUESTED: &str = "storage.zadara.com/vsc-requested";
 

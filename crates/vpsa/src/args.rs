@@ -15,6 +15,7 @@ use crate::vsc::allocator::Allocator;
 #[command(
     mut_arg("driver_name", |arg| arg.env("CSI_DRIVER_NAME").default_value("csi.zadara.com").required(false)),
     mut_arg("import_existing", switch),
+    mut_arg("empty_recycle_bin", switch),
 )]
 pub struct Args {
     /// What every driver has.
@@ -120,6 +121,10 @@ pub struct Args {
     /// Import volumes and snapshots that are on VPSAs already, as records that delete nothing there
     #[arg(long, default_value = "true", help_heading = "Controller")]
     pub import_existing: bool,
+
+    /// Remove deleted volumes from the recycle bins of VPSAs at once: nobody can restore them any more, and their room is free
+    #[arg(long, default_value = "false", help_heading = "Controller")]
+    pub empty_recycle_bin: bool,
 
     /// How long a node may not be ready before it is fenced on the VPSAs and its pods with volumes of this driver are deleted,
     /// so that they start elsewhere; 0 is never

@@ -140,6 +140,7 @@ fn control_plane(args: &Args, config: &kube::Config) -> Result<VscOptions, Start
         refresh_period: args.refresh_period,
         request_timeout: args.request_timeout,
         import_existing: args.import_existing,
+        empty_recycle_bin: args.empty_recycle_bin,
         allocator: args.allocator,
         ciphers: keys::of_controller(&args.keys)?,
         namespace: namespace.unwrap_or_else(|| config.default_namespace.clone()),

@@ -52,6 +52,9 @@ pub struct Knobs {
     pub attachment_delay: Millis,
     /// Whether an attachment is listed meanwhile: without the number of its disk and without a target.
     pub unfinished_attachments: bool,
+    /// Whether a volume that servers have, or that has snapshots, is deleted all the same for whoever asks with `force`.
+    #[serde(default)]
+    pub forced_deletions: bool,
     /// How long every request takes at least.
     pub latency: Millis,
     /// Whether numbers are texts; as the version has it if none.
@@ -158,6 +161,7 @@ impl From<&Options> for Knobs {
             expansion_delay: 0,
             attachment_delay: 0,
             unfinished_attachments: false,
+            forced_deletions: false,
             latency: 0,
             numbers_as_texts: None,
         }

@@ -16,6 +16,7 @@ use super::parameters::ParameterError;
 use super::publication::PublicationError;
 use crate::vsc::cipher::CipherError;
 use crate::vsc::error::NO_ROOM;
+use crate::vsc::volume::step::REFUSED;
 
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]
@@ -183,6 +184,7 @@ fn code_of(word: &str) -> Code {
         "OtherType" | "NodeNotFit" | "OtherMode" | "Missing" | "Attached" | "HasSnapshots" => {
             Code::FailedPrecondition
         }
+        refused if REFUSED.contains(&refused) => Code::FailedPrecondition,
         "ArrayFailed" | "SourceMissing" | "Unhealthy" => Code::Unavailable,
         _ => Code::DeadlineExceeded,
     }
@@ -234,6 +236,7 @@ mod tests {
             ("ArrayFailed", Code::Unavailable, false),
             ("NoRoom", Code::ResourceExhausted, false),
             ("HasSnapshots", Code::FailedPrecondition, false),
+            ("OtherVolume", Code::FailedPrecondition, false),
             ("Provisioning", Code::DeadlineExceeded, false),
         ] {
             let error = unfinished(word);

@@ -173,7 +173,10 @@ impl Context {
             StepError::Unheard(_) | StepError::Array(Trouble::Call(ApiError::Silent { .. })) => {
                 return Verdict::Retry(chain(&error));
             }
-            StepError::Array(_) | StepError::Allocation(_) | StepError::Missing(_) => {
+            StepError::Array(_)
+            | StepError::Allocation(_)
+            | StepError::Undeleted { .. }
+            | StepError::Missing(_) => {
                 self.report(object, &error).await;
             }
         }

@@ -49,6 +49,8 @@ pub struct VscOptions {
     pub refresh_period: Duration,
     /// Whether volumes and snapshots that are there already are imported without an annotation.
     pub import_existing: bool,
+    /// Whether what is deleted does not stay in the recycle bins of arrays.
+    pub empty_recycle_bin: bool,
     /// How arrays are chosen.
     pub allocator: Allocator,
     /// For tokens and CHAP secrets.
@@ -89,6 +91,7 @@ pub async fn run(
         refresh_period: options.refresh_period,
         request_timeout: options.request_timeout,
         import_existing: options.import_existing,
+        empty_recycle_bin: options.empty_recycle_bin,
         allocator: options.allocator,
         namespace: options.namespace,
         driver: options.driver,
@@ -115,6 +118,7 @@ struct ControlPlane {
     refresh_period: Duration,
     request_timeout: Duration,
     import_existing: bool,
+    empty_recycle_bin: bool,
     allocator: Allocator,
     namespace: String,
     driver: String,
@@ -221,6 +225,7 @@ impl ControlPlane {
             context: Arc::clone(&context),
             allocator: self.allocator,
             arrays: queues.arrays.clone(),
+            empties_bin: self.empty_recycle_bin,
         };
         Kinds {
             nodes: self.nodes(&context, events, stop),

@@ -24,6 +24,14 @@ pub enum StepError {
     /// No array takes it.
     #[error(transparent)]
     Allocation(#[from] NoArray),
+    /// The array does not delete a volume.
+    #[error("it is not deleted. {remedy}")]
+    Undeleted {
+        /// What people can do.
+        remedy: String,
+        /// What the array says.
+        source: Box<ApiError>,
+    },
     /// Something that it names is not there.
     #[error("{0}")]
     Missing(String),
@@ -43,7 +51,7 @@ impl StepError {
             Self::Array(Trouble::Call(error)) if error.refusal() == Some(Refusal::NoRoom) => {
                 NO_ROOM
             }
-            Self::Array(_) | Self::Unheard(_) => "ArrayFailed",
+            Self::Array(_) | Self::Unheard(_) | Self::Undeleted { .. } => "ArrayFailed",
             Self::Allocation(_) => "NoArray",
             Self::Missing(_) => "SourceMissing",
         }

@@ -30,7 +30,7 @@ fn values() -> [Value; 4] {
         "hostpath": {"enabled": true, "layout": "everyNode", "csiDriverName": "other.example", "stateDirectory": "/srv/x"},
         "weka": everything_of_weka(),
         "vpsa": {
-            "enabled": true, "importExisting": false, "topologyKeys": ["example.com/rack", "example.com/row"],
+            "enabled": true, "importExisting": false, "emptyRecycleBin": true, "topologyKeys": ["example.com/rack", "example.com/row"],
             "iscsiRecords": "/var/lib/iscsi/nodes",
             "vpsa": {"monitorInterval": "20s", "requestTimeout": "1m30s"},
             "plugin": {

@@ -93,6 +93,8 @@ impl Scene {
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg("--monitor-interval=1s")
             .arg(format!("--import-existing={}", self.import))
+            // What is left is counted.
+            .arg("--empty-recycle-bin")
             // For so long it is waited for a growth that was written down and perhaps never asked for.
             .arg("--request-timeout=10s")
             .stderr(Stdio::null());

@@ -90,8 +90,14 @@ pub async fn create(State(core): Shared, asked: Asked) -> Answer {
 /// `DELETE volumes/{id}`.
 pub async fn delete(State(core): Shared, Path(id): Path<String>, asked: Asked) -> Answer {
     let wrong = |failure| asked.wrong(failure);
-    let deleted =
-        core.change(|state, moment| volumes::delete(state, &id, &asked.parameters, moment));
+    let may_force = core.controls.knobs().forced_deletions;
+    let deleted = core.change(|state, moment| {
+        if may_force && asked.parameters.switch("force", false)? {
+            volumes::delete_by_force(state, &id, moment)
+        } else {
+            volumes::delete(state, &id, &asked.parameters, moment)
+        }
+    });
     let volume = deleted.await.map_err(wrong)?;
     if let Some(removed_at) = volume.removed_at {
         asked.wait(removed_at).await?;

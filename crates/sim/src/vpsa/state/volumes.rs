@@ -221,13 +221,32 @@ pub fn delete(
     if snapshots::of_group(state, &volume.cg).next().is_some() {
         return Err(Refusal::HasSnapshots(id.to_owned()));
     }
+    let volume = removed(state, volume, moment);
+    Ok((vec![put(&volume)], volume))
+}
+
+/// Deletes a volume whoever uses it, with its snapshots: nobody knows what arrays do with `force`, and this is the worst.
+pub fn delete_by_force(state: &State, id: &str, moment: &Moment) -> Decision<Volume> {
+    let volume = get(state, id, moment.now).map_err(|_| Refusal::VolumeGone(id.to_owned()))?;
+    let remove = |kind, key| Change::Remove { kind, key };
+    let detached = state
+        .attachments_of(id)
+        .map(|it| remove(Kind::Attachment, it.key()));
+    let dropped = snapshots::of_group(state, &volume.cg).map(|it| remove(Kind::Snapshot, it.key()));
+    let volume = removed(state, volume, moment);
+    let changes = detached.chain(dropped).chain([put(&volume)]).collect();
+    Ok((changes, volume))
+}
+
+/// A volume as it is once it is deleted: in the recycle bin, if that is on.
+fn removed(state: &State, volume: &Volume, moment: &Moment) -> Volume {
     let mut volume = volume.clone();
     if state.vpsa().recycle_bin {
-        volume.recycled_at = Some(now);
+        volume.recycled_at = Some(moment.now);
     } else {
-        volume.removed_at = Some(now + moment.delays.removal);
+        volume.removed_at = Some(moment.now + moment.delays.removal);
     }
-    Ok((vec![put(&volume)], volume))
+    volume
 }
 
 /// Removes a volume from the recycle bin for good.

@@ -125,9 +125,15 @@ impl Api {
 
     /// Removes a volume that is not attached and has no snapshots; into the recycle bin, if the array has it on.
     ///
+    /// By force the array is told not to mind what it would warn of.
+    ///
     /// Called twice: it is removed.
-    pub async fn delete_volume(&self, id: &VolumeId) -> Result<Outcome<()>, ApiError> {
-        let call = Call::delete(path(id), "delete a volume").switch("force", true);
+    pub async fn delete_volume(
+        &self,
+        id: &VolumeId,
+        by_force: bool,
+    ) -> Result<Outcome<()>, ApiError> {
+        let call = Call::delete(path(id), "delete a volume").switch("force", by_force);
         self.remove(call).await
     }
 

@@ -7,17 +7,18 @@ mod make;
 mod source;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
 use stowage_api::quantity;
-use stowage_api::vpsa::{NasVolume, Volume, VolumeState, VolumeStatus};
+use stowage_api::vpsa::{FORCE_DELETE, NasVolume, Volume, VolumeState, VolumeStatus};
 use stowage_kubernetes::queue::{Queue, Verdict};
 
 use self::look::{Look, Seen};
 use super::has_begun;
-use super::step::{EXPANDING, NOT_TAKEN, Observed, Step, is_trouble, next_step};
+use super::step::{EXPANDING, NOT_TAKEN, Observed, REFUSED, Step, is_trouble, next_step};
 use super::wanted::Wanted;
 use crate::rest::wire::Volume as ArrayVolume;
 use crate::vsc::allocator::Allocator;
@@ -27,6 +28,9 @@ use crate::vsc::context::{Context, LATER, SOON};
 use crate::vsc::error::StepError;
 use crate::vsc::write::is_held;
 
+/// How soon it is looked again at what an array shows of a volume that is therefore not deleted: it may be behind.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// Keeps Volumes.
 pub struct Volumes {
     /// What all kinds have.
@@ -35,6 +39,8 @@ pub struct Volumes {
     pub allocator: Allocator,
     /// Where arrays wait that are to be looked at.
     pub arrays: Queue,
+    /// What is deleted does not stay in the recycle bin.
+    pub empties_bin: bool,
 }
 
 impl Volumes {
@@ -123,6 +129,7 @@ impl Volumes {
             held: is_held(volume),
             deleting: volume.metadata.deletion_timestamp.is_some(),
             array: &status.vpsa_id,
+            name: &volume.spec.display_name,
             id: &status.id,
             group: &status.cg_id,
             is_clone: volume.spec.clone_source.is_some(),
@@ -137,6 +144,11 @@ impl Volumes {
             expanding: self.is_expanding(&status),
             renamed: look.changes.contains(&Step::Rename),
             commented: look.changes.contains(&Step::Comment),
+            forced: volume
+                .annotations()
+                .get(FORCE_DELETE)
+                .map_or("", String::as_str),
+            empties_bin: self.empties_bin,
         };
         next_step(wanted, &observed)
     }
@@ -181,6 +193,7 @@ fn when_to_look_again(state: &VolumeState, reason: &Reason, volume: &Volume) -> 
         .as_ref()
         .is_some_and(|it| it.expansion.is_some());
     match state {
+        VolumeState::Deleting if REFUSED.contains(&reason.word) => Verdict::After(AGAIN, None),
         VolumeState::Provisioning | VolumeState::Cloning | VolumeState::Deleting => {
             Verdict::After(SOON, None)
         }

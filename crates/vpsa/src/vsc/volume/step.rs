@@ -1,7 +1,10 @@
 //! What is to be done next for a Volume. Nothing here does anything.
 
+mod removal;
+
 use stowage_api::vpsa::VolumeState;
 
+pub use self::removal::{REFUSED, how_to_force};
 use super::wanted::Wanted;
 use crate::rest::api::Kind;
 use crate::rest::wire::{DataType, Volume as ArrayVolume};
@@ -20,9 +23,11 @@ pub struct Observed<'a> {
     pub deleting: bool,
     /// The name of the array that was chosen; empty if none is.
     pub array: &'a str,
+    /// Its name there, by its object; empty if that has none.
+    pub name: &'a str,
     /// Its identity there; empty if it is not known.
     pub id: &'a str,
-    /// The group of a clone that is being made; empty if none is.
+    /// Its group there, or that of a clone that is being made; empty if it is not known.
     pub group: &'a str,
     /// It is to be a copy of something.
     pub is_clone: bool,
@@ -48,6 +53,10 @@ pub struct Observed<'a> {
     pub renamed: bool,
     /// The array was told in this look what people say about it.
     pub commented: bool,
+    /// Which volume of the array people want to be deleted by force; empty if none.
+    pub forced: &'a str,
+    /// What is deleted does not stay in the recycle bin.
+    pub empties_bin: bool,
 }
 
 impl Observed<'_> {
@@ -93,8 +102,10 @@ pub enum Step {
     Rename,
     /// Say what people say about it.
     Comment,
-    /// Delete it on the array.
+    /// Delete it on the array, if that has nothing against it.
     Delete,
+    /// Delete it on the array, whatever that has against it.
+    DeleteByForce,
     /// Remove it from the recycle bin.
     Purge,
     /// Say how it is.
@@ -116,7 +127,7 @@ const CANNOT_SHRINK: &str = "CannotShrink";
 
 /// Whether people have to hear of it as a warning. A volume that cannot shrink can be used, but somebody asked in vain.
 pub fn is_trouble(state: &VolumeState, reason: &Reason) -> bool {
-    *state == VolumeState::Failed || reason.word == CANNOT_SHRINK
+    *state == VolumeState::Failed || reason.word == CANNOT_SHRINK || REFUSED.contains(&reason.word)
 }
 
 /// What is to be done next. [`Step::Record`] is the last: whoever has recorded it rests.
@@ -292,9 +303,9 @@ fn leave(observed: &Observed<'_>) -> Step {
             );
             wait("Provisioning", message)
         }
-        Some(Found::Nothing | Found::Foreign(_)) => Step::LetGo,
-        Some(Found::Deleted(_)) => Step::Purge,
-        Some(Found::Volume(_)) => Step::Delete,
+        Some(Found::Deleted(_)) if observed.empties_bin => Step::Purge,
+        Some(Found::Nothing | Found::Foreign(_) | Found::Deleted(_)) => Step::LetGo,
+        Some(Found::Volume(volume)) => removal::of(volume, observed),
     }
 }
 

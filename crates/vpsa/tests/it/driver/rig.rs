@@ -169,6 +169,8 @@ impl Rig {
             "--default-fstype=xfs".to_owned(),
             "--monitor-interval=500ms".to_owned(),
             "--refresh-period=2s".to_owned(),
+            // What is left of a volume is counted.
+            "--empty-recycle-bin".to_owned(),
             format!("--request-timeout={}", self.request_timeout),
             format!("--kubeconfig={}", self.server.kubeconfig().display()),
         ];

@@ -84,7 +84,7 @@ async fn a_volume_lives_from_creation_to_the_recycle_bin_and_out_of_it() {
     );
 
     for _ in 0..2 {
-        done(api.delete_volume(&disk.id).await.unwrap());
+        done(api.delete_volume(&disk.id, false).await.unwrap());
     }
     assert_eq!(api.volume(&disk.id).await.unwrap(), None);
     let recycled = api.recycle_bin(&rig.pool).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_volume_lives_from_creation_to_the_recycle_bin_and_out_of_it() {
     assert_eq!(api.recycle_bin(&rig.pool).await.unwrap(), []);
 
     done(api.set_recycle_bin(false).await.unwrap());
-    done(api.delete_volume(&share.id).await.unwrap());
+    done(api.delete_volume(&share.id, false).await.unwrap());
     assert_eq!(api.recycle_bin(&rig.pool).await.unwrap(), []);
     assert_eq!(api.volumes().await.unwrap(), []);
 }

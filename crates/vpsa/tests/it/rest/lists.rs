@@ -70,7 +70,7 @@ async fn nothing_is_missed_when_something_is_removed_while_the_list_is_read() {
     });
     for number in 0..40 {
         let id = format!("volume-{:08x}", 0x1000 + number).parse().unwrap();
-        done(api.delete_volume(&id).await.unwrap());
+        done(api.delete_volume(&id, false).await.unwrap());
     }
     for list in lister.await.unwrap() {
         let found: BTreeSet<_> = list.iter().map(|volume| &*volume.display_name).collect();

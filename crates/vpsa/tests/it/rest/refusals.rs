@@ -101,7 +101,7 @@ async fn what_is_in_use_is_not_deleted() {
             .unwrap(),
     );
     assert_eq!(
-        meaning(api.delete_volume(&disk.id).await),
+        meaning(api.delete_volume(&disk.id, false).await),
         Some(Refusal::Attached)
     );
     assert_eq!(
@@ -122,7 +122,7 @@ async fn what_is_in_use_is_not_deleted() {
     let cg = disk.cg.clone().unwrap();
     let snapshot = done(api.create_snapshot(&cg, "s").await.unwrap());
     assert_eq!(
-        meaning(api.delete_volume(&disk.id).await),
+        meaning(api.delete_volume(&disk.id, false).await),
         Some(Refusal::HasSnapshots)
     );
     assert_eq!(
@@ -130,7 +130,7 @@ async fn what_is_in_use_is_not_deleted() {
         Some(Refusal::NameTaken)
     );
     done(api.delete_snapshot(&snapshot).await.unwrap());
-    done(api.delete_volume(&disk.id).await.unwrap());
+    done(api.delete_volume(&disk.id, false).await.unwrap());
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn a_patient_call_is_held_until_the_work_is_done() {
     );
     assert!(api.snapshot(&snapshot).await.unwrap().unwrap().is_usable());
     done(api.delete_snapshot(&snapshot).await.unwrap());
-    done(api.delete_volume(&disk.id).await.unwrap());
+    done(api.delete_volume(&disk.id, false).await.unwrap());
     assert_eq!(api.volume(&disk.id).await.unwrap(), None);
 }
 
@@ -129,7 +129,7 @@ async fn every_change_may_be_submitted() {
     );
     let new = api.volume_named("new").await.unwrap().unwrap();
     assert_eq!(
-        api.delete_volume(&new.id).await.unwrap(),
+        api.delete_volume(&new.id, false).await.unwrap(),
         Outcome::Submitted
     );
     let snapshot = &api.group_snapshots(&cg).await.unwrap()[0];

@@ -227,7 +227,7 @@ async fn a_restart_is_lived_through() {
     assert!(api.volume_named("kept").await.unwrap().is_some());
     restart.await.unwrap();
     let volume = api.volume_named("kept").await.unwrap().unwrap();
-    done(api.delete_volume(&volume.id).await.unwrap());
+    done(api.delete_volume(&volume.id, false).await.unwrap());
 }
 
 #[test]

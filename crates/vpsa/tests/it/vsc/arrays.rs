@@ -163,7 +163,11 @@ async fn records_go_with_what_they_record(rig: &Rig, array: &Array, record: &Val
     api.delete_snapshot(&taken).await.unwrap().done().unwrap();
     rig.until::<Snapshot>(&name, Value::is_null).await;
     let volume = status["ID"].as_str().unwrap().parse().unwrap();
-    api.delete_volume(&volume).await.unwrap().done().unwrap();
+    api.delete_volume(&volume, false)
+        .await
+        .unwrap()
+        .done()
+        .unwrap();
     rig.until::<ExternalVolume>("one-made-before", Value::is_null)
         .await;
 }

@@ -16,6 +16,7 @@ mod health;
 mod identity;
 mod imports;
 mod nodes;
+mod removal;
 mod rig;
 mod rights;
 mod room;

@@ -51,6 +51,8 @@ pub struct Rig {
     pub is_behind: bool,
     /// What is on arrays already is imported.
     pub import: bool,
+    /// What is deleted does not stay in recycle bins, so that whatever is left is seen.
+    pub empty_recycle_bin: bool,
     /// Letters of which keys are made: the first writes.
     pub keys: &'static [&'static str],
     plane: Option<(CancellationToken, JoinHandle<()>)>,
@@ -95,6 +97,7 @@ impl Rig {
             allocator: Allocator::default(),
             is_behind: false,
             import: true,
+            empty_recycle_bin: true,
             keys: &["k"],
             plane: None,
         };
@@ -126,6 +129,7 @@ impl Rig {
             refresh_period: Duration::from_secs(2),
             request_timeout: self.request_timeout,
             import_existing: self.import,
+            empty_recycle_bin: self.empty_recycle_bin,
             allocator: self.allocator,
             ciphers: Ciphers {
                 tokens: self.cipher(""),

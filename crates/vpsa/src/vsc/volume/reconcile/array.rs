@@ -8,12 +8,12 @@ use stowage_api::vpsa::{Expansion, Unknown, Volume, VolumeState, VolumeStatus};
 use super::Volumes;
 use super::look::{Look, Seen};
 use crate::rest::wire::Volume as ArrayVolume;
-use crate::rest::{Api, Outcome, PoolId, VolumeId};
+use crate::rest::{Api, ApiError, Outcome, PoolId, Refusal, VolumeId};
 use crate::vsc::cluster::on_array;
 use crate::vsc::context::SOON;
 use crate::vsc::error::StepError;
 use crate::vsc::volume::has_begun;
-use crate::vsc::volume::step::Step;
+use crate::vsc::volume::step::{Step, how_to_force};
 use crate::vsc::volume::wanted::Wanted;
 
 impl Volumes {
@@ -107,11 +107,13 @@ impl Volumes {
                 let comment = wanted.comment.as_deref().unwrap_or_default();
                 (api.comment_volume(id, comment).await?, None)
             }
-            (Step::Delete, _) => {
+            (Step::Delete | Step::DeleteByForce, _) => {
                 // Known from now on, so that it is found in the recycle bin.
                 self.remember(object, volume).await?;
-                let deleted = Seen::Deleted(volume.clone());
-                (api.delete_volume(id).await?, Some(deleted))
+                let by_force = *step == Step::DeleteByForce;
+                let done = api.delete_volume(id, by_force).await;
+                let done = done.map_err(|error| undeleted(volume, by_force, error))?;
+                (done, Some(Seen::Deleted(volume.clone())))
             }
             (Step::Purge, _) => (api.purge_volume(id).await?, Some(Seen::Nothing)),
             _ => (Outcome::Done(()), None),
@@ -163,5 +165,16 @@ impl Volumes {
             tokio::time::sleep(SOON).await;
         }
         Ok(())
+    }
+}
+
+/// An array says no to whoever does not insist. What it is only busy with comes to its end.
+fn undeleted(volume: &ArrayVolume, by_force: bool, error: ApiError) -> StepError {
+    match error.refusal() {
+        Some(refusal) if refusal != Refusal::Busy && !by_force => StepError::Undeleted {
+            remedy: how_to_force(volume.id.as_str()),
+            source: Box::new(error),
+        },
+        _ => error.into(),
     }
 }

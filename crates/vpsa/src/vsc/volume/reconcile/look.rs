@@ -27,7 +27,8 @@ pub(super) struct Look {
 impl Look {
     /// Whether the array is at what it was told already: it is looked at again later.
     pub fn is_under_way(&self, step: &Step) -> bool {
-        matches!(step, Step::Delete | Step::Purge) && self.changes.contains(step)
+        let is_removal = matches!(step, Step::Delete | Step::DeleteByForce | Step::Purge);
+        is_removal && self.changes.contains(step)
     }
 }
 

@@ -166,6 +166,7 @@ impl World for Whole {
             fresh: self.fresh,
             found: self.known.then(|| self.found()),
             asked: self.asked,
+            empties_bin: true,
             ..Observed::default()
         };
         let step = next_step(&Ok(wanted()), &observed);
@@ -509,6 +510,91 @@ fn a_volume_that_is_used_or_is_not_ours_is_not_deleted() {
         (given_up, "LetGo"),
     ] {
         assert_eq!(show(next_step(&Ok(wanted()), &observed)), shown);
+    }
+}
+
+#[test]
+fn what_the_array_shows_decides_whether_a_volume_is_deleted() {
+    let other = |change: fn(&mut ArrayVolume)| {
+        let mut volume = on_array(10);
+        change(&mut volume);
+        volume
+    };
+    let base = Observed {
+        held: true,
+        deleting: true,
+        array: "one",
+        name: "pvc-1",
+        id: "volume-1",
+        group: "cg-1",
+        ..Observed::default()
+    };
+    let unnamed = Observed {
+        name: "",
+        group: "",
+        ..base.clone()
+    };
+    let renamed = other(|it| it.display_name = "theirs".to_owned());
+    let moved = other(|it| it.cg = "cg-2".parse().ok());
+    let groupless = other(|it| it.cg = None);
+    let attached = other(|it| it.servers = vec!["srv-7".parse().unwrap()]);
+    let copied = other(|it| it.has_snapshots = true);
+    for (observed, volume, shown, says) in [
+        (&base, on_array(10), "Delete", ""),
+        (&base, renamed.clone(), "Deleting/OtherVolume", "`theirs`"),
+        (&base, moved.clone(), "Deleting/OtherVolume", "`cg-2`"),
+        (&base, groupless, "Deleting/OtherVolume", "`cg-1`"),
+        (&base, attached.clone(), "Deleting/AttachedOnArray", "srv-7"),
+        (&base, copied, "Deleting/SnapshotsOnArray", "Delete them"),
+        // A record of before that does not say what it was called.
+        (&unnamed, renamed.clone(), "Delete", ""),
+        (&unnamed, moved.clone(), "Delete", ""),
+        (
+            &unnamed,
+            attached.clone(),
+            "Deleting/AttachedOnArray",
+            "srv-7",
+        ),
+    ] {
+        let mut observed = observed.clone();
+        observed.found = Some(Found::Volume(&volume));
+        let step = next_step(&Ok(wanted()), &observed);
+        if let Step::Record(state, reason) = &step {
+            assert!(is_trouble(state, reason), "{reason:?}");
+            let message = &reason.message;
+            assert!(
+                message.contains(says) && message.contains("volume-1"),
+                "{message}"
+            );
+        }
+        assert_eq!(show(step), shown, "{volume:?}");
+        // Only by its own identity is it meant.
+        for (forced, expected) in [("volume-2", shown), ("volume-1", "DeleteByForce")] {
+            observed.forced = forced;
+            assert_eq!(show(next_step(&Ok(wanted()), &observed)), expected);
+        }
+        // What the cluster knows of is waited for, whatever people say.
+        observed.snapshots = 1;
+        let step = next_step(&Ok(wanted()), &observed);
+        assert_eq!(show(step), "Deleting/HasSnapshots");
+    }
+}
+
+#[test]
+fn what_was_deleted_stays_in_the_recycle_bin_unless_it_is_to_be_emptied() {
+    let volume = on_array(10);
+    let deleted = |empties_bin| Observed {
+        held: true,
+        deleting: true,
+        array: "one",
+        id: "volume-1",
+        found: Some(Found::Deleted(&volume)),
+        empties_bin,
+        ..Observed::default()
+    };
+    for (empties_bin, shown) in [(false, "LetGo"), (true, "Purge")] {
+        let step = next_step(&Ok(wanted()), &deleted(empties_bin));
+        assert_eq!(show(step), shown);
     }
 }
 
