@@ -10,7 +10,7 @@ use stowage_api::vpsa::{
 };
 use stowage_kubernetes::queue::Verdict;
 
-use super::step::{Found, Observed, Step, next_step};
+use super::step::{Found, OTHER, Observed, Step, next_step};
 use crate::rest::wire::Snapshot as ArraySnapshot;
 use crate::rest::{CgId, Outcome, Refusal, SnapshotId, VolumeId};
 use crate::vsc::cluster::on_array;
@@ -69,8 +69,9 @@ impl Snapshots {
                     look.seen = Some(self.ask(&snapshot).await?);
                     continue;
                 }
-                Step::Record(state, _) if last.as_ref() == Some(&step) => {
+                Step::Record(state, reason) if last.as_ref() == Some(&step) => {
                     return Ok(match state {
+                        _ if reason.word == OTHER => Verdict::After(LATER, None),
                         SnapshotState::TakingSnapshot | SnapshotState::Deleting => {
                             Verdict::After(SOON, None)
                         }
@@ -112,6 +113,7 @@ impl Snapshots {
             name: &snapshot.spec.display_name,
             array: status.vpsa_id.as_deref().unwrap_or_default(),
             id: status.vpsa_snapshot_id.as_deref().unwrap_or_default(),
+            group: status.cg_id.as_deref().unwrap_or_default(),
             volume: volume.as_ref().map(|_| ()).map_err(String::as_str),
             found: look.seen.as_ref().map(|seen| match seen {
                 Seen::Snapshot(it) => Found::Snapshot(it),
@@ -285,7 +287,7 @@ impl Snapshots {
         }
         let recorded = self.context.record(snapshot, now, reason).await?;
         if recorded.is_news {
-            let is_trouble = *state == SnapshotState::Failed;
+            let is_trouble = *state == SnapshotState::Failed || reason.word == OTHER;
             self.context.tell(snapshot, reason, is_trouble);
         }
         Ok(recorded.object)

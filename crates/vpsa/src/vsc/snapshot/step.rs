@@ -2,8 +2,12 @@
 
 use stowage_api::vpsa::SnapshotState;
 
+use crate::rest::CgId;
 use crate::rest::wire::Snapshot as ArraySnapshot;
 use crate::vsc::condition::Reason;
+
+/// The reason of a snapshot that is not deleted for what its array shows. It waits for people.
+pub const OTHER: &str = "OtherSnapshot";
 
 /// What is so.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +28,8 @@ pub struct Observed<'a> {
     pub array: &'a str,
     /// Its identity there; empty if it is not known.
     pub id: &'a str,
+    /// The group of its volume there; empty if it is not known.
+    pub group: &'a str,
     /// Whether its volume is on an array.
     pub volume: Result<(), &'a str>,
     /// What the array has, if it was asked.
@@ -160,8 +166,22 @@ fn leave(observed: &Observed<'_>) -> Step {
             not_ready(SnapshotState::Deleting, "TakingSnapshot", message)
         }
         Some(Found::Nothing | Found::Foreign(_)) => Step::LetGo,
-        Some(Found::Snapshot(_)) => Step::Delete,
+        Some(Found::Snapshot(snapshot)) => delete(observed, snapshot),
     }
+}
+
+/// A snapshot of another volume is another snapshot, whatever its identity. What is not recorded cannot be another.
+fn delete(observed: &Observed<'_>, snapshot: &ArraySnapshot) -> Step {
+    let group = snapshot.cg.as_ref().map_or("", CgId::as_str);
+    if observed.group.is_empty() || ["", observed.group].contains(&group) {
+        return Step::Delete;
+    }
+    let message = format!(
+        "{} of VPSA `{}` is of the consistency group `{group}`, and this snapshot was of `{}`: it is taken for another and not deleted. Delete \
+         it there, if it is the one",
+        snapshot.id, observed.array, observed.group
+    );
+    not_ready(SnapshotState::Deleting, OTHER, message)
 }
 
 fn not_ready(state: SnapshotState, word: &'static str, message: String) -> Step {

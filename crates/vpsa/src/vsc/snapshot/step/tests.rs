@@ -12,6 +12,7 @@ const NEW: Observed<'_> = Observed {
     name: "s",
     array: "",
     id: "",
+    group: "",
     volume: Ok(()),
     found: None,
     asked: false,
@@ -328,6 +329,30 @@ fn from_any_state_and_whatever_fails_a_snapshot_is_taken_once_or_leaves_no_trace
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_snapshot_of_another_group_is_taken_for_another_and_not_deleted() {
+    for (recorded, shown, expected) in [
+        ("cg-1", "cg-1", "Delete"),
+        ("cg-1", "cg-2", "Deleting/OtherSnapshot"),
+        ("", "cg-2", "Delete"),
+    ] {
+        let found = ArraySnapshot {
+            cg: shown.parse().ok(),
+            ..snapshot("s", "normal")
+        };
+        let observed = Observed {
+            held: true,
+            deleting: true,
+            array: "a",
+            id: "snap-1",
+            group: recorded,
+            found: Some(Found::Snapshot(&found)),
+            ..NEW
+        };
+        assert_eq!(word(&next_step(&observed)), expected);
     }
 }
 
