@@ -17,6 +17,7 @@
 mod array;
 mod attachment;
 mod class;
+mod detached;
 mod node;
 mod shared;
 mod snapshot;
@@ -30,6 +31,7 @@ pub use attachment::{
     BlockAttachment, VolumeAttachment, VolumeAttachmentSpec, VolumeAttachmentStatus,
 };
 pub use class::{ClassCounters, VscStorageClass, VscStorageClassSpec, VscStorageClassStatus};
+pub use detached::DetachedDisk;
 pub use node::{BlockAddress, NasAddress, VscNode, VscNodeSpec, VscNodeStatus};
 pub use shared::{Capacity, CloneSource, Concealed, Observed, Segments, Unknown, VolumeFlags};
 pub use snapshot::{Snapshot, SnapshotSpec, SnapshotStatus};
@@ -62,6 +64,14 @@ pub const FENCED: &str = "storage.zadara.com/vsc-fenced";
 pub const RELEASED: &str = "storage.zadara.com/vsc-released";
 /// On such a VSCNode, by its node: nothing of before is left there either. The value is that of [`RELEASED`] which it answers.
 pub const CLEAN: &str = "storage.zadara.com/vsc-clean";
+/// On a VSCNode: disks that were detached although its node may have had them in use, as [`DetachedDisk`]s in JSON. Nothing new is
+/// attached to it until its node has said that none of them is left there.
+pub const DETACHED: &str = "storage.zadara.com/vsc-detached-in-use";
+/// On such a VSCNode, by its node: none of them is left there. The value is that of [`DETACHED`] which it answers.
+pub const LEFT: &str = "storage.zadara.com/vsc-detached-left";
+/// On a VSCNode whose Node is gone, by a person: its machine does not come back, so that it and what bars it may go.
+pub const FORGET: &str = "storage.zadara.com/vsc-forget";
+
 /// Begins a secret that Zadara's driver encrypted. It cannot be read without that driver's key, and is reported.
 pub const FOREIGN_CIPHER: &str = "AES:";
 /// Begins a secret that this driver encrypted (AES-256-GCM).

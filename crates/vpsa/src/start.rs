@@ -32,6 +32,7 @@ use crate::driver::node::multipath::Multipath;
 use crate::driver::node::network::NotANetwork;
 use crate::driver::node::register::{Address, Registration};
 use crate::driver::node::targets::Targets;
+use crate::driver::node::words::Words;
 use crate::driver::node::{NodeService, NodeServices};
 use crate::driver::objects::Objects;
 use crate::keys::{self, KeyError};
@@ -229,6 +230,7 @@ fn node(args: &Args, serving: &Serving, client: &Client) -> Result<NodeService, 
             node: args.node_id.clone(),
             address: address(args)?,
             initiator_name: file(&args.initiator_name),
+            words: Words::default(),
         },
         locks: VolumeLocks::default(),
         lasting: Lasting::default(),

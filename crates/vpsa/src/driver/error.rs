@@ -14,6 +14,7 @@ use super::node::iscsi::IscsiError;
 use super::node::multipath::MultipathError;
 use super::parameters::ParameterError;
 use super::publication::PublicationError;
+use crate::vsc::attachment::step::NOT_CLEAN;
 use crate::vsc::cipher::CipherError;
 use crate::vsc::error::NO_ROOM;
 use crate::vsc::volume::step::REFUSED;
@@ -181,7 +182,8 @@ fn code_of(word: &str) -> Code {
         "NoArray" | NO_ROOM => Code::ResourceExhausted,
         "InvalidSpec" => Code::InvalidArgument,
         "NameTaken" => Code::AlreadyExists,
-        "OtherType" | "NodeNotFit" | "OtherMode" | "Missing" | "Attached" | "HasSnapshots" => {
+        "OtherType" | "NodeNotFit" | "OtherMode" | "Missing" | "Attached" | "HasSnapshots"
+        | "DuplicateInitiator" | "DuplicateAddress" | "OtherSnapshot" | NOT_CLEAN => {
             Code::FailedPrecondition
         }
         refused if REFUSED.contains(&refused) => Code::FailedPrecondition,

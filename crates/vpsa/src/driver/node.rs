@@ -4,6 +4,7 @@
 
 mod attach;
 mod attached;
+mod detached;
 mod disk;
 mod filesystem;
 pub mod iscsi;
@@ -16,6 +17,7 @@ pub mod register;
 mod stage;
 mod stats;
 pub mod targets;
+pub mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

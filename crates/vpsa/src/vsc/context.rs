@@ -176,6 +176,7 @@ impl Context {
             StepError::Array(_)
             | StepError::Allocation(_)
             | StepError::Undeleted { .. }
+            | StepError::Record { .. }
             | StepError::Missing(_) => {
                 self.report(object, &error).await;
             }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::allocator::Allocator;
 use super::array::Arrays;
 use super::attachment::Attachments;
+use super::attachment::in_use::Gates;
 use super::cipher::Ciphers;
 use super::class::Classes;
 use super::clients::Clients;
@@ -170,17 +171,22 @@ impl ControlPlane {
     }
 
     /// Keeps VSCNodes. Without the right to see Nodes the rest goes on.
-    fn nodes(&self, context: &Arc<Context>, events: &Events, stop: &CancellationToken) -> Nodes {
+    fn nodes(
+        &self,
+        context: &Arc<Context>,
+        events: &Events,
+        machines: &Arc<Watched<Machine>>,
+        stop: &CancellationToken,
+    ) -> Nodes {
         let watcher = Watcher {
             client: self.client.clone(),
             tasks: self.process.tasks.clone(),
             health: self.process.health.clone(),
         };
-        let machines = Arc::new(Watched::default());
-        watcher.follow(&machines, |node: Node| Some(Machine::of(&node)), stop);
+        watcher.follow(machines, |node: Node| Some(Machine::of(&node)), stop);
         Nodes {
             context: Arc::clone(context),
-            machines,
+            machines: Arc::clone(machines),
             release: Release {
                 client: self.client.clone(),
                 events: events.clone(),
@@ -227,8 +233,9 @@ impl ControlPlane {
             arrays: queues.arrays.clone(),
             empties_bin: self.empty_recycle_bin,
         };
+        let machines = Arc::new(Watched::default());
         Kinds {
-            nodes: self.nodes(&context, events, stop),
+            nodes: self.nodes(&context, events, &machines, stop),
             arrays: Arc::new(arrays),
             volumes: Arc::new(volumes),
             classes: Arc::new(Classes {
@@ -237,7 +244,11 @@ impl ControlPlane {
             snapshots: Arc::new(Snapshots {
                 context: Arc::clone(&context),
             }),
-            attachments: Arc::new(Attachments { context }),
+            attachments: Arc::new(Attachments {
+                context,
+                machines,
+                gates: Gates::default(),
+            }),
         }
     }
 }

@@ -24,6 +24,16 @@ pub enum StepError {
     /// No array takes it.
     #[error(transparent)]
     Allocation(#[from] NoArray),
+    /// The array does not remove a Server record.
+    #[error("Server record `{name}` ({id}) is not removed: detach on the array what it still has")]
+    Record {
+        /// Its name.
+        name: String,
+        /// Its identity.
+        id: String,
+        /// What the array says.
+        source: Box<ApiError>,
+    },
     /// The array does not delete a volume.
     #[error("it is not deleted. {remedy}")]
     Undeleted {
@@ -51,7 +61,9 @@ impl StepError {
             Self::Array(Trouble::Call(error)) if error.refusal() == Some(Refusal::NoRoom) => {
                 NO_ROOM
             }
-            Self::Array(_) | Self::Unheard(_) | Self::Undeleted { .. } => "ArrayFailed",
+            Self::Array(_) | Self::Unheard(_) | Self::Undeleted { .. } | Self::Record { .. } => {
+                "ArrayFailed"
+            }
             Self::Allocation(_) => "NoArray",
             Self::Missing(_) => "SourceMissing",
         }

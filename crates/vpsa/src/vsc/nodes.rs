@@ -6,7 +6,12 @@
 //!
 //! A node that comes back still has its filesystems mounted. So all of this is finished although it is back, and then the node
 //! itself has to say that nothing is left there before anything is attached to it again.
+//!
+//! The same is so for single disks that were detached although a node may have had them in use (`detached`): they bar the node for
+//! what is new, and nothing else happens to it. What bars a node outlives its Node (`dismiss`).
 
+mod detached;
+mod dismiss;
 mod machine;
 mod quiet;
 mod readmit;
@@ -19,7 +24,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use stowage_api::causes::chain;
-use stowage_api::vpsa::{CLEAN, FENCED, RELEASED, VolumeAttachment, VscNode};
+use stowage_api::vpsa::{CLEAN, DETACHED, FENCED, FORGET, RELEASED, VolumeAttachment, VscNode};
 use stowage_kubernetes::deletion;
 use stowage_kubernetes::json_patch::ObjectPatch;
 use stowage_kubernetes::object_error::{ObjectError, explain};
@@ -33,6 +38,7 @@ use self::step::{Observed, Step, next_step};
 use super::cluster::on_node;
 use super::condition::Reason;
 use super::context::Context;
+use super::error::StepError;
 
 /// What people are told of a node that is given up.
 const LOST: &str =
@@ -50,7 +56,7 @@ pub struct Nodes {
     pub patience: Option<Duration>,
     /// How long apart nodes are looked at; nothing is asked for it.
     pub interval: Duration,
-    /// When to say again that a node does not answer.
+    /// When to say again that a node does not answer, or cannot be let go.
     pub reminders: Quiet,
 }
 
@@ -70,11 +76,18 @@ impl Nodes {
         }
     }
 
-    async fn look(&self, node: &VscNode) -> Result<(), ObjectError> {
+    async fn look(&self, node: &VscNode) -> Result<(), StepError> {
         let name = node.name_any();
         match next_step(&self.observe(node, &name).await?, self.patience) {
             Step::Rest => Ok(()),
-            Step::Forget => self.forget(node).await,
+            Step::Forget => Ok(self.forget(node).await?),
+            Step::Dismiss => self.dismiss(node, &name).await,
+            Step::Keep => Ok(self.keep_back(node).await?),
+            Step::Settle => Ok(self.settle(node).await?),
+            Step::WaitForDisks => {
+                self.remind_of_disks(node, &name);
+                Ok(())
+            }
             Step::Fence => {
                 self.release.quiet.remove(&name);
                 let now = Timestamp::now().to_string();
@@ -84,14 +97,14 @@ impl Nodes {
                 self.tell(node, "Fenced", LOST);
                 Ok(())
             }
-            Step::Detach => self.detach(node, &name).await,
-            Step::Release => self.release.release(&name, fence(node)).await,
-            Step::Ask => self.ask(node).await,
+            Step::Detach => Ok(self.detach(node, &name).await?),
+            Step::Release => Ok(self.release.release(&name, fence(node)).await?),
+            Step::Ask => Ok(self.ask(node).await?),
             Step::Wait => {
                 self.remind(node, &name);
                 Ok(())
             }
-            Step::Readmit => self.readmit(node, &name).await,
+            Step::Readmit => Ok(self.readmit(node, &name).await?),
         }
     }
 
@@ -155,6 +168,9 @@ impl Nodes {
             released: is_asked_for && self.release.is_done(name, fence(node)).await?,
             asked: asked.is_some(),
             clean: asked.is_some() && asked == annotations.get(CLEAN),
+            barred: annotations.contains_key(DETACHED),
+            settled: self.is_settled(node),
+            forget: annotations.contains_key(FORGET),
         })
     }
 }

@@ -19,6 +19,8 @@ use crate::driver::names::attachment_name;
 use crate::driver::objects::{held, trouble};
 use crate::driver::publication::{Iscsi, Publication, Share};
 use crate::driver::usage;
+use crate::vsc::attachment::how_to_forget;
+use crate::vsc::attachment::in_use::{is_barred, why_barred};
 use crate::vsc::cluster::of_volume;
 
 /// Makes the object, and waits until the control plane has attached the volume. A volume of others becomes ours.
@@ -39,20 +41,7 @@ pub(super) async fn publish(
         Some(volume) if !volume.annotations().contains_key(ADOPTED) => volume,
         there => adopt(services, volume, there, deadline).await?,
     };
-    match services.objects.writer.read::<VscNode>(node).await? {
-        None => {
-            return Err(Error::Missing {
-                kind: "VSCNode",
-                name: node.clone(),
-            });
-        }
-        Some(known) if known.annotations().contains_key(FENCED) => {
-            return Err(Error::Precondition(format!(
-                "node `{node}` was lost and is fenced: nothing is attached to it until it is ready again and no disk of before is in use there"
-            )));
-        }
-        Some(_) => {}
-    }
+    let is_barred = is_barred(&open_node(services, node).await?);
     usage::check(capability, &volume.spec.volume_type)?;
     let read_only = request.readonly || capability.iter().any(usage::is_read_only);
     let wanted = wanted(&name, &volume, node, read_only);
@@ -60,6 +49,7 @@ pub(super) async fn publish(
     let existing = objects.gone_or_there(&name, deadline).await?;
     match &existing {
         Some(there) => compare(there, &wanted)?,
+        None if is_barred => return Err(Error::Precondition(why_barred(node))),
         None if is_single => check_others(services, &wanted)?,
         None => {}
     }
@@ -79,6 +69,22 @@ pub(super) async fn publish(
     Ok(ControllerPublishVolumeResponse {
         publish_context: publication.into(),
     })
+}
+
+/// The VSCNode, if volumes may be on its node at all.
+async fn open_node(services: &Services, name: &str) -> Result<VscNode, Error> {
+    let found = services.objects.writer.read::<VscNode>(name).await?;
+    let node = found.ok_or_else(|| Error::Missing {
+        kind: "VSCNode",
+        name: name.to_owned(),
+    })?;
+    if node.annotations().contains_key(FENCED) {
+        return Err(Error::Precondition(format!(
+            "node `{name}` was lost and is fenced: nothing is attached to it until it is ready again and no disk of before is in use there. {}",
+            how_to_forget(name)
+        )));
+    }
+    Ok(node)
 }
 
 fn wanted(name: &str, volume: &Volume, node: &str, read_only: bool) -> VolumeAttachment {

@@ -10,19 +10,19 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use stowage_api::causes::chain;
 use stowage_api::vpsa::{
-    BlockAddress, CLEAN, FENCED, IscsiStatus, NasAddress, RELEASED, VolumeAttachment, VscNode,
-    VscNodeSpec,
+    BlockAddress, CLEAN, DETACHED, FENCED, NasAddress, RELEASED, VscNode, VscNodeSpec,
 };
 use stowage_host::exec::ExecError;
 use stowage_host::{blocking, kubelet};
 use stowage_kubernetes::object_error::ObjectError;
-use tokio::time::sleep;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::NodeServices;
+use super::detached::is_of;
 use super::iscsi::IscsiError;
 use super::network::{AddressError, Network, choose, own_addresses};
-use crate::driver::names::attachment_name;
+use super::words::Words;
 use crate::vsc::write::Writer;
 
 /// How soon it is tried again, and how soon it is looked again while the node is fenced; how often it is looked otherwise
@@ -43,6 +43,8 @@ pub struct Registration {
     pub address: Address,
     /// The file with the name of its initiator.
     pub initiator_name: PathBuf,
+    /// What is said about sessions.
+    pub words: Words,
 }
 
 /// How the address of a node is found.
@@ -78,23 +80,36 @@ impl NodeServices {
         let mut reported = String::new();
         let keep = async {
             loop {
+                let all_said = self.registration.say_again().await;
                 let (pause, error) = match self.look().await {
-                    Ok(is_fenced) => (if is_fenced { RETRY } else { LOOK }, String::new()),
+                    Ok(is_asked) if is_asked || !all_said => (RETRY, String::new()),
+                    Ok(_) => (LOOK, String::new()),
                     Err(error) => (RETRY, error),
                 };
                 if !error.is_empty() && error != reported {
                     tracing::warn!(error, "The VSCNode of this node cannot be kept current.");
                 }
-                sleep(pause).await;
+                // What was just let go of may be what is asked for.
+                let _ = timeout(pause, self.registration.words.said()).await;
                 reported = error;
             }
         };
         stop.run_until_cancelled(keep).await;
     }
 
-    /// One look; whether this node is fenced.
+    /// One look; whether this node is asked for something.
     async fn look(&self) -> Result<bool, String> {
         let node = self.register().await?;
+        let annotations = node.annotations();
+        let has_disks = annotations.contains_key(DETACHED);
+        let about_disks = self.answer_for_disks(&node).await;
+        let is_fenced = self.answer(&node).await?;
+        about_disks?;
+        Ok(is_fenced || has_disks)
+    }
+
+    /// Answers whether anything of before is left here; whether this node is fenced.
+    async fn answer(&self, node: &VscNode) -> Result<bool, String> {
         let annotations = node.annotations();
         let Some(asked) = annotations.get(RELEASED) else {
             return Ok(annotations.contains_key(FENCED));
@@ -158,13 +173,20 @@ impl NodeServices {
 
     /// A share that is still mounted may be written to from memory as soon as the array lets this node in again.
     async fn clean_of_mounts(&self) -> Result<(), String> {
+        self.clean_of_mounts_of(None).await
+    }
+
+    /// The same of one volume, by its PersistentVolume or what the driver calls it.
+    pub(super) async fn clean_of_mounts_of(&self, volume: Option<&str>) -> Result<(), String> {
         let table = self.mounter.table().await;
         let table = table.map_err(|error| chain(&error))?;
         let driver = self.driver.clone();
+        let volume = volume.map(str::to_owned);
         let find = move || {
             let roots = kubelet::roots(&table).into_iter();
             let mut mounts = roots.flat_map(|root| {
-                let mounts = kubelet::mounts_of(&driver, &table, &root);
+                let mut mounts = kubelet::mounts_of(&driver, &table, &root);
+                mounts.retain(|it| is_of(it, volume.as_deref()));
                 mounts.into_iter().map(move |it| root.join(it.path))
             });
             mounts.next()
@@ -208,7 +230,7 @@ impl NodeServices {
 
 impl Registration {
     /// Changes the VSCNode; what it is then.
-    async fn patch(&self, patch: Value) -> Result<VscNode, String> {
+    pub(super) async fn patch(&self, patch: Value) -> Result<VscNode, String> {
         let nodes: Api<VscNode> = Api::all(self.client.clone());
         let (patch, params) = (Patch::Merge(patch), PatchParams::default());
         let patched = nodes.patch(&self.node, &params, &patch).await;
@@ -243,22 +265,6 @@ impl Registration {
                 ..VscNodeSpec::default()
             },
             status: None,
-        }
-    }
-
-    /// Says whether there is a session for a volume. Only people look at it, so nothing fails for it.
-    pub async fn say(&self, volume: &str, status: IscsiStatus) {
-        let name = attachment_name(volume, &self.node);
-        let patch = Patch::Merge(json!({"status": {"Block": {"ISCSIStatus": status}}}));
-        let attachments: Api<VolumeAttachment> = Api::all(self.client.clone());
-        let params = PatchParams::default();
-        if let Err(error) = attachments.patch_status(&name, &params, &patch).await {
-            let error = chain(&error);
-            tracing::info!(
-                name,
-                error,
-                "The VolumeAttachment is not told of the session."
-            );
         }
     }
 }

@@ -103,6 +103,8 @@ async fn stage_disk(
     let (lasting, named) = (services.lasting.clone(), volume.to_owned());
     let work = async move {
         let _preparing = preparing;
+        // Before it is in use: whoever detaches it must know.
+        services.registration.say_in_use(&named).await?;
         match way.mount {
             Some(mount) => {
                 services
@@ -111,7 +113,6 @@ async fn stage_disk(
             }
             None => services.show(&device, &device_at(&way.staging)).await?,
         }
-        services.say(&named, IscsiStatus::Active).await;
         Ok(())
     };
     lasting.run(volume, guard, work).await

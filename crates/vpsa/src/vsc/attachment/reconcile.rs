@@ -3,6 +3,7 @@
 mod array;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::ResourceExt as _;
 use stowage_api::vpsa::{
@@ -10,23 +11,34 @@ use stowage_api::vpsa::{
     VolumeAttachmentStatus,
 };
 use stowage_kubernetes::queue::Verdict;
+use stowage_kubernetes::watch::Watched;
 
+use super::in_use::{Gates, is_barred, may_be_used};
 use super::server::Host;
-use super::step::{Observed, Seen, Step, next_step};
+use super::step::{NOT_CLEAN, Observed, Seen, Step, next_step};
+use super::twin;
 use crate::rest::wire::AttachedServer;
 use crate::vsc::cluster::on_node;
 use crate::vsc::condition::Reason;
 use crate::vsc::context::{Context, LATER, SOON};
 use crate::vsc::error::StepError;
+use crate::vsc::nodes::Machine;
 use crate::vsc::write::is_held;
 
 /// So often the array is told what the Server record should say, in one look.
 const REPAIRS: u8 = 3;
 
+/// How soon it is looked again whether a node may be attached to: a watch that tells it may be late.
+const WAIT: Duration = Duration::from_secs(5);
+
 /// Keeps VolumeAttachments.
 pub struct Attachments {
     /// What all kinds have.
     pub context: Arc<Context>,
+    /// The Nodes of the cluster, as far as they may be seen.
+    pub machines: Arc<Watched<Machine>>,
+    /// Who changes what is attached to which node.
+    pub gates: Gates,
 }
 
 /// What is known of an attachment in the course of one look at it.
@@ -44,6 +56,10 @@ struct Look {
     repairs: u8,
     /// The array was told to remove the Server record.
     removed: bool,
+    /// It is said on the VSCNode that the disk is detached in use.
+    marked: bool,
+    /// Nothing new is attached to the node, as it was just read.
+    barred: bool,
 }
 
 impl Attachments {
@@ -75,8 +91,10 @@ impl Attachments {
                     look.seen = Some(self.ask(&attachment).await?);
                     continue;
                 }
-                Step::Record(state, _) if last.as_ref() == Some(&step) => {
+                Step::Record(state, reason) if last.as_ref() == Some(&step) => {
                     return Ok(match state {
+                        // Its node says when that is over.
+                        _ if reason.word == NOT_CLEAN => Verdict::After(WAIT, None),
                         AttachmentState::Attaching => Verdict::After(SOON, None),
                         AttachmentState::Failed => Verdict::After(LATER, None),
                         _ => Verdict::Done,
@@ -89,6 +107,11 @@ impl Attachments {
                     Some(self.record(&attachment, state, reason, &look).await?)
                 }
                 Step::Hold => self.context.writer.hold(&attachment).await?,
+                Step::Mark => {
+                    self.mark(&attachment, look.seen.as_ref()).await?;
+                    look.marked = true;
+                    self.context.writer.read(name).await?
+                }
                 change => {
                     self.change(&attachment, change, &mut look).await?;
                     look.seen = None;
@@ -108,9 +131,16 @@ impl Attachments {
         let status = attachment.status.as_ref();
         let node = cluster.nodes.store().get(&spec.vsc_node_name);
         let block = status.and_then(|status| status.block.as_ref());
+        let is_leaving = attachment.metadata.deletion_timestamp.is_some();
+        let is_disk = spec.attach_type == AttachType::Iscsi;
+        let twin = node.as_ref().filter(|_| !is_leaving).and_then(|node| {
+            let all = cluster.nodes.store().all();
+            let all = all.iter().map(|it| &it.object);
+            twin::reason(&node.object, all, &spec.attach_type)
+        });
         let observed = Observed {
             held: is_held(attachment),
-            deleting: attachment.metadata.deletion_timestamp.is_some(),
+            deleting: is_leaving,
             recorded: status.map(|status| &status.state),
             volume: cluster.place(&spec.volume_name).is_some(),
             host: node.as_ref().map(|node| Host::of(&node.object.spec)),
@@ -125,6 +155,11 @@ impl Attachments {
             asked: look.asked,
             in_use: look.in_use,
             repaired: look.repairs >= REPAIRS,
+            may_be_used: may_be_used(attachment, self.is_node_lost(attachment)),
+            marked: look.marked,
+            barred: is_disk
+                && (look.barred || node.as_ref().is_some_and(|it| is_barred(&it.object))),
+            twin: twin.as_ref(),
         };
         next_step(spec, &observed)
     }

@@ -49,6 +49,16 @@ impl<'a> Host<'a> {
         }
     }
 
+    /// Whether two nodes have one initiator.
+    pub fn shares_initiator(self, other: Host<'_>) -> bool {
+        !self.iqn.is_empty() && self.iqn.eq_ignore_ascii_case(other.iqn)
+    }
+
+    /// Whether two nodes have one address in the storage network.
+    pub fn shares_address(self, other: Host<'_>) -> bool {
+        !self.ip.is_empty() && is_same_address(self.ip, other.ip)
+    }
+
     /// Names of initiators are the same in capital letters.
     fn has_initiator_of(self, server: &Server) -> bool {
         self.iqn.eq_ignore_ascii_case(&server.iqn)
@@ -56,9 +66,7 @@ impl<'a> Host<'a> {
 
     /// Arrays may write an address in another way than they were told.
     fn has_address_of(self, server: &Server) -> bool {
-        let (own, its) = (self.ip, address(server));
-        let same = own.parse::<IpAddr>().ok().zip(its.parse::<IpAddr>().ok());
-        same.map_or(own == its, |(own, its)| own == its)
+        is_same_address(self.ip, address(server))
     }
 
     /// Why a volume cannot be reached from this node at all.
@@ -99,6 +107,11 @@ pub fn second_name(node: &str, attach_type: &AttachType) -> String {
 pub fn is_named_after(server: &Server, node: &str) -> bool {
     let rest = server.display_name.strip_prefix(node);
     rest.is_some_and(|rest| ["", FOR_DISKS, FOR_SHARES].contains(&rest))
+}
+
+fn is_same_address(own: &str, its: &str) -> bool {
+    let same = own.parse::<IpAddr>().ok().zip(its.parse::<IpAddr>().ok());
+    same.map_or(own == its, |(own, its)| own == its)
 }
 
 /// The address of a Server record that is for one host.

@@ -2,9 +2,13 @@
 
 use stowage_api::vpsa::{AttachType, AttachmentState, VolumeAttachmentSpec};
 
+use super::in_use::why_barred;
 use super::server::{Host, is_named_after};
 use crate::rest::wire::{AttachedServer, Server};
 use crate::vsc::condition::Reason;
+
+/// The reason of what waits for a node that may still use a disk which was detached.
+pub const NOT_CLEAN: &str = "NodeNotClean";
 
 /// What is so.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +39,14 @@ pub struct Observed<'a> {
     pub in_use: bool,
     /// The array was told in this look what the Server record should say, more than once.
     pub repaired: bool,
+    /// The node may still use its disk, so that its next disk of the same number must wait.
+    pub may_be_used: bool,
+    /// It is said so on the VSCNode.
+    pub marked: bool,
+    /// Nothing new is attached to the node.
+    pub barred: bool,
+    /// Another node has its initiator or address.
+    pub twin: Option<&'a Reason>,
 }
 
 /// What the array has.
@@ -59,6 +71,8 @@ pub enum Step {
     RepairServer,
     /// Attach the volume.
     Attach,
+    /// Say on the VSCNode that a disk is detached which the node may still use.
+    Mark,
     /// Detach the volume.
     Detach,
     /// Remove the Server record.
@@ -79,20 +93,10 @@ pub fn next_step(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>) -> Step
     if !observed.held {
         return Step::Hold;
     }
-    if !observed.volume {
-        let message = format!("Volume `{}` is not on a VPSA yet", wanted.volume_name);
-        return not_ready(AttachmentState::Creating, "NoVolume", message);
-    }
-    let Some(host) = observed.host else {
-        let message = format!(
-            "VSCNode `{}` does not exist: the driver's pod on that node makes it",
-            wanted.vsc_node_name
-        );
-        return not_ready(AttachmentState::Creating, "NoNode", message);
+    let host = match fit(wanted, observed) {
+        Ok(host) => host,
+        Err(step) => return step,
     };
-    if let Some(lack) = host.lack(&wanted.attach_type) {
-        return not_ready(AttachmentState::Failed, "NodeNotFit", lack.to_owned());
-    }
     let Some(seen) = observed.seen else {
         return Step::Ask;
     };
@@ -120,8 +124,46 @@ pub fn next_step(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>) -> Step
             let message = "the array is attaching it".to_owned();
             not_ready(AttachmentState::Attaching, "Attaching", message)
         }
+        None if observed.barred => {
+            let message = why_barred(&wanted.vsc_node_name);
+            not_ready(AttachmentState::Attaching, NOT_CLEAN, message)
+        }
         None => Step::Attach,
     }
+}
+
+/// The node, if the volume can be on it.
+fn fit<'a>(wanted: &VolumeAttachmentSpec, observed: &Observed<'a>) -> Result<Host<'a>, Step> {
+    if !observed.volume {
+        let message = format!("Volume `{}` is not on a VPSA yet", wanted.volume_name);
+        let state = AttachmentState::Creating;
+        return Err(not_ready(state, "NoVolume", message));
+    }
+    let Some(host) = observed.host else {
+        let message = format!(
+            "VSCNode `{}` does not exist: the driver's pod on that node makes it",
+            wanted.vsc_node_name
+        );
+        return Err(not_ready(AttachmentState::Creating, "NoNode", message));
+    };
+    if let Some(lack) = host.lack(&wanted.attach_type) {
+        let state = AttachmentState::Failed;
+        return Err(not_ready(state, "NodeNotFit", lack.to_owned()));
+    }
+    match observed.twin {
+        Some(twin) if !was_attached(observed) => {
+            Err(Step::Record(AttachmentState::Failed, twin.clone()))
+        }
+        _ => Ok(host),
+    }
+}
+
+/// What was attached before anybody looked for twins stays.
+fn was_attached(observed: &Observed<'_>) -> bool {
+    matches!(
+        observed.recorded,
+        Some(AttachmentState::Ready | AttachmentState::IscsiLoginPending)
+    )
 }
 
 /// The array has it.
@@ -164,6 +206,9 @@ fn leave(wanted: &VolumeAttachmentSpec, observed: &Observed<'_>) -> Step {
     if seen.attached.is_some() {
         let message = "the array is detaching it".to_owned();
         return match observed.recorded {
+            Some(AttachmentState::Detaching) if observed.may_be_used && !observed.marked => {
+                Step::Mark
+            }
             Some(AttachmentState::Detaching) => Step::Detach,
             _ => not_ready(AttachmentState::Detaching, "Detaching", message),
         };

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use stowage_api::vpsa::{CLEAN, FENCED, RELEASED, VscNode};
+use stowage_api::vpsa::{CLEAN, DETACHED, FENCED, LEFT, RELEASED, VscNode};
 use stowage_kubernetes::json_patch::ObjectPatch;
 use stowage_kubernetes::object_error::ObjectError;
 
@@ -50,7 +50,8 @@ impl Nodes {
         }
         self.release.quiet.remove(name);
         self.reminders.remove(name);
-        let all = [FENCED, RELEASED, CLEAN].into_iter();
+        // Nothing is left: so no single disk is, either.
+        let all = [FENCED, RELEASED, CLEAN, DETACHED, LEFT].into_iter();
         let there = all.filter(|key| node.annotations().contains_key(*key));
         let patch = there.fold(ObjectPatch::new(), ObjectPatch::remove_annotation);
         self.context.writer.change(node, patch).await?;

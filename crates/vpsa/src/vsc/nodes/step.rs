@@ -25,6 +25,12 @@ pub struct Observed {
     pub asked: bool,
     /// Its answer to that: nothing is.
     pub clean: bool,
+    /// Disks were detached from it that it may have had in use.
+    pub barred: bool,
+    /// Its answer to that, since they are detached: none of them is left.
+    pub settled: bool,
+    /// Somebody says that its machine does not come back.
+    pub forget: bool,
 }
 
 /// One thing to do.
@@ -32,6 +38,14 @@ pub struct Observed {
 pub enum Step {
     /// Delete the VSCNode.
     Forget,
+    /// Remove its Server records from all arrays; then delete the VSCNode with its fence.
+    Dismiss,
+    /// Take back that its machine does not come back: it has.
+    Keep,
+    /// Say that no disk is left there that was detached in use.
+    Settle,
+    /// Nothing, until the node has said that no such disk is left.
+    WaitForDisks,
     /// Say that it is fenced, so that nothing is attached to it any more.
     Fence,
     /// Detach all volumes on their arrays.
@@ -51,12 +65,10 @@ pub enum Step {
 /// What is to be done next. Without `patience` nothing is begun.
 pub fn next_step(observed: &Observed, patience: Option<Duration>) -> Step {
     if !observed.exists {
-        // Kubernetes detaches what was attached to a Node that is gone, and needs the record for it.
-        return if observed.attachments == 0 {
-            Step::Forget
-        } else {
-            Step::Rest
-        };
+        return without_node(observed);
+    }
+    if observed.forget {
+        return Step::Keep;
     }
     if observed.fenced {
         return finish(observed);
@@ -69,7 +81,41 @@ pub fn next_step(observed: &Observed, patience: Option<Duration>) -> Step {
                 Step::Fence
             }
         }
-        _ => Step::Rest,
+        _ => disks(observed),
+    }
+}
+
+/// Its Node is gone, and its machine may still run: whoever starts its kubelet again has the same mounts as before. So what bars it
+/// is kept until somebody says that the machine is gone, too.
+fn without_node(observed: &Observed) -> Step {
+    let is_barred = observed.fenced || observed.barred;
+    if observed.attachments > 0 {
+        // Kubernetes detaches what was attached to a Node that is gone, and needs the record for it. A fence is finished.
+        return if observed.fenced {
+            Step::Detach
+        } else {
+            Step::Rest
+        };
+    }
+    if observed.barred && observed.settled {
+        Step::Settle
+    } else if !is_barred {
+        Step::Forget
+    } else if observed.forget {
+        Step::Dismiss
+    } else {
+        Step::Rest
+    }
+}
+
+/// Disks that were detached in use. Of a node that is not ready no answer is expected.
+fn disks(observed: &Observed) -> Step {
+    if observed.barred && observed.settled {
+        Step::Settle
+    } else if observed.barred && observed.lost.is_none() {
+        Step::WaitForDisks
+    } else {
+        Step::Rest
     }
 }
 
@@ -92,205 +138,4 @@ fn finish(observed: &Observed) -> Step {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::vsc::worlds::{Luck, Lucks, World, settle};
-
-    const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
-
-    fn lost(seconds: u64) -> Observed {
-        Observed {
-            exists: true,
-            lost: Some(Duration::from_secs(seconds)),
-            attachments: 2,
-            ..Observed::default()
-        }
-    }
-
-    #[test]
-    fn a_lost_node_is_fenced_then_detached_and_only_then_are_pods_released() {
-        let mut node = lost(61);
-        assert_eq!(next_step(&node, PATIENCE), Step::Fence);
-        node.fenced = true;
-        assert_eq!(next_step(&node, PATIENCE), Step::Detach);
-        // What has begun is finished, however many others are lost meanwhile.
-        node.too_many = true;
-        assert_eq!(next_step(&node, PATIENCE), Step::Detach);
-        node.attachments = 0;
-        assert_eq!(next_step(&node, PATIENCE), Step::Release);
-        node.released = true;
-        assert_eq!(next_step(&node, PATIENCE), Step::Rest);
-    }
-
-    #[test]
-    fn a_node_that_is_back_is_let_in_when_nothing_of_before_is_left_in_the_cluster_or_there() {
-        let mut node = Observed {
-            fenced: true,
-            lost: None,
-            ..lost(61)
-        };
-        // Whatever is asked for by now.
-        for patience in [PATIENCE, None] {
-            assert_eq!(next_step(&node, patience), Step::Detach);
-        }
-        node.attachments = 0;
-        assert_eq!(next_step(&node, PATIENCE), Step::Release);
-        node.released = true;
-        assert_eq!(next_step(&node, PATIENCE), Step::Ask);
-        node.asked = true;
-        assert_eq!(next_step(&node, PATIENCE), Step::Wait);
-        node.clean = true;
-        assert_eq!(next_step(&node, PATIENCE), Step::Readmit);
-        // It was asked about what was attached then.
-        node.attachments = 1;
-        assert_eq!(next_step(&node, PATIENCE), Step::Detach);
-        node.fenced = false;
-        assert_eq!(next_step(&node, PATIENCE), Step::Rest);
-    }
-
-    #[test]
-    fn nothing_is_moved_too_early_without_being_asked_or_when_most_are_lost() {
-        assert_eq!(next_step(&lost(59), PATIENCE), Step::Rest);
-        assert_eq!(next_step(&lost(1000), None), Step::Rest);
-        let most = Observed {
-            too_many: true,
-            ..lost(61)
-        };
-        assert_eq!(next_step(&most, PATIENCE), Step::Rest);
-        let unused = Observed {
-            attachments: 0,
-            ..lost(61)
-        };
-        assert_eq!(next_step(&unused, PATIENCE), Step::Rest);
-    }
-
-    #[test]
-    fn a_record_goes_with_its_node_once_nothing_is_attached() {
-        let gone = |attachments| Observed {
-            attachments,
-            ..Observed::default()
-        };
-        assert_eq!(next_step(&gone(1), None), Step::Rest);
-        assert_eq!(next_step(&gone(0), None), Step::Forget);
-    }
-
-    /// A node, its VSCNode and its volumes, and what steps do to them.
-    #[derive(Clone, Debug, PartialEq)]
-    struct Whole {
-        node: Observed,
-        /// Its volumes are being detached on their arrays.
-        is_detaching: bool,
-        /// Filesystems of before are still mounted there.
-        dirty: bool,
-        gone: bool,
-    }
-
-    impl World for Whole {
-        type Step = Step;
-
-        fn next(&self) -> Option<Step> {
-            let step = next_step(&self.node, PATIENCE);
-            (!self.gone && !matches!(step, Step::Rest | Step::Wait)).then_some(step)
-        }
-
-        fn act(&mut self, step: &Step, luck: Luck) {
-            if luck == Luck::Failed {
-                return;
-            }
-            match step {
-                Step::Forget => self.gone = true,
-                Step::Fence => self.node.fenced = true,
-                Step::Detach => {
-                    (self.node.asked, self.node.clean) = (false, false);
-                    self.is_detaching = true;
-                }
-                Step::Release => {
-                    let is_cut_off = self.node.fenced && self.node.attachments == 0;
-                    assert!(is_cut_off, "it may still write: {self:?}");
-                    self.node.released = true;
-                }
-                Step::Ask => self.node.asked = true,
-                Step::Readmit => {
-                    let is_over = self.node.attachments == 0 && self.node.released;
-                    assert!(is_over && !self.dirty, "it may write into others: {self:?}");
-                    let node = &mut self.node;
-                    (node.fenced, node.asked, node.clean) = (false, false, false);
-                }
-                Step::Rest | Step::Wait => {}
-            }
-        }
-
-        fn rest(&mut self) {
-            // Kubernetes has detached what was attached to a Node that is gone.
-            if std::mem::take(&mut self.is_detaching) || !self.node.exists {
-                self.node.attachments = 0;
-            }
-            // The node answers, and its kubelet unmounts what pods used that are gone.
-            if self.node.fenced && self.node.lost.is_none() {
-                self.node.clean |= self.node.asked && !self.dirty;
-                self.dirty &= !self.node.released;
-            }
-        }
-
-        /// One look does no more than these.
-        fn is_record(step: &Step) -> bool {
-            matches!(step, Step::Detach | Step::Release)
-        }
-
-        fn asks(_step: &Step) -> bool {
-            false
-        }
-    }
-
-    #[test]
-    fn from_any_state_and_whatever_fails_a_lost_node_is_cut_off_before_its_pods_go() {
-        for seconds in [None, Some(59), Some(61)] {
-            for bits in 0..128 {
-                let [exists, too_many, fenced, is_used, released, asked, dirty] =
-                    [1, 2, 4, 8, 16, 32, 64].map(|bit| bits & bit != 0);
-                let node = Observed {
-                    exists,
-                    lost: seconds.map(Duration::from_secs),
-                    too_many,
-                    fenced,
-                    attachments: if is_used { 2 } else { 0 },
-                    released,
-                    asked,
-                    clean: false,
-                };
-                let start = Whole {
-                    node,
-                    is_detaching: false,
-                    dirty,
-                    gone: false,
-                };
-                for lucks in Lucks::all() {
-                    let end = settle(&start, lucks);
-                    let told = format!("{lucks:?}: {start:?} became {end:?}");
-                    let is_begun = fenced || (seconds == Some(61) && is_used && !too_many);
-                    let Observed {
-                        fenced,
-                        attachments,
-                        released,
-                        ..
-                    } = end.node;
-                    if !exists {
-                        assert!(
-                            end.gone && end.node.released == start.node.released,
-                            "{told}"
-                        );
-                    } else if is_begun {
-                        let is_back = seconds.is_none();
-                        assert_eq!(
-                            (released, attachments, fenced, end.dirty),
-                            (true, 0, !is_back, dirty && !is_back),
-                            "{told}"
-                        );
-                    } else {
-                        assert!(end == start, "{told}");
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@ mod bad_input;
 mod conformance;
 mod expansion;
 mod fenced;
+mod forced_off;
 mod keys;
 mod killed;
 mod life;

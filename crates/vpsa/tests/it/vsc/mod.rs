@@ -12,6 +12,7 @@ mod asked;
 mod attachments;
 mod choices;
 mod classes;
+mod fences;
 mod health;
 mod identity;
 mod imports;

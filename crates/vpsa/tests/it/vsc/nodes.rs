@@ -59,7 +59,7 @@ spec: {attacher: another.driver, nodeName: lost, source: {persistentVolumeName: 
 ";
 
 /// A Node that is ready, or has not been for an hour.
-async fn set_ready(rig: &Rig, name: &str, ready: &str) {
+pub async fn set_ready(rig: &Rig, name: &str, ready: &str) {
     let since = jiff::Timestamp::now() - Duration::from_secs(3600);
     let conditions = json!([{"type": "Ready", "status": ready, "lastTransitionTime": since.to_string(),
         "lastHeartbeatTime": since.to_string(), "reason": "Test", "message": "Test"}]);
@@ -67,21 +67,21 @@ async fn set_ready(rig: &Rig, name: &str, ready: &str) {
         .await;
 }
 
-async fn machine(rig: &Rig, name: &str) {
+pub async fn machine(rig: &Rig, name: &str) {
     let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     rig.create::<Node>(object).await;
     set_ready(rig, name, "True").await;
 }
 
 /// Nodes that go, so that their VSCNodes tell when they were looked at.
-const SOON: [&str; 3] = ["soon-1", "soon-2", "soon-3"];
-const LATER: [&str; 3] = ["later-1", "later-2", "later-3"];
+pub const SOON: [&str; 3] = ["soon-1", "soon-2", "soon-3"];
+pub const LATER: [&str; 3] = ["later-1", "later-2", "later-3"];
 
 /// How often nodes are looked at.
-const OFTEN: Duration = Duration::from_millis(200);
+pub const OFTEN: Duration = Duration::from_millis(200);
 
 /// A rig with a volume that is attached to node `lost`; all others are well.
-async fn scene(rig: &Rig, array: &stowage_sim::vpsa::Array) -> String {
+pub async fn scene(rig: &Rig, array: &stowage_sim::vpsa::Array) -> String {
     let witnesses = SOON.into_iter().chain(LATER);
     let names: Vec<&str> = ["lost", "well"].into_iter().chain(witnesses).collect();
     for name in &names {
@@ -104,7 +104,7 @@ async fn scene(rig: &Rig, array: &stowage_sim::vpsa::Array) -> String {
 /// Returns when every VSCNode was looked at since, as it and its Node are now. Of these nodes, one after the other goes: the first
 /// is seen to be gone by a look that may have begun before, the second by one that began after all of that was known, the third
 /// after a whole one.
-async fn looked_at(rig: &Rig, witnesses: [&str; 3]) {
+pub async fn looked_at(rig: &Rig, witnesses: [&str; 3]) {
     for name in witnesses {
         rig.delete::<Node>(name).await;
         rig.until::<VscNode>(name, Value::is_null).await;
@@ -112,7 +112,7 @@ async fn looked_at(rig: &Rig, witnesses: [&str; 3]) {
 }
 
 /// The array does not do it, and does not say why.
-async fn refuse_to_detach(array: &stowage_sim::vpsa::Array) {
+pub async fn refuse_to_detach(array: &stowage_sim::vpsa::Array) {
     let fault = Fault {
         path: Some("volumes/*/detach".to_owned()),
         trouble: Trouble::from(Own::Garbage),
@@ -160,7 +160,7 @@ async fn a_lost_node_is_fenced_on_the_array_before_its_pods_are_deleted() {
     rig.event("lost", "Readmitted").await;
 }
 
-fn annotation(node: &Value, key: &str) -> Value {
+pub fn annotation(node: &Value, key: &str) -> Value {
     node["metadata"]["annotations"][key].clone()
 }
 

@@ -113,14 +113,7 @@ impl Attachments {
                 done
             }
             (Step::Attach, Some((id, _))) => {
-                look.asked = true;
-                self.remember(attachment, &id).await?;
-                let access = match attachment.spec.attach_type {
-                    AttachType::Iscsi => Access::Block,
-                    AttachType::Nfs | AttachType::Other(_) => Access::Nfs,
-                };
-                api.attach_volume(&id, &volume, access, attachment.spec.read_only)
-                    .await?
+                self.attach(attachment, &api, (&volume, &id), look).await?
             }
             (Step::Detach, Some((id, _))) => {
                 look.detached = true;
@@ -136,6 +129,32 @@ impl Attachments {
             tokio::time::sleep(SOON).await;
         }
         Ok(())
+    }
+
+    /// Nothing is attached to a node that may still use a disk which was detached: it would get the number of that.
+    async fn attach(
+        &self,
+        attachment: &VolumeAttachment,
+        api: &Api,
+        (volume, server): (&VolumeId, &ServerId),
+        look: &mut Look,
+    ) -> Result<Outcome<()>, StepError> {
+        let is_disk = attachment.spec.attach_type == AttachType::Iscsi;
+        // Held until the array has given it a number; shares have none.
+        let inside = if is_disk {
+            self.enter(&attachment.spec.vsc_node_name).await?
+        } else {
+            None
+        };
+        look.barred = is_disk && inside.is_none();
+        if look.barred {
+            return Ok(Outcome::Done(()));
+        }
+        look.asked = true;
+        self.remember(attachment, server).await?;
+        let access = if is_disk { Access::Block } else { Access::Nfs };
+        let read_only = attachment.spec.read_only;
+        Ok(api.attach_volume(server, volume, access, read_only).await?)
     }
 
     /// Somebody edited the record on the array, or the node has another address or initiator than before.

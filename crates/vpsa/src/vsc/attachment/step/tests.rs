@@ -23,7 +23,69 @@ const NEW: Observed<'_> = Observed {
     asked: false,
     in_use: false,
     repaired: false,
+    may_be_used: false,
+    marked: false,
+    barred: false,
+    twin: None,
 };
+
+#[test]
+fn a_disk_that_may_be_in_use_is_marked_before_it_is_detached_and_bars_what_is_new() {
+    let iscsi = spec("ISCSI");
+    let attached = seen(Some(("n", "iqn.n")), Some(false));
+    let detached = seen(Some(("n", "iqn.n")), None);
+    let leaving = Observed {
+        held: true,
+        deleting: true,
+        recorded: Some(&AttachmentState::Detaching),
+        seen: Some(&attached),
+        ..NEW
+    };
+    let used = Observed {
+        may_be_used: true,
+        ..leaving
+    };
+    let marked = Observed {
+        marked: true,
+        ..used
+    };
+    for (observed, expected) in [(leaving, "Detach"), (used, "Mark"), (marked, "Detach")] {
+        assert_eq!(word(&iscsi, &observed), expected);
+    }
+    let barred = Observed {
+        held: true,
+        barred: true,
+        seen: Some(&detached),
+        ..NEW
+    };
+    assert_eq!(word(&iscsi, &barred), "Attaching/NodeNotClean");
+    // What is attached already stays as it is.
+    let there = Observed {
+        seen: Some(&attached),
+        session: true,
+        ..barred
+    };
+    assert_eq!(word(&iscsi, &there), "Ready/Ready");
+}
+
+#[test]
+fn nothing_new_is_attached_to_a_twin_and_what_is_attached_stays() {
+    let twin = Reason::not_ready("DuplicateInitiator", "twins");
+    let new = Observed {
+        held: true,
+        twin: Some(&twin),
+        ..NEW
+    };
+    assert_eq!(word(&spec("ISCSI"), &new), "Failed/DuplicateInitiator");
+    let attached = seen(Some(("n", "iqn.n")), Some(false));
+    let there = Observed {
+        recorded: Some(&AttachmentState::Ready),
+        session: true,
+        seen: Some(&attached),
+        ..new
+    };
+    assert_eq!(word(&spec("ISCSI"), &there), "Ready/Ready");
+}
 
 fn spec(attach_type: &str) -> VolumeAttachmentSpec {
     let spec = json!({"volumeName": "v", "VSCNodeName": "n", "attachType": attach_type, "readOnly": false});
@@ -223,6 +285,8 @@ struct Whole {
     deleting: bool,
     recorded: Option<AttachmentState>,
     session: bool,
+    /// In this look it was said on the VSCNode that the disk is detached in use; and in any.
+    marked: (bool, bool),
     /// The initiator of the node's Server record.
     server: Option<&'static str>,
     /// Another volume is attached to that, so the array does not change it.
@@ -234,6 +298,12 @@ struct Whole {
     asked: bool,
     in_use: bool,
     gone: bool,
+}
+
+impl Whole {
+    fn may_be_used(&self) -> bool {
+        self.session && self.wanted.attach_type == AttachType::Iscsi
+    }
 }
 
 impl World for Whole {
@@ -248,6 +318,8 @@ impl World for Whole {
             deleting: self.deleting,
             recorded: self.recorded.as_ref(),
             session: self.session,
+            may_be_used: self.may_be_used(),
+            marked: self.marked.0,
             seen: self.known.then_some(&seen),
             asked: self.asked,
             shared: self.is_used && !self.second,
@@ -276,7 +348,15 @@ impl World for Whole {
             Step::RepairServer if self.is_used => self.in_use = luck == Luck::Done,
             Step::RepairServer => self.server = Some("iqn.n"),
             Step::Attach => self.attached = true,
-            Step::Detach => self.attached = false,
+            Step::Mark => self.marked = (luck == Luck::Done, true),
+            Step::Detach => {
+                let is_unsaid = self.deleting && self.may_be_used() && !self.marked.1;
+                assert!(
+                    !is_unsaid,
+                    "its number is given away without a word: {self:?}"
+                );
+                self.attached = false;
+            }
             Step::DeleteServer => {
                 assert!(!self.attached, "it is attached");
                 if !std::mem::take(&mut self.second) {
@@ -292,6 +372,7 @@ impl World for Whole {
 
     fn rest(&mut self) {
         (self.known, self.asked, self.in_use) = (false, false, false);
+        self.marked.0 = false;
         // The node logs in when it is told to.
         self.session |= self.recorded == Some(AttachmentState::IscsiLoginPending);
     }
@@ -319,13 +400,14 @@ fn starts() -> Vec<Whole> {
     let states = states.map(|word| Some(AttachmentState::from(*word)));
     for recorded in states.chain([None]) {
         for (server, attached) in servers {
-            for bits in 0..8 {
+            for bits in 0..16 {
                 all.push(Whole {
                     wanted: spec(if bits & 1 == 0 { "NFS" } else { "ISCSI" }),
                     held: true,
                     deleting: bits & 2 != 0,
                     recorded: recorded.clone(),
-                    session: false,
+                    session: bits & 8 != 0,
+                    marked: (false, false),
                     server,
                     is_used: bits & 4 != 0 && server.is_some(),
                     second: false,
