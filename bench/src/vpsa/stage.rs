@@ -175,6 +175,8 @@ fn arguments(measured: &Measured, keys: &Path) -> Vec<String> {
         format!("--endpoint={}", socket(measured).display()),
         format!("--kubeconfig={}", measured.kubeconfig.display()),
         format!("--keys={}", keys.display()),
+        // As the bare client does.
+        "--empty-recycle-bin".to_owned(),
         "--leader-election".to_owned(),
         "--leader-election-namespace=default".to_owned(),
     ]
