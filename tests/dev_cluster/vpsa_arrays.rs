@@ -20,10 +20,11 @@ const CONTROL_PORT: u16 = 14500;
 /// Name of the instance and of its namespace.
 const INSTANCE: &str = "csi-vpsa";
 
-/// What people wait for in minutes takes seconds here; and nodes have zones.
+/// What people wait for in minutes takes seconds here; arrays are empty when everything is deleted; and nodes have zones.
 const CHANGES: &str = r#"
   {"op": "add", "path": "/spec/driverControllerTemplate/spec/containers/0/args/-", "value": "--monitor-interval=1s"},
   {"op": "add", "path": "/spec/driverControllerTemplate/spec/containers/0/args/-", "value": "--refresh-period=2s"},
+  {"op": "add", "path": "/spec/driverControllerTemplate/spec/containers/0/args/-", "value": "--empty-recycle-bin"},
   {"op": "add", "path": "/spec/driverControllerTemplate/spec/containers/0/args/-", "value": "--topology-keys=example.com/zone"},
   {"op": "add", "path": "/spec/driverPerNodeTemplate/spec/containers/0/args/-", "value": "--topology-keys=example.com/zone"}
 "#;
@@ -202,12 +203,7 @@ impl Vpsas {
         ARRAYS.map(|array| {
             let (objects, sessions) = (self.look(array, "objects"), self.look(array, "sessions"));
             let objects = objects.as_array().unwrap();
-            // What is deleted stays in the recycle bin.
-            let there = |it: &&Value| it["object"]["recycled_at"].is_null();
-            let count = |kind: &str| {
-                let of_kind = objects.iter().filter(|it| it["kind"] == kind);
-                of_kind.filter(there).count()
-            };
+            let count = |kind: &str| objects.iter().filter(|it| it["kind"] == kind).count();
             OnArray {
                 volumes: count("Volume"),
                 snapshots: count("Snapshot"),
