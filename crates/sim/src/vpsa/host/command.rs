@@ -13,7 +13,12 @@ pub enum Command {
     /// `-m discovery -t sendtargets -p PORTAL`: asks for targets, and makes records of them.
     Discover(SocketAddr),
     /// `-m node -o new`.
-    New(Place),
+    New {
+        /// Of which target.
+        place: Place,
+        /// The group of its portal, if it was said.
+        group: Option<u16>,
+    },
     /// `-m node -o delete`.
     Delete(Which),
     /// `-m node -o update -n NAME -v VALUE`.
@@ -102,6 +107,7 @@ struct Said {
     operation: Option<String>,
     kind: Option<String>,
     which: Which,
+    group: Option<u16>,
     name: Option<String>,
     value: Option<String>,
     action: Option<Action>,
@@ -139,7 +145,10 @@ impl Command {
                     detailed: said.detailed,
                 },
             }),
-            ("node", Some("new")) => which.place().map(Self::New).ok_or_else(incomplete),
+            ("node", Some("new")) => {
+                let (place, group) = (which.place().ok_or_else(incomplete)?, said.group);
+                Ok(Self::New { place, group })
+            }
             ("node", Some("delete")) => Ok(Self::Delete(which)),
             ("node", Some("update")) => match (said.name, said.value) {
                 (Some(name), Some(value)) => Ok(Self::Update { which, name, value }),
@@ -185,7 +194,10 @@ impl Said {
                 "-o" | "--op" => said.operation = Some(value()?),
                 "-t" | "--type" => said.kind = Some(value()?),
                 "-T" | "--targetname" => said.which.target = Some(value()?),
-                "-p" | "--portal" => said.which.portal = Some(portal(&value()?)?),
+                "-p" | "--portal" => {
+                    let (address, group) = portal(&value()?)?;
+                    (said.which.portal, said.group) = (Some(address), group);
+                }
                 "-r" | "--sid" => said.which.session = Some(session(&value()?)?),
                 "-n" | "--name" => said.name = Some(value()?),
                 "-v" | "--value" => said.value = Some(value()?),
@@ -205,14 +217,15 @@ impl Said {
 }
 
 /// `10.0.0.1`, `10.0.0.1:3260`, `10.0.0.1:3260,1`, `[fd00::1]:3260`.
-fn portal(text: &str) -> Result<SocketAddr, String> {
-    let text = text.split(',').next().unwrap_or_default();
+fn portal(text: &str) -> Result<(SocketAddr, Option<u16>), String> {
+    let (text, group) = text.split_once(',').unwrap_or((text, ""));
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     let address = bare
         .parse::<IpAddr>()
         .map(|ip| SocketAddr::new(ip, PORT))
         .or_else(|_| text.parse::<SocketAddr>());
-    address.map_err(|_| format!("iscsiadm: cannot resolve host name {text}"))
+    let address = address.map_err(|_| format!("iscsiadm: cannot resolve host name {text}"));
+    Ok((address?, group.parse().ok()))
 }
 
 /// `3`, or the path of the session in sysfs, which ends in `session3`.
@@ -246,7 +259,14 @@ mod tests {
             ("-m discovery -t st -p 10.0.0.1", Command::Discover(portal)),
             (
                 "-m node -T iqn.a -p 10.0.0.1:3260,1 -o new",
-                Command::New(place),
+                Command::New {
+                    place: place.clone(),
+                    group: Some(1),
+                },
+            ),
+            (
+                "-m node -T iqn.a -p 10.0.0.1:3260 -o new",
+                Command::New { place, group: None },
             ),
             (
                 "--mode=node -T iqn.a -p 10.0.0.1:3260 --login",

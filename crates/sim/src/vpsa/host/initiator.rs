@@ -98,7 +98,7 @@ impl Initiator {
         let done = match command {
             Command::Version => Ok(Printed::said("iscsiadm version 2.1.8\n".to_owned())),
             Command::Discover(portal) => Ok(self.discover(portal)),
-            Command::New(place) => self.make_record(&place),
+            Command::New { place, group } => self.make_record(&place, group),
             Command::NewInterface(name) => self
                 .records
                 .make_interface(&name)

@@ -1,5 +1,7 @@
-//! The files in which open-iscsi keeps what it knows of targets, `<records>/<target>/<ip>,<port>,1/<interface>`, and of
-//! interfaces, `<records>/../ifaces/<interface>`.
+//! The files in which open-iscsi keeps what it knows of targets, and of interfaces, `<records>/../ifaces/<interface>`.
+//!
+//! As Debian's 2.1.8 has them: `<records>/<target>/<ip>,<port>,<group>/<interface>` if the group of the portal was said, as by a
+//! discovery; `<records>/<target>/<ip>,<port>` if not. The latter is one for all interfaces, the last of which is inside.
 //!
 //! A line per setting, `name = value`. Only root can read them: they hold secrets. Drivers may write secrets here so that
 //! they are on no command line.
@@ -17,11 +19,13 @@ use super::command::{DEFAULT_INTERFACE, Place, Which};
 
 /// What a new record says.
 const DEFAULTS: &[(&str, &str)] = &[
-    ("node.tpgt", "1"),
     ("node.startup", "manual"),
     ("node.session.auth.authmethod", "None"),
     ("node.session.timeo.replacement_timeout", "120"),
 ];
+
+/// In a record: the interface of its session.
+const INTERFACE: &str = "iface.iscsi_ifacename";
 
 /// All records.
 #[derive(Debug)]
@@ -110,7 +114,15 @@ impl Records {
                 let Some(portal) = parse_portal(&name) else {
                     continue;
                 };
-                let interfaces = entries(&self.directory.join(&target).join(name));
+                let file = self.directory.join(&target).join(name);
+                let interfaces = match read(&file) {
+                    Ok(record) => record
+                        .get(INTERFACE)
+                        .map(str::to_owned)
+                        .into_iter()
+                        .collect(),
+                    Err(_) => entries(&file),
+                };
                 let place = |interface| Place {
                     target: target.clone(),
                     portal,
@@ -121,38 +133,45 @@ impl Records {
         }
         places.retain(|place| which.includes(place));
         places.sort();
+        places.dedup();
         places
     }
 
     /// A record.
     pub fn read(&self, place: &Place) -> io::Result<Record> {
-        let text = fs::read_to_string(self.file(place))?;
-        let settings = text.lines().filter(|line| !line.starts_with('#'));
-        let settings = settings.filter_map(|line| line.split_once(" = "));
-        Ok(Record(
-            settings
-                .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
-                .collect(),
-        ))
+        read(&self.find(place)?)
     }
 
     /// Makes a record with what is always the same. Called twice: it is as new again, as with open-iscsi.
-    pub fn make(&self, place: &Place) -> io::Result<()> {
+    pub fn make(&self, place: &Place, group: Option<u16>) -> io::Result<()> {
         let mut record = Record::default();
         for (name, value) in DEFAULTS {
             record.set(name, value);
         }
         record.set("node.name", &place.target);
-        record.set("iface.iscsi_ifacename", &place.interface);
+        record.set("node.tpgt", &group.map_or(-1, i32::from).to_string());
+        record.set(INTERFACE, &place.interface);
         record.set("node.conn[0].address", &place.portal.ip().to_string());
         record.set("node.conn[0].port", &place.portal.port().to_string());
-        self.write(place, &record)
+        let flat = self.flat(place);
+        let file = match group {
+            Some(group) => {
+                // It takes the place of the one without.
+                let _ = fs::remove_file(&flat);
+                self.grouped(place, group)
+            }
+            None => flat,
+        };
+        self.write_at(&file, place, &record)
     }
 
     /// Writes a record, as a whole or not at all.
     pub fn write(&self, place: &Place, record: &Record) -> io::Result<()> {
+        self.write_at(&self.find(place)?, place, record)
+    }
+
+    fn write_at(&self, file: &Path, place: &Place, record: &Record) -> io::Result<()> {
         let _alone = self.changing.lock();
-        let file = self.file(place);
         if let Some(directory) = file.parent() {
             fs::create_dir_all(directory)?;
         }
@@ -170,23 +189,64 @@ impl Records {
     /// Removes a record. Called twice: it is gone.
     pub fn remove(&self, place: &Place) -> io::Result<()> {
         let _alone = self.changing.lock();
-        let directory = self.directory.join(&place.target);
-        match fs::remove_file(self.file(place)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        while let Ok(file) = self.find(place) {
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            // Others may have a record at another portal, or through another interface.
+            let target = self.directory.join(&place.target);
+            for directory in file
+                .ancestors()
+                .skip(1)
+                .take_while(|it| it.starts_with(&target))
+            {
+                let _ = fs::remove_dir(directory);
+            }
         }
-        // Others may have a record at another portal, or through another interface.
-        let _ = fs::remove_dir(directory.join(portal_name(place.portal)));
-        let _ = fs::remove_dir(directory);
         Ok(())
     }
 
-    fn file(&self, place: &Place) -> PathBuf {
+    /// The file of a record; the one without a group first, as open-iscsi looks for them.
+    fn find(&self, place: &Place) -> io::Result<PathBuf> {
+        let flat = self.flat(place);
+        let is_ours = |record: Record| record.get(INTERFACE) == Some(place.interface.as_str());
+        if read(&flat).is_ok_and(is_ours) {
+            return Ok(flat);
+        }
+        let target = self.directory.join(&place.target);
+        let portals = entries(&target).into_iter();
+        let mut of_portal = portals.filter(|name| parse_portal(name) == Some(place.portal));
+        let file = of_portal.find_map(|name| {
+            Some(target.join(name).join(&place.interface)).filter(|it| it.is_file())
+        });
+        file.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn flat(&self, place: &Place) -> PathBuf {
+        let (ip, port) = (place.portal.ip(), place.portal.port());
+        let target = self.directory.join(&place.target);
+        target.join(format!("{ip},{port}"))
+    }
+
+    fn grouped(&self, place: &Place, group: u16) -> PathBuf {
+        let (ip, port) = (place.portal.ip(), place.portal.port());
         let target = self.directory.join(&place.target);
         target
-            .join(portal_name(place.portal))
+            .join(format!("{ip},{port},{group}"))
             .join(&place.interface)
     }
+}
+
+fn read(file: &Path) -> io::Result<Record> {
+    let text = fs::read_to_string(file)?;
+    let settings = text.lines().filter(|line| !line.starts_with('#'));
+    let settings = settings.filter_map(|line| line.split_once(" = "));
+    Ok(Record(
+        settings
+            .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+            .collect(),
+    ))
 }
 
 fn entries(directory: &Path) -> Vec<String> {
@@ -196,10 +256,6 @@ fn entries(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-fn portal_name(portal: SocketAddr) -> String {
-    format!("{},{},1", portal.ip(), portal.port())
-}
-
 fn parse_portal(name: &str) -> Option<SocketAddr> {
     let mut parts = name.split(',');
     let (ip, port) = (parts.next()?, parts.next()?);
@@ -207,63 +263,4 @@ fn parse_portal(name: &str) -> Option<SocketAddr> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-    use std::{slice, thread};
-
-    use super::*;
-
-    #[test]
-    fn records_are_files_that_only_root_reads_and_show_no_secret() {
-        let directory = tempfile::tempdir().unwrap();
-        let records = Records::new(directory.path());
-        let place = Place {
-            target: "iqn.a".to_owned(),
-            portal: "[fd00::1]:3260".parse().unwrap(),
-            interface: "nic".to_owned(),
-        };
-        records.make(&place).unwrap();
-        assert_eq!(records.places(&Which::default()), slice::from_ref(&place));
-        let mut record = records.read(&place).unwrap();
-        assert!(record.chap().is_none());
-        record.set("node.session.auth.authmethod", "CHAP");
-        record.set("node.session.auth.username", "user");
-        record.set("node.session.auth.password", "very-secret");
-        records.write(&place, &record).unwrap();
-        let record = records.read(&place).unwrap();
-        assert_eq!(record.chap().unwrap().1, "very-secret");
-        assert!(!record.shown().contains("very-secret"));
-        let file = directory.path().join("iqn.a/fd00::1,3260,1/nic");
-        let mode = fs::metadata(&file).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        records.remove(&place).unwrap();
-        records.remove(&place).unwrap();
-        assert!(entries(directory.path()).is_empty());
-    }
-
-    #[test]
-    fn two_portals_of_a_target_are_recorded_at_the_same_time() {
-        let directory = tempfile::tempdir().unwrap();
-        let records = Records::new(directory.path());
-        thread::scope(|scope| {
-            for portal in ["10.0.0.1:3260", "10.0.0.2:3260"] {
-                let place = Place {
-                    target: "iqn.a".to_owned(),
-                    portal: portal.parse().unwrap(),
-                    interface: "nic".to_owned(),
-                };
-                let records = &records;
-                scope.spawn(move || {
-                    for _ in 0..500 {
-                        records.make(&place).unwrap();
-                        let address = place.portal.ip().to_string();
-                        let record = records.read(&place).unwrap();
-                        assert_eq!(record.get("node.conn[0].address"), Some(address.as_str()));
-                        records.remove(&place).unwrap();
-                    }
-                });
-            }
-        });
-        assert!(entries(directory.path()).is_empty());
-    }
-}
+mod tests;

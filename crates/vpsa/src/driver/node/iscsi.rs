@@ -231,6 +231,8 @@ impl Initiator {
 /// What the record of a session says. With another path nobody waits for long on this one.
 fn settings(disk: &Iscsi, secret: &SecretString, several: bool) -> record::Settings {
     let mut settings = vec![
+        // Not at boot, as hosts may have it for whatever they know: who needs a disk logs in.
+        ("node.startup", "manual".to_owned()),
         ("node.session.auth.authmethod", "CHAP".to_owned()),
         ("node.session.auth.username", disk.chap_user.clone()),
         (
@@ -272,7 +274,8 @@ mod tests {
             let settings = settings(&disk(&["10.0.0.1"]), &secret, several).into_iter();
             settings.map(|(name, _)| name).collect::<Vec<_>>()
         };
-        assert_eq!(names(false).len(), 3);
+        assert_eq!(names(false).len(), 4);
+        assert!(names(false).contains(&"node.startup"));
         assert!(names(true).contains(&"node.session.timeo.replacement_timeout"));
     }
 

@@ -9,7 +9,7 @@ use crate::iscsi::initiator::discover;
 use crate::vpsa::host::command::{DEFAULT_INTERFACE, Place, Which};
 
 impl Initiator {
-    pub(super) fn make_record(&self, place: &Place) -> io::Result<Printed> {
+    pub(super) fn make_record(&self, place: &Place, group: Option<u16>) -> io::Result<Printed> {
         let Place {
             target,
             portal,
@@ -19,9 +19,10 @@ impl Initiator {
             let text = format!("iscsiadm: Could not read iface {interface} (6)");
             return Ok(Printed::failed(code::INVALID, text));
         }
-        self.records.make(place)?;
+        self.records.make(place, group)?;
+        let (ip, port, group) = (portal.ip(), portal.port(), group.map_or(-1, i32::from));
         Ok(Printed::said(format!(
-            "New iSCSI node [tcp:[hw=,ip=,net_if=,iscsi_if={interface}] {portal},1 {target}] added\n"
+            "New iSCSI node [tcp:[hw=,ip=,net_if=,iscsi_if={interface}] {ip},{port},{group} {target}] added\n"
         )))
     }
 
@@ -101,7 +102,8 @@ impl Initiator {
         }
         for place in &places {
             let known = self.records.read(place).is_ok();
-            if let (false, Err(error)) = (known, self.records.make(place)) {
+            // Who is asked tells the group of each portal.
+            if let (false, Err(error)) = (known, self.records.make(place, Some(1))) {
                 return Printed::failed(code::FAILED, format!("iscsiadm: {error}"));
             }
         }
