@@ -16,6 +16,7 @@ use stowage_csi::proto::csi::plugin_capability::service::Type as Service;
 use stowage_csi::proto::csi::plugin_capability::volume_expansion::Type as Expansion;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use stowage_host::exec::{Exec, HostExec, HostProcess, OutsideExec};
+use stowage_host::flush::Flushes;
 use stowage_host::mount::{HostMounter, Mounter};
 use stowage_host::stat::Stats;
 use stowage_kubernetes::watch::Watcher;
@@ -220,6 +221,7 @@ fn node(args: &Args, serving: &Serving, client: &Client) -> Result<NodeService, 
         shares: mounter(&outside),
         exec,
         stats,
+        flushes: Flushes::default(),
         location: Location {
             client: client.clone(),
             node: args.node_id.clone(),

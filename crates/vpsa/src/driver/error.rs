@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use stowage_api::causes::chain;
 use stowage_csi::locks::VolumeBusy;
 use stowage_host::filesystem::FsError;
+use stowage_host::flush::FlushError;
 use stowage_host::mount::MountError;
 use stowage_host::stat::StatError;
 use stowage_kubernetes::object_error::ObjectError;
@@ -109,6 +110,11 @@ pub enum Error {
     /// A mount that may hang.
     #[error(transparent)]
     Stat(#[from] StatError),
+    /// What was written to a disk is not on the array.
+    #[error(
+        "the disk is not let go of before its VPSA has everything: look whether this node reaches the VPSA"
+    )]
+    Unwritten(#[source] FlushError),
     /// It has to be staged before.
     #[error("volume `{volume}` is not staged at {}", path.display())]
     NotStaged {
@@ -158,6 +164,7 @@ impl Error {
             Self::Unfinished { word, .. } => code_of(word),
             Self::Object(_)
             | Self::NoDisk { .. }
+            | Self::Unwritten(_)
             | Self::Multipath(_)
             | Self::UnknownDisk(_)
             | Self::Unattached(_) => Code::Unavailable,

@@ -9,6 +9,7 @@ mod disk;
 mod filesystem;
 pub mod iscsi;
 pub mod lasting;
+mod let_go;
 pub mod location;
 pub mod multipath;
 pub mod network;
@@ -18,6 +19,7 @@ mod stage;
 mod stats;
 pub mod targets;
 pub mod words;
+mod write_out;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +39,7 @@ use stowage_csi::proto::csi::{
 };
 use stowage_host::exec::Exec;
 use stowage_host::filesystem::FsKind;
+use stowage_host::flush::Flushes;
 use stowage_host::mount::Mounter;
 use stowage_host::stat::Stats;
 use tokio::time::timeout;
@@ -88,6 +91,8 @@ pub struct NodeServices {
     pub shares: Arc<dyn Mounter>,
     /// Looks at mounts that may hang.
     pub stats: Arc<Stats>,
+    /// Writes disks out that may hang.
+    pub flushes: Flushes,
     /// Where links to disks are.
     pub by_path: PathBuf,
     /// Sessions with arrays.

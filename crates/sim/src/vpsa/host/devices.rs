@@ -99,7 +99,18 @@ impl Devices {
         alone.open(device.node.path()).is_err() || !self.above(&device.node).is_empty()
     }
 
-    /// Takes a device away.
+    /// Takes a device away as the kernel does: what was written to it last goes to its disk first.
+    pub fn let_go(&self, device: Device) {
+        for device in self.above(&device.node).iter().chain([&device.node]) {
+            let written = File::open(device.path()).and_then(|node| node.sync_all());
+            if let Err(error) = written {
+                tracing::warn!(%error, device = %device.path().display(), "A device goes before everything is written.");
+            }
+        }
+        self.remove(device);
+    }
+
+    /// Takes a device away, with what was not written out, as when a machine stops.
     pub fn remove(&self, device: Device) {
         let number = device.node.number();
         let _ = fs::remove_file(&device.link);

@@ -76,7 +76,7 @@ impl Initiator {
     /// Ends all sessions without a word to the targets, and lets disks go.
     pub fn let_go(&self) {
         let mut sessions = self.sessions.lock();
-        self.maps.follow(&[]);
+        self.maps.remove_all();
         for (_, active) in std::mem::take(&mut sessions.active) {
             self.units.remove_all(active.units);
         }
@@ -192,7 +192,7 @@ impl Initiator {
             };
             // What stands on a path goes before the path.
             self.maps.follow(&ways(&sessions));
-            self.units.remove_all(active.units);
+            self.units.let_go_all(active.units);
             active.link.log_out();
             let shown = format!("[sid: {id}, {}]", shown(&active.place));
             let text = format!("Logging out of session {shown}\nLogout of {shown} successful.\n");

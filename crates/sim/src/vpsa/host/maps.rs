@@ -70,7 +70,7 @@ impl Maps {
             .collect();
         for wwid in gone {
             if let Some(map) = known.remove(&wwid) {
-                self.devices.remove(map.device);
+                self.devices.let_go(map.device);
             }
         }
         for (wwid, ways) in disks {
@@ -86,6 +86,13 @@ impl Maps {
                 }
                 None => {}
             }
+        }
+    }
+
+    /// Takes all devices away, as when a machine stops.
+    pub fn remove_all(&self) {
+        for (_, map) in std::mem::take(&mut *self.known.lock()) {
+            self.devices.remove(map.device);
         }
     }
 
@@ -147,7 +154,7 @@ impl Maps {
         }
         let wwid = wwid.clone();
         if let Some(map) = known.remove(&wwid) {
-            self.devices.remove(map.device);
+            self.devices.let_go(map.device);
         }
         Printed::default()
     }

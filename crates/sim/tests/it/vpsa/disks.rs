@@ -138,6 +138,26 @@ async fn a_disk_is_a_block_device_whose_blocks_are_on_the_array() {
 }
 
 #[tokio::test]
+async fn what_was_written_to_a_disk_last_is_on_the_array_after_the_logout() {
+    let scene = scene().await;
+    scene.log_in().await;
+    let device = scene.node.disk().unwrap();
+    blocking(move || {
+        // Not written out: the kernel does that when it takes a disk away.
+        let file = OpenOptions::new().write(true).open(device).unwrap();
+        file.write_all_at(&[7; 64], 0).unwrap();
+    })
+    .await;
+    let line = format!("{} --logout", scene.place);
+    assert_eq!(scene.node.iscsiadm(&line).await.code, 0);
+    let behind = format!("volumes/{}/disk", scene.volume);
+    let mut bytes = [0; 64];
+    let behind = File::open(scene.rig.data.path().join(behind)).unwrap();
+    behind.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes, [7; 64]);
+}
+
+#[tokio::test]
 async fn logins_are_refused_with_the_codes_of_open_iscsi() {
     let scene = scene().await;
     let Scene { rig, node, .. } = &scene;

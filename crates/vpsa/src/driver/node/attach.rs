@@ -1,11 +1,9 @@
-//! Disks come to this node and go: sessions, paths, maps.
+//! Disks come to this node: sessions, paths, maps.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stowage_api::causes::chain;
 use stowage_api::vpsa::IscsiStatus;
-use stowage_host::blocking;
 use stowage_host::mountinfo::Mount;
 use tokio::time::{Instant, sleep};
 
@@ -124,7 +122,7 @@ impl NodeServices {
         Ok(disk.is_used(&*self.mounter.table().await?) || self.is_claimed(disk).await?)
     }
 
-    async fn is_claimed(&self, disk: &Disk) -> Result<bool, Error> {
+    pub(super) async fn is_claimed(&self, disk: &Disk) -> Result<bool, Error> {
         for device in disk.topmost() {
             if self.stats.is_claimed(&device.path).await? {
                 return Ok(true);
@@ -157,87 +155,6 @@ impl NodeServices {
         Ok(disks.find(|disk| disk.is_at(&mount)))
     }
 
-    /// Takes the disk of a volume away from the kernel, if one is `going`, and ends the sessions with its target unless another
-    /// disk of it is in use. Called twice: there are none.
-    pub(super) async fn let_go(&self, target: &str, going: Option<u64>) -> Result<(), Error> {
-        let _changing = self.initiator.targets.change(target).await;
-        // Looked at only now: another call may have mounted a disk while this one waited.
-        let preparing = self.initiator.targets.preparing(target);
-        let disks = self.disks(Some(target)).await;
-        let going = disks.iter().find(|disk| Some(disk.lun) == going);
-        if let Some(disk) = going.filter(|disk| !preparing.contains(&disk.lun)) {
-            self.forget_own(disk).await?;
-        }
-        if !preparing.is_empty() {
-            return Ok(());
-        }
-        let disks = self.disks(Some(target)).await;
-        for disk in &disks {
-            if self.may_be_used(disk).await {
-                return Ok(());
-            }
-        }
-        for disk in &disks {
-            self.forget(disk).await?;
-        }
-        self.initiator.log_out(target).await?;
-        Ok(())
-    }
-
-    /// Takes the disk of a volume that was unmounted away from the kernel, unless somebody else has it mounted. What only the
-    /// kernel sees is an error: the array would detach the disk while it is written.
-    async fn forget_own(&self, disk: &Disk) -> Result<(), Error> {
-        if disk.is_used(&*self.mounter.table().await?) {
-            return Ok(());
-        }
-        if self.is_claimed(disk).await? {
-            return Err(held_unseen(disk));
-        }
-        self.forget(disk).await
-    }
-
-    /// Whether somebody uses a disk, or may: of one that does not answer nobody can tell.
-    async fn may_be_used(&self, disk: &Disk) -> bool {
-        self.is_used(disk).await.unwrap_or_else(|error| {
-            let (target, lun, error) = (&disk.target, disk.lun, chain(&error));
-            tracing::warn!(
-                target,
-                lun,
-                error,
-                "A session stays, its disk may be in use."
-            );
-            true
-        })
-    }
-
-    /// Takes a disk that nobody uses away from the kernel: first what stands on its paths. Called twice: it is gone.
-    async fn forget(&self, disk: &Disk) -> Result<(), Error> {
-        if let Some(map) = &disk.map {
-            self.multipath.flush(&map.name).await?;
-        }
-        for path in &disk.paths {
-            forget(path.name()).await;
-        }
-        Ok(())
-    }
-
-    /// Ends sessions that nobody uses: this driver, or Zadara's before it, may have died before it ended them.
-    pub async fn tidy(&self) {
-        let targets = match self.initiator.targets().await {
-            Ok(targets) => targets,
-            // A node without iSCSI has none.
-            Err(error) => {
-                tracing::debug!(error = chain(&error), "No sessions are looked for.");
-                return;
-            }
-        };
-        for target in targets {
-            if let Err(error) = self.let_go(&target, None).await {
-                tracing::warn!(error = chain(&error), target, "A session may be left.");
-            }
-        }
-    }
-
     /// Tells the cluster whether there is a session; only people look at it.
     pub(super) async fn say(&self, volume: &str, status: IscsiStatus) {
         self.registration.say(volume, status).await;
@@ -245,7 +162,7 @@ impl NodeServices {
 }
 
 /// Why a disk is left alone that is mounted nowhere as far as we see.
-fn held_unseen(disk: &Disk) -> Error {
+pub(super) fn held_unseen(disk: &Disk) -> Error {
     let device = disk.device().map(|device| device.path.display());
     Error::Precondition(format!(
         "disk {} of {} ({}) is in use by something that the driver does not see: look on the node for mounts of other containers, \
@@ -271,19 +188,6 @@ fn usable(disk: Option<&Disk>, sessions: usize, after: Duration) -> Option<(&Dis
         );
     }
     disk.device().map(|device| (disk, device.path.as_path()))
-}
-
-/// Takes a path away from the kernel; one that is not of the SCSI layer has no switch for it.
-async fn forget(name: &str) {
-    let switch = Path::new("/sys/block").join(name).join("device/delete");
-    blocking(move || {
-        if switch.exists()
-            && let Err(error) = std::fs::write(&switch, "1")
-        {
-            tracing::warn!(switch = %switch.display(), %error, "A disk stays known to the kernel.");
-        }
-    })
-    .await;
 }
 
 #[cfg(test)]

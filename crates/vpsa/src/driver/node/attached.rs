@@ -49,7 +49,7 @@ impl NodeServices {
         place(&found?)
     }
 
-    async fn attachment(&self, name: &str) -> Result<Option<VolumeAttachment>, Error> {
+    pub(super) async fn attachment(&self, name: &str) -> Result<Option<VolumeAttachment>, Error> {
         let writer = Writer {
             client: self.registration.client.clone(),
         };

@@ -90,6 +90,7 @@ pub(super) async fn unpublish(
 ) -> Result<NodeUnpublishVolumeResponse, Error> {
     let _guard = services.locks.lock(&request.volume_id)?;
     let target = Path::new(&request.target_path);
+    services.write_out_shown(&request.volume_id, target).await?;
     ensure_unmounted(&*services.mounter, target, Unmount::Normal).await?;
     remove_mount_point(target).await?;
     Ok(NodeUnpublishVolumeResponse {})

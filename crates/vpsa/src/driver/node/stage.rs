@@ -19,6 +19,7 @@ use stowage_host::mount::{
 use super::attached::Attached;
 use super::disk::is_on_disk;
 use super::filesystem::Way;
+use super::let_go::Going;
 use super::{NodeServices, not_mounted};
 use crate::driver::error::Error;
 use crate::driver::publication::{Iscsi, Publication};
@@ -144,6 +145,7 @@ pub(super) async fn unstage(
         &device
     };
     let disk = services.disk_at(place).await?;
+    services.write_out_shown(&request.volume_id, place).await?;
     ensure_unmounted(mounter, place, Unmount::Normal).await?;
     remove_mount_point(&device).await?;
     let disk = match disk {
@@ -152,7 +154,11 @@ pub(super) async fn unstage(
         None => services.last_place(&request.volume_id).await,
     };
     if let Some((target, lun)) = disk {
-        services.let_go(&target, Some(lun)).await?;
+        let going = Going {
+            volume: &request.volume_id,
+            lun,
+        };
+        services.let_go(&target, Some(going)).await?;
         let disconnected = IscsiStatus::Disconnected;
         services.say(&request.volume_id, disconnected).await;
     }

@@ -16,6 +16,7 @@ mod keys;
 mod killed;
 mod life;
 mod multipath;
+mod raw;
 mod read_only;
 mod sessions;
 mod slow;

@@ -51,12 +51,17 @@ impl Units {
             .filter(|lun| !luns.contains(lun))
             .collect();
         for lun in gone {
-            self.remove(found.remove(&lun));
+            if let Some(unit) = found.remove(&lun) {
+                self.devices.let_go(unit.device);
+            }
         }
         for lun in luns {
             let wwid = link.call(&async |session| session.wwid(lun).await)?;
-            if found.get(&lun).is_some_and(|unit| unit.wwid != wwid) {
-                self.remove(found.remove(&lun));
+            if found.get(&lun).is_some_and(|unit| unit.wwid != wwid)
+                && let Some(other) = found.remove(&lun)
+            {
+                // What was written to it must not come to the one that has its number now.
+                self.devices.remove(other.device);
             }
             match found.get(&lun) {
                 Some(unit) => self.devices.refresh(&unit.device)?,
@@ -69,10 +74,17 @@ impl Units {
         Ok(())
     }
 
-    /// Lets all disks of a session go.
+    /// Lets all disks of a session go, which ends after that.
+    pub fn let_go_all(&self, found: Found) {
+        for (_, unit) in found {
+            self.devices.let_go(unit.device);
+        }
+    }
+
+    /// Removes all disks of a session that is over.
     pub fn remove_all(&self, found: Found) {
         for (_, unit) in found {
-            self.remove(Some(unit));
+            self.devices.remove(unit.device);
         }
     }
 
@@ -87,12 +99,6 @@ impl Units {
             device,
             read_only,
         })
-    }
-
-    fn remove(&self, unit: Option<Unit>) {
-        if let Some(unit) = unit {
-            self.devices.remove(unit.device);
-        }
     }
 
     /// As udev names it.
