@@ -80,6 +80,10 @@ pub struct Args {
     )]
     pub by_path: PathBuf,
 
+    /// Directory where the kernel shows what it has
+    #[arg(long, value_name = "DIR", default_value = "/sys", hide = true)]
+    pub sysfs: PathBuf,
+
     /// Directory of the links to disks with several paths
     #[arg(long, value_name = "DIR", default_value = "/dev/mapper", hide = true)]
     pub mapper: PathBuf,

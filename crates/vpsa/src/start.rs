@@ -26,6 +26,7 @@ use tonic::service::Routes;
 
 use crate::args::Args;
 use crate::driver::controller::{ControllerService, Services};
+use crate::driver::node::disk::Places;
 use crate::driver::node::iscsi::Initiator;
 use crate::driver::node::lasting::Lasting;
 use crate::driver::node::location::Location;
@@ -103,7 +104,11 @@ pub async fn run(
         process.tasks.spawn("vscnode", keep);
         let (services, stop) = (Arc::clone(&service.0), process.shutdown.clone());
         let tidy = async move {
-            stop.run_until_cancelled(services.tidy()).await;
+            let work = async {
+                services.look_for_links().await;
+                services.tidy().await;
+            };
+            stop.run_until_cancelled(work).await;
         };
         process.tasks.spawn("iscsi-sessions", tidy);
         routes = routes.add_service(NodeServer::new(service));
@@ -207,7 +212,10 @@ fn node(args: &Args, serving: &Serving, client: &Client) -> Result<NodeService, 
         most_volumes: serving.max_volumes,
         default_filesystem: args.default_fs_type,
         cipher: keys::of_node(&args.keys)?,
-        by_path: args.by_path.clone(),
+        places: Places {
+            links: args.by_path.clone(),
+            sysfs: args.sysfs.clone(),
+        },
         initiator: Initiator {
             exec: Arc::clone(&outside),
             records: file(&args.iscsi_records),

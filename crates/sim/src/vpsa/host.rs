@@ -14,6 +14,7 @@
 //! | [`disks`] | disks as files |
 //! | [`devices`] | loop devices of these files |
 //! | [`maps`] | disks that several sessions lead to |
+//! | [`sysfs`] | what the kernel shows of sessions and disks |
 
 pub mod command;
 pub mod devices;
@@ -22,6 +23,7 @@ pub mod disks;
 pub mod initiator;
 pub mod maps;
 pub mod records;
+pub mod sysfs;
 pub mod tools;
 
 use std::io;
@@ -71,6 +73,10 @@ pub struct HostOptions {
     /// Directory of the links to disks
     #[arg(long, value_name = "DIR", default_value = "/dev/disk/by-path")]
     pub by_path: PathBuf,
+
+    /// Directory in which sessions and disks are shown as the kernel does under /sys; without it they are not
+    #[arg(long, value_name = "DIR")]
+    pub sysfs: Option<PathBuf>,
 
     /// Directory of the links to disks with several paths; without it no `multipathd` runs on the node
     #[arg(long, value_name = "DIR")]

@@ -11,6 +11,7 @@ use stowage_host::stat::StatError;
 use stowage_kubernetes::object_error::ObjectError;
 use tonic::{Code, Status};
 
+use super::node::disk::DiskError;
 use super::node::iscsi::IscsiError;
 use super::node::multipath::MultipathError;
 use super::parameters::ParameterError;
@@ -88,6 +89,9 @@ pub enum Error {
     /// A disk that several paths lead to.
     #[error(transparent)]
     Multipath(#[from] MultipathError),
+    /// Which disks there are.
+    #[error(transparent)]
+    Disks(#[from] DiskError),
     /// The session is there, and the disk is not.
     #[error("disk {lun} of {target} did not show up within {seconds} s of the login")]
     NoDisk {
@@ -164,6 +168,7 @@ impl Error {
             Self::Unfinished { word, .. } => code_of(word),
             Self::Object(_)
             | Self::NoDisk { .. }
+            | Self::Disks(_)
             | Self::Unwritten(_)
             | Self::Multipath(_)
             | Self::UnknownDisk(_)

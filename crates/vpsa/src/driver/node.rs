@@ -1,13 +1,15 @@
 //! The Node service. Each RPC checks its arguments here and does its work in a module of its own.
 //!
-//! What is staged and published is known from the kernel's table of mounts and from the links to disks, and from nowhere else.
+//! What is staged and published is known from the kernel's table of mounts, its list of disks and the links to them, and from
+//! nowhere else.
 
 mod attach;
 mod attached;
 mod detached;
-mod disk;
+pub mod disk;
 mod filesystem;
 pub mod iscsi;
+mod kernel;
 pub mod lasting;
 mod let_go;
 pub mod location;
@@ -21,7 +23,7 @@ pub mod targets;
 pub mod words;
 mod write_out;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +47,7 @@ use stowage_host::stat::Stats;
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
+use self::disk::Places;
 use self::iscsi::Initiator;
 use self::lasting::Lasting;
 use self::location::Location;
@@ -93,8 +96,8 @@ pub struct NodeServices {
     pub stats: Arc<Stats>,
     /// Writes disks out that may hang.
     pub flushes: Flushes,
-    /// Where links to disks are.
-    pub by_path: PathBuf,
+    /// Where it is told which disks there are.
+    pub places: Places,
     /// Sessions with arrays.
     pub initiator: Initiator,
     /// Disks that several paths lead to.

@@ -77,8 +77,8 @@ impl Initiator {
     pub fn let_go(&self) {
         let mut sessions = self.sessions.lock();
         self.maps.remove_all();
-        for (_, active) in std::mem::take(&mut sessions.active) {
-            self.units.remove_all(active.units);
+        for (id, active) in std::mem::take(&mut sessions.active) {
+            self.units.remove_all(id, active.units);
         }
     }
 
@@ -169,11 +169,13 @@ impl Initiator {
             link,
             units: units::Found::default(),
         };
-        if let Err(error) = self.units.scan(place, &active.link, &mut active.units) {
+        sessions.last += 1;
+        let id = sessions.last;
+        let Active { link, units, .. } = &mut active;
+        if let Err(error) = self.units.scan(id, place, link, units) {
             tracing::warn!(%error, "Not every disk was found.");
         }
-        sessions.last += 1;
-        sessions.active.insert(sessions.last, active);
+        sessions.active.insert(id, active);
         Printed::said(format!(
             "Logging in to [iface: default, {shown}]\nLogin to [iface: default, {shown}] successful.\n"
         ))
@@ -192,7 +194,7 @@ impl Initiator {
             };
             // What stands on a path goes before the path.
             self.maps.follow(&ways(&sessions));
-            self.units.let_go_all(active.units);
+            self.units.let_go_all(id, active.units);
             active.link.log_out();
             let shown = format!("[sid: {id}, {}]", shown(&active.place));
             let text = format!("Logging out of session {shown}\nLogout of {shown} successful.\n");
@@ -216,7 +218,7 @@ impl Initiator {
                 place, link, units, ..
             } = active;
             // The kernel has nothing to say about a session that is lost.
-            if let Err(error) = self.units.scan(place, link, units) {
+            if let Err(error) = self.units.scan(id, place, link, units) {
                 tracing::warn!(%error, "A session was not looked through.");
             }
             let text = format!("Rescanning session [sid: {id}, {}]\n", shown(place));

@@ -38,6 +38,7 @@ impl Node {
             initiator_name: path("initiatorname.iscsi"),
             records: path("nodes"),
             by_path: path("by-path"),
+            sysfs: None,
             mapper: Some(path("mapper")),
             label: "test".to_owned(),
         };

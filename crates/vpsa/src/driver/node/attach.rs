@@ -8,7 +8,7 @@ use stowage_host::mountinfo::Mount;
 use tokio::time::{Instant, sleep};
 
 use super::NodeServices;
-use super::disk::{self, Disk, is_on_disk};
+use super::disk::{Disk, DiskError, is_on_disk};
 use super::iscsi::Paths;
 use super::stage::device_at;
 use crate::driver::error::Error;
@@ -47,12 +47,14 @@ impl NodeServices {
         self.initiator.rescan(&disk.target).await?;
         let start = Instant::now();
         loop {
-            let found = self.disk(disk).await;
-            if let Some((disk, device)) = usable(found.as_ref(), sessions, start.elapsed()) {
+            let found = self.disk(disk).await?;
+            let linked = found.as_ref().filter(|disk| disk.is_linked);
+            if let Some((disk, device)) = usable(linked, sessions, start.elapsed()) {
                 self.check_unused(disk, staging).await?;
                 return Ok(device.to_owned());
             }
             if start.elapsed() >= DISCOVERY {
+                found.map_or(Ok(()), |disk| self.places.check_linked(&disk))?;
                 return Err(Error::NoDisk {
                     target: disk.target.clone(),
                     lun: disk.lun,
@@ -107,7 +109,7 @@ impl NodeServices {
     /// A disk of the same number that nobody uses may be another one, which the array does not have any more: the kernel
     /// would keep its size and its name.
     async fn forget_other(&self, wanted: &Iscsi) -> Result<(), Error> {
-        let Some(disk) = self.disk(wanted).await else {
+        let Some(disk) = self.disk(wanted).await? else {
             return Ok(());
         };
         if !self.is_used(&disk).await? {
@@ -131,15 +133,15 @@ impl NodeServices {
         Ok(false)
     }
 
-    async fn disk(&self, wanted: &Iscsi) -> Option<Disk> {
-        let disks = self.disks(Some(&wanted.target)).await;
-        disks.into_iter().find(|it| it.lun == wanted.lun)
+    async fn disk(&self, wanted: &Iscsi) -> Result<Option<Disk>, Error> {
+        let disks = self.disks(Some(&wanted.target)).await?;
+        Ok(disks.into_iter().find(|it| it.lun == wanted.lun))
     }
 
-    /// The disks of a target, or of all, as far as this node knows them.
-    pub(super) async fn disks(&self, target: Option<&str>) -> Vec<Disk> {
-        let disks = disk::disks(&self.by_path, target).await;
-        self.multipath.with_maps(disks).await
+    /// The disks of a target, or of all, as far as this node knows them. An error if nobody can say.
+    pub(super) async fn disks(&self, target: Option<&str>) -> Result<Vec<Disk>, DiskError> {
+        let disks = self.places.disks(target).await?;
+        Ok(self.multipath.with_maps(disks).await)
     }
 
     /// The disk that is mounted or shown at a path, if it is one of an array.
@@ -151,7 +153,7 @@ impl NodeServices {
         if !is_on_disk(&mount) {
             return Ok(None);
         }
-        let mut disks = self.disks(None).await.into_iter();
+        let mut disks = self.disks(None).await?.into_iter();
         Ok(disks.find(|disk| disk.is_at(&mount)))
     }
 
@@ -211,6 +213,7 @@ mod tests {
                 device: device(path),
                 working: 1,
             }),
+            is_linked: true,
         };
         let (one, two) = (&["/dev/sda"][..], &["/dev/sda", "/dev/sdb"][..]);
         for (disk, sessions, after, expected) in [

@@ -1,10 +1,15 @@
-//! The disks of arrays that this node knows: by the links that udev makes for each path to one.
+//! The disks of arrays that this node knows: by the links that udev makes for each path to one, and by what the kernel shows.
+//!
+//! No link does not mean no disk: udev may not run, its links may not be where the driver looks, and two paths may share one.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use stowage_host::blocking;
 use stowage_host::mountinfo::{self, Mount, MountTable};
+
+use super::kernel::{self, KernelPath};
 
 /// The major number of what is on no disk.
 const NO_DISK: u32 = 0;
@@ -22,6 +27,8 @@ pub struct Disk {
     pub held: bool,
     /// The device for all paths together, if there is one.
     pub map: Option<Map>,
+    /// There is a link to it; if not, only the kernel shows it.
+    pub is_linked: bool,
 }
 
 /// A device of this node.
@@ -114,41 +121,141 @@ pub fn is_on_disk(mount: &Mount<'_>) -> bool {
     is_device(mount) || mount.device().major != NO_DISK
 }
 
-/// The disks of a target, or of all, by the links in a directory. Maps are not looked for.
-pub async fn disks(by_path: &Path, target: Option<&str>) -> Vec<Disk> {
-    let (directory, wanted) = (by_path.to_owned(), target.map(str::to_owned));
-    blocking(move || {
-        let links = std::fs::read_dir(directory).into_iter().flatten().flatten();
-        let mut disks: BTreeMap<(String, u64), Disk> = BTreeMap::new();
-        for link in links {
-            let name = link.file_name();
-            let Some((target, lun)) = name.to_str().and_then(place) else {
-                continue;
-            };
-            if wanted.as_deref().is_some_and(|wanted| wanted != target) {
-                continue;
+/// Why nobody can say which disks there are.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// The kernel's own list.
+    #[error("cannot read which disks of iSCSI the kernel has ({}): is sysfs mounted where the driver runs?", path.display())]
+    Kernel {
+        /// Where it should be.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// The links.
+    #[error("cannot read the links to disks ({}): does the pod of the driver have the host's /dev?", path.display())]
+    Links {
+        /// Where they should be.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel has a disk that there is no link to.
+    #[error("the kernel has disk {lun} of {target} as {}, and {} has no link to it: does udev run on the node, and does the pod of the driver have the host's /dev?", device.display(), links.display())]
+    NoLink {
+        /// The target.
+        target: String,
+        /// Its number there.
+        lun: u64,
+        /// Its device.
+        device: PathBuf,
+        /// Where the link should be.
+        links: PathBuf,
+    },
+}
+
+/// Where it is told which disks there are.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The links that udev makes.
+    pub links: PathBuf,
+    /// The kernel's own list.
+    pub sysfs: PathBuf,
+}
+
+impl Places {
+    /// The disks of a target, or of all: those that there are links to, and those that only the kernel shows. Maps are not looked
+    /// for. That there are no links at all is normal where there is no disk.
+    pub async fn disks(&self, target: Option<&str>) -> Result<Vec<Disk>, DiskError> {
+        let (places, wanted) = (self.clone(), target.map(str::to_owned));
+        blocking(move || {
+            let is_wanted = |target: &str| wanted.as_deref().is_none_or(|it| it == target);
+            let shown = kernel::paths(&places.sysfs).map_err(|source| DiskError::Kernel {
+                path: places.sysfs.clone(),
+                source,
+            })?;
+            let linked = linked(&places.links).map_err(|source| DiskError::Links {
+                path: places.links.clone(),
+                source,
+            })?;
+            let mut disks: BTreeMap<(String, u64), Disk> = BTreeMap::new();
+            let linked = linked.into_iter().map(|path| (path, true));
+            let shown = shown.into_iter().map(|path| (path, false));
+            for (path, is_linked) in linked.chain(shown) {
+                if is_wanted(&path.target) {
+                    add(&mut disks, path, is_linked);
+                }
             }
-            let Some(device) = Device::at(&link.path()) else {
-                continue;
-            };
-            let disk = disks.entry((target.to_owned(), lun)).or_insert(Disk {
+            let mut disks: Vec<Disk> = disks.into_values().collect();
+            for disk in &mut disks {
+                // The same order every time.
+                disk.paths.sort_by(|one, other| one.path.cmp(&other.path));
+            }
+            Ok(disks)
+        })
+        .await
+    }
+
+    /// Says why a disk is left alone that there is no link to.
+    pub fn check_linked(&self, disk: &Disk) -> Result<(), DiskError> {
+        if disk.is_linked {
+            return Ok(());
+        }
+        let device = disk.device().map(|device| device.path.clone());
+        Err(DiskError::NoLink {
+            target: disk.target.clone(),
+            lun: disk.lun,
+            device: device.unwrap_or_default(),
+            links: self.links.clone(),
+        })
+    }
+}
+
+/// A path to a disk is one however it became known.
+fn add(disks: &mut BTreeMap<(String, u64), Disk>, path: KernelPath, is_linked: bool) {
+    let KernelPath {
+        target,
+        lun,
+        device,
+    } = path;
+    let disk = disks.entry((target.clone(), lun)).or_insert(Disk {
+        target,
+        lun,
+        paths: Vec::new(),
+        held: false,
+        map: None,
+        is_linked,
+    });
+    if disk.paths.iter().all(|known| known.path != device.path) {
+        disk.held |= is_held(device.name());
+        disk.paths.push(device);
+    }
+}
+
+/// The disks that there are links to. Blocks.
+fn linked(directory: &Path) -> io::Result<Vec<KernelPath>> {
+    let links = match std::fs::read_dir(directory) {
+        // udev makes it with the first disk.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        links => links?,
+    };
+    let mut found = Vec::new();
+    for link in links {
+        let link = link?;
+        let name = link.file_name();
+        let place = name.to_str().and_then(place);
+        // One that leads nowhere is about to go.
+        if let (Some((target, lun)), Some(device)) = (place, Device::at(&link.path())) {
+            found.push(KernelPath {
                 target: target.to_owned(),
                 lun,
-                paths: Vec::new(),
-                held: false,
-                map: None,
+                device,
             });
-            disk.held |= is_held(device.name());
-            disk.paths.push(device);
         }
-        let mut disks: Vec<Disk> = disks.into_values().collect();
-        for disk in &mut disks {
-            // The same order every time.
-            disk.paths.sort_by(|one, other| one.path.cmp(&other.path));
-        }
-        disks
-    })
-    .await
+    }
+    Ok(found)
 }
 
 /// Target and number in `ip-10.0.0.1:3260-iscsi-iqn.2011-04.com.zadara:vsa-1:1-lun-3`; partitions are no disks.
@@ -185,82 +292,4 @@ fn is_held(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn links_tell_target_and_number_and_those_to_partitions_do_not_count() {
-        for (link, expected) in [
-            ("ip-10.0.0.1:3260-iscsi-iqn.a:b-lun-3", Some(("iqn.a:b", 3))),
-            ("ip-fd00::1:3260-iscsi-iqn.a-lun-0", Some(("iqn.a", 0))),
-            ("ip-10.0.0.1:3260-iscsi-iqn.a-lun-3-part1", None),
-            (
-                "ip-10.0.0.1:3260-iscsi-iqn.a-lun-0x4100000000000000",
-                Some(("iqn.a", 256)),
-            ),
-            (
-                "ip-10.0.0.1:3260-iscsi-iqn.a-lun-0x012c000000000000",
-                Some(("iqn.a", 300)),
-            ),
-            (
-                "ip-10.0.0.1:3260-iscsi-iqn.a-lun-0x4100000000000000-part1",
-                None,
-            ),
-            ("ip-10.0.0.1:3260-iscsi-iqn.a-lun-0xc101000000000000", None),
-            ("ip-10.0.0.1:3260-iscsi-iqn.a-lun-0x4100", None),
-            ("pci-0000:00:1f.2-ata-1", None),
-        ] {
-            assert_eq!(place(link), expected, "{link}");
-        }
-    }
-
-    /// A table with a filesystem of device 253:3, and a raw device.
-    const TABLE: &str = "\
-        30 1 253:3 / /staged rw - xfs /dev/mapper/mpatha rw\n\
-        31 1 0:6 /sdc /staged-raw rw - devtmpfs udev rw\n";
-
-    fn device(path: &str, numbers: (u32, u32)) -> Device {
-        let (major, minor) = numbers;
-        Device {
-            path: path.into(),
-            number: Some(mountinfo::Device { major, minor }),
-        }
-    }
-
-    fn disk(paths: Vec<Device>, map: Option<Device>, held: bool) -> Disk {
-        Disk {
-            target: "iqn.a".to_owned(),
-            lun: 1,
-            paths,
-            held,
-            map: map.map(|device| Map {
-                name: "mpatha".to_owned(),
-                device,
-                working: 2,
-            }),
-        }
-    }
-
-    #[test]
-    fn a_disk_is_in_use_by_its_map_by_a_path_or_by_somebody_nobody_knows() {
-        let table = MountTable::parse(TABLE).unwrap();
-        let (sda, sdb, sdc) = (
-            device("/dev/sda", (8, 0)),
-            device("/dev/sdb", (8, 16)),
-            device("/dev/sdc", (8, 32)),
-        );
-        let (used, free) = (device("/dev/dm-3", (253, 3)), device("/dev/dm-4", (253, 4)));
-        for (disk, is_used) in [
-            (disk(vec![sda.clone(), sdb.clone()], Some(used), true), true),
-            (
-                disk(vec![sda.clone(), sdb.clone()], Some(free), true),
-                false,
-            ),
-            (disk(vec![sda.clone()], None, false), false),
-            (disk(vec![sda], None, true), true),
-            (disk(vec![sdb, sdc], None, false), true),
-        ] {
-            assert_eq!(disk.is_used(&table), is_used, "{disk:?}");
-        }
-    }
-}
+mod tests;

@@ -26,21 +26,26 @@ impl NodeServices {
         let _changing = self.initiator.targets.change(target).await;
         // Looked at only now: another call may have mounted a disk while this one waited.
         let preparing = self.initiator.targets.preparing(target);
-        let disks = self.disks(Some(target)).await;
+        let disks = self.disks(Some(target)).await?;
         let going = going.filter(|going| !preparing.contains(&going.lun));
         if let Some(Going { volume, lun }) = going
             && let Some(disk) = disks.iter().find(|disk| disk.lun == lun)
         {
+            self.places.check_linked(disk)?;
             self.forget_own(volume, disk).await?;
         }
         if !preparing.is_empty() {
             return Ok(());
         }
-        let disks = self.disks(Some(target)).await;
+        let disks = self.disks(Some(target)).await?;
         for disk in &disks {
             if self.may_be_used(disk).await {
                 return Ok(());
             }
+        }
+        // Others may be as little known: to end a session under one that is mounted loses what is written.
+        for disk in &disks {
+            self.places.check_linked(disk)?;
         }
         for disk in &disks {
             self.write_out_idle(disk).await?;
@@ -86,6 +91,20 @@ impl NodeServices {
             forget(path.name()).await;
         }
         Ok(())
+    }
+
+    /// Says once what will be lacking as soon as a disk is used here.
+    pub async fn look_for_links(&self) {
+        let links = self.places.links.clone();
+        let found = blocking(move || std::fs::read_dir(links).map(drop)).await;
+        if let Err(error) = found {
+            tracing::warn!(
+                links = %self.places.links.display(),
+                %error,
+                "There are no links to disks. That is normal on a node that has none; if it is to have disks of VPSAs, udev has to run \
+                 there, and the pod of the driver needs the host's /dev."
+            );
+        }
     }
 
     /// Ends sessions that nobody uses: this driver, or Zadara's before it, may have died before it ended them.

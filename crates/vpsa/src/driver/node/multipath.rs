@@ -200,6 +200,7 @@ mod tests {
                 paths: devices.iter().map(device).collect(),
                 held: true,
                 map: None,
+                is_linked: true,
             };
             assert_eq!(map_of(&disk, &paths), expected, "{devices:?}");
         }

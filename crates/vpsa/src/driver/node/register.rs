@@ -215,7 +215,7 @@ impl NodeServices {
         if let Some(target) = targets.first() {
             return Err(format!("a session with {target} is left on this node"));
         }
-        for disk in self.disks(None).await {
+        for disk in self.disks(None).await.map_err(|error| chain(&error))? {
             let (target, lun) = (&disk.target, disk.lun);
             if !target.contains(ARRAYS) {
                 continue;

@@ -113,6 +113,7 @@ fn arguments(directory: &Path, ip: IpAddr, has_multipathd: bool) -> Vec<String> 
         flag("initiator-name", "initiatorname.iscsi"),
         flag("records", "nodes"),
         flag("by-path", "by-path"),
+        flag("sysfs", "sysfs"),
     ];
     if has_multipathd {
         arguments.push(flag("mapper", "mapper"));

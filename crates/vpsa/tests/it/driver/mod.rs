@@ -15,6 +15,7 @@ mod forced_off;
 mod keys;
 mod killed;
 mod life;
+mod links;
 mod multipath;
 mod raw;
 mod read_only;

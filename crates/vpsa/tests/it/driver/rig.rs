@@ -163,6 +163,7 @@ impl Rig {
             flag("initiator-name", "initiatorname.iscsi"),
             flag("iscsi-records", "nodes"),
             flag("by-path", "by-path"),
+            flag("sysfs", "sysfs"),
             flag("mapper", "mapper"),
             flag("keys", "keys"),
             // The kernel may refuse to grow an ext4 in use.

@@ -15,7 +15,7 @@ use crate::driver::rig::{Rig, own_address};
 use crate::driver::tools::SOCKET;
 
 /// Has a device for itself.
-fn alone(device: &Path) -> fs::File {
+pub fn alone(device: &Path) -> fs::File {
     let mut options = fs::File::options();
     let flags = rustix::fs::OFlags::EXCL.bits().cast_signed();
     options.read(true).custom_flags(flags).open(device).unwrap()

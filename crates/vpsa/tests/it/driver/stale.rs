@@ -133,8 +133,10 @@ isolated! {
         let mut rig = Rig::start(directory, json!({"volumeType": "Block"})).await;
         let mut used = rig.create("pvc-1", 1, false, None).await.unwrap();
         let place = rig.publish(&mut used).await.unwrap();
-        let links = rig.path("by-path");
-        fs::rename(&links, rig.path("elsewhere")).unwrap();
+        let places = ["by-path", "sysfs/class/iscsi_session"].map(|name| rig.path(name));
+        for place in &places {
+            fs::rename(place, place.with_extension("elsewhere")).unwrap();
+        }
         let request = NodeExpandVolumeRequest {
             volume_id: used.id.clone(),
             volume_path: place.display().to_string(),
@@ -143,7 +145,9 @@ isolated! {
         let unknown = rig.node.node_expand_volume(request.clone()).await.unwrap_err();
         assert_eq!(unknown.code(), Code::Unavailable, "{unknown}");
         assert!(unknown.message().contains(place.to_str().unwrap()), "{unknown}");
-        fs::rename(rig.path("elsewhere"), &links).unwrap();
+        for place in &places {
+            fs::rename(place.with_extension("elsewhere"), place).unwrap();
+        }
         rig.node.node_expand_volume(request).await.unwrap();
         rig.unpublish(&used).await.unwrap();
         rig.delete(used).await;

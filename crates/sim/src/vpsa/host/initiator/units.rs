@@ -10,6 +10,7 @@ use crate::vpsa::host::HostOptions;
 use crate::vpsa::host::command::Place;
 use crate::vpsa::host::devices::{Device, Devices};
 use crate::vpsa::host::disk::{Disk, Link};
+use crate::vpsa::host::sysfs::Sysfs;
 
 /// The disks of one session, by their numbers.
 pub type Found = BTreeMap<u64, Unit>;
@@ -30,6 +31,7 @@ pub struct Unit {
 pub struct Units {
     devices: Arc<Devices>,
     by_path: PathBuf,
+    sysfs: Sysfs,
 }
 
 impl Units {
@@ -39,11 +41,19 @@ impl Units {
         Ok(Self {
             devices,
             by_path: options.by_path.clone(),
+            sysfs: Sysfs::start(options.sysfs.as_deref())?,
         })
     }
 
     /// Finds disks that are new, gone, larger, or others under the same number.
-    pub fn scan(&self, place: &Place, link: &Arc<Link>, found: &mut Found) -> io::Result<()> {
+    pub fn scan(
+        &self,
+        session: u32,
+        place: &Place,
+        link: &Arc<Link>,
+        found: &mut Found,
+    ) -> io::Result<()> {
+        self.sysfs.add(session, &place.target)?;
         let luns = link.call(&async |session| session.luns().await)?;
         let gone: Vec<u64> = found
             .keys()
@@ -53,6 +63,7 @@ impl Units {
         for lun in gone {
             if let Some(unit) = found.remove(&lun) {
                 self.devices.let_go(unit.device);
+                self.sysfs.remove_disk(session, lun);
             }
         }
         for lun in luns {
@@ -62,12 +73,14 @@ impl Units {
             {
                 // What was written to it must not come to the one that has its number now.
                 self.devices.remove(other.device);
+                self.sysfs.remove_disk(session, lun);
             }
             match found.get(&lun) {
                 Some(unit) => self.devices.refresh(&unit.device)?,
                 None => {
                     let unit = self.add(place, link, lun, wwid)?;
-                    found.insert(lun, unit);
+                    let unit = found.entry(lun).or_insert(unit);
+                    self.sysfs.add_disk(session, lun, &unit.device.name())?;
                 }
             }
         }
@@ -75,17 +88,19 @@ impl Units {
     }
 
     /// Lets all disks of a session go, which ends after that.
-    pub fn let_go_all(&self, found: Found) {
+    pub fn let_go_all(&self, session: u32, found: Found) {
         for (_, unit) in found {
             self.devices.let_go(unit.device);
         }
+        self.sysfs.remove(session);
     }
 
     /// Removes all disks of a session that is over.
-    pub fn remove_all(&self, found: Found) {
+    pub fn remove_all(&self, session: u32, found: Found) {
         for (_, unit) in found {
             self.devices.remove(unit.device);
         }
+        self.sysfs.remove(session);
     }
 
     fn add(&self, place: &Place, link: &Arc<Link>, lun: u64, wwid: String) -> io::Result<Unit> {
