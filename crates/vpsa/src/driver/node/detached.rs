@@ -7,6 +7,8 @@ use stowage_api::vpsa::{DETACHED, DetachedDisk, LEFT, VscNode};
 use stowage_host::kubelet::Mounted;
 
 use super::NodeServices;
+use super::let_go::Going;
+use crate::driver::error::Error;
 
 impl NodeServices {
     /// Says that none of the disks is left here that the VSCNode names, if that is so; otherwise what is left. Called twice: it is
@@ -43,17 +45,24 @@ impl NodeServices {
         let busy = |_| format!("another call works on volume `{volume}` on this node");
         let _guard = self.locks.lock(volume).map_err(busy)?;
         self.clean_of_mounts_of(Some(volume)).await?;
-        let gone = self.let_go(target, Some(*lun)).await;
+        let going = Going { volume, lun: *lun };
+        let gone = self.let_go(target, Some(going)).await;
         gone.map_err(|error| chain(&error))?;
-        for left in self.disks(Some(target)).await {
-            let is_used = self.is_used(&left);
-            if left.lun == *lun && is_used.await.map_err(|error| chain(&error))? {
-                return Err(format!(
-                    "disk {lun} of {target}, which was volume `{volume}`, is in use on this node"
-                ));
-            }
+        match self.is_in_use(target, *lun).await {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(format!(
+                "disk {lun} of {target}, which was volume `{volume}`, is in use on this node"
+            )),
+            Err(error) => Err(chain(&error)),
         }
-        Ok(())
+    }
+
+    async fn is_in_use(&self, target: &str, lun: u64) -> Result<bool, Error> {
+        let left = self.disks(Some(target)).await?;
+        match left.iter().find(|disk| disk.lun == lun) {
+            Some(disk) => self.is_used(disk).await,
+            None => Ok(false),
+        }
     }
 }
 
