@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -32,6 +33,9 @@ pub(crate) const READ_ONLY_BLOCK: LoopOptions = LoopOptions {
     read_only: true,
     ..BLOCK
 };
+
+/// How long a disk may take for what was written to a device last; the kubelet waits for two minutes.
+const FLUSH_TIME: Duration = Duration::from_secs(60);
 
 impl Host {
     /// The devices of an image.
@@ -82,12 +86,24 @@ impl Host {
         Ok(())
     }
 
-    /// Takes the image away from those of its devices that fit. Kernel and others may keep one for a moment longer.
+    /// Has in the image what was written to its devices: the kernel does so when the last user closes one, and somebody may
+    /// have it open still. A disk that hangs ends the call.
+    pub(crate) async fn write_out(&self, image: &Image) -> Result<(), Error> {
+        // They stay open meanwhile, so that none becomes another image's.
+        let devices = self.devices(image).await?;
+        for device in &devices {
+            self.flushes.flush(device.path(), FLUSH_TIME).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the image away from those of its devices that fit, with all that was written to them in it. Kernel and others may keep one for a moment longer.
     pub(crate) async fn detach(
         &self,
         image: &Image,
         fits: impl Fn(&LoopDevice) -> bool + Send + 'static,
     ) -> Result<(), Error> {
+        self.write_out(image).await?;
         let (loops, file) = (self.loops.clone(), image.reopen()?);
         let detached = blocking(move || -> Result<(), LoopError> {
             for device in loops.find(&file)? {

@@ -9,6 +9,7 @@ use stowage_csi::locks::VolumeLocks;
 use stowage_csi::waiting::of_this_call;
 use stowage_host::blocking;
 use stowage_host::exec::Exec;
+use stowage_host::flush::Flushes;
 use stowage_host::loopdev::Loops;
 use stowage_host::mount::Mounter;
 use stowage_host::stat::Stats;
@@ -30,6 +31,7 @@ pub(crate) struct Host {
     pub(crate) mounter: Arc<dyn Mounter>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) loops: Loops,
+    pub(crate) flushes: Flushes,
 }
 
 /// One process of the driver.

@@ -13,6 +13,7 @@ use stowage_host::PathError;
 use stowage_host::copy::CopyError;
 use stowage_host::exec::ExecError;
 use stowage_host::filesystem::{FsError, FsKind};
+use stowage_host::flush::FlushError;
 use stowage_host::loopdev::LoopError;
 use stowage_host::mount::MountError;
 use stowage_host::stat::StatError;
@@ -129,6 +130,8 @@ pub(crate) enum Error {
     #[error(transparent)]
     Loop(#[from] LoopError),
     #[error(transparent)]
+    Flush(#[from] FlushError),
+    #[error(transparent)]
     Mount(#[from] MountError),
     #[error(transparent)]
     Filesystem(#[from] FsError),
@@ -179,6 +182,8 @@ impl Error {
                 Code::OutOfRange
             }
             Self::Loop(error) => loop_code(error),
+            Self::Flush(FlushError::Hung { .. }) => Code::Unavailable,
+            Self::Flush(FlushError::Refusal { source, .. }) => io_code(source),
             Self::Mount(error) => mount_code(error),
             Self::Filesystem(error) => filesystem_code(error),
             Self::Copy(CopyError::Write(source)) | Self::Io(PathError { source, .. }) => {

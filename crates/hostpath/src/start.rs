@@ -12,6 +12,7 @@ use stowage_csi::proto::csi::node_server::NodeServer;
 use stowage_csi::server::{ServeError, Shutdown, Socket, SocketError, serve};
 use stowage_host::blocking;
 use stowage_host::exec::{Exec, ExecError, HostExec, Invocation, Tool, tools};
+use stowage_host::flush::Flushes;
 use stowage_host::loopdev::Loops;
 use stowage_host::mount::HostMounter;
 use stowage_host::mountinfo::MountTable;
@@ -101,6 +102,7 @@ fn host() -> Host {
         exec,
         stats,
         loops: Loops::default(),
+        flushes: Flushes::default(),
     }
 }
 

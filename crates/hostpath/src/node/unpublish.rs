@@ -8,7 +8,6 @@ use stowage_host::blocking;
 use stowage_host::mount::{Unmount, ensure_unmounted, remove_mount_point};
 
 use super::target::Found;
-use crate::content::flush;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::state::{Area, Image};
@@ -57,8 +56,7 @@ async fn take_away(
             Ok(())
         }
         Found::Device { number, read_only } => {
-            // The kernel does so when the last user closes it, and somebody may have it open still.
-            flush(&driver.host.devices(image).await?).await?;
+            driver.host.write_out(image).await?;
             ensure_unmounted(mounter, target, Unmount::Normal).await?;
             if read_only {
                 release_read_only(driver, image, number).await?;
