@@ -12,6 +12,10 @@ use crate::id::{NodeId, NodeIdError};
 
 /// Flags of `stowage driver hostpath`.
 #[derive(clap::Args, Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
 #[command(
     mut_arg("driver_name", |arg| arg.default_value("csi-hostpath").required(false)),
     mut_arg("allow_volatile_state_directory", switch),
@@ -77,6 +81,10 @@ pub enum FlagError {
 
 /// The flags, checked.
 #[derive(Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
 pub(crate) struct Config {
     pub(crate) serving: Serving,
     pub(crate) node: NodeId,

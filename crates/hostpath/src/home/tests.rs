@@ -34,10 +34,18 @@ fn told(around: &Surroundings, insisted: bool) -> Result<(String, usize, bool), 
     Ok((path, home.warnings.len(), home.danger.is_some()))
 }
 
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "it is compared with what may be refused"
+)]
 fn usual() -> Result<(String, usize, bool), Refusal> {
     Ok((USUAL.to_owned(), 0, false))
 }
 
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "it is compared with what may be refused"
+)]
 fn temporary(danger: bool) -> Result<(String, usize, bool), Refusal> {
     Ok((TEMPORARY.to_owned(), 1, danger))
 }
