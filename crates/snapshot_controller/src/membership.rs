@@ -99,15 +99,15 @@ impl Worker {
             uid: group.uid.clone(),
             ..OwnerReference::default()
         });
-        let path = ["metadata", "ownerReferences"];
+        let place = ["metadata", "ownerReferences"];
         // The server leaves an empty list out.
         let known = match request.owners.as_slice() {
             [] => Value::Null,
             known => json!(known),
         };
         let patch = ObjectPatch::new()
-            .test(path, known)
-            .set(path, json!(owners));
+            .test(place, known)
+            .set(place, json!(owners));
         self.writer.change(request, patch).await?;
         Ok(())
     }

@@ -59,7 +59,7 @@ isolated! {
         let data = noise(4 * MIB as usize, 31);
         fs::write(target.join("file"), &data).unwrap();
 
-        let fillers: Vec<_> = (0..).map(|number| point.join(format!("filler-{number}"))).take_while(|path| File::create(path).is_ok()).collect();
+        let fillers: Vec<_> = (0..1_000_000).map(|number| point.join(format!("filler-{number}"))).take_while(|path| File::create(path).is_ok()).collect();
         let status = rig.expand(&id, 20 * MIB).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
         assert_eq!(length(&only_image(&rig)), 10 * MIB, "nothing can have grown into what was added");

@@ -86,7 +86,7 @@ async fn a_group_whose_finalizers_somebody_took_away_leaves_its_data() {
 }
 
 /// Another definition of the kind, which lets anything be written into the status.
-async fn loosen<K: Resource<DynamicType = ()>>(scene: &Scene) {
+fn loosen<K: Resource<DynamicType = ()>>(scene: &Scene) {
     let server = scene.rig.server;
     let name = format!("{}.{}", K::plural(&()), K::group(&()));
     let read = ["get", "crd", &name, "--output", "json"];
@@ -120,7 +120,7 @@ async fn a_snapshot_that_cannot_be_read_is_not_gone() {
     scene.claim("data", Value::Null).await;
     scene.snapshot("monday", "data", json!({})).await;
     scene.ready("monday").await;
-    loosen::<VolumeSnapshot>(&scene).await;
+    loosen::<VolumeSnapshot>(&scene);
     say_ready::<VolumeSnapshot>(&scene, "monday", json!("yes")).await;
     heard(&scene).await;
     assert_eq!(scene.rig.driver.snapshots().len(), 1);
@@ -143,7 +143,7 @@ async fn a_group_that_cannot_be_read_is_not_gone() {
     group(&scene, "nightly").await;
     ready(&scene, "nightly").await;
     let first = members(&scene).await[0].metadata.name.clone().unwrap();
-    loosen::<VolumeGroupSnapshot>(&scene).await;
+    loosen::<VolumeGroupSnapshot>(&scene);
     say_ready::<VolumeGroupSnapshot>(&scene, "nightly", json!("yes")).await;
     heard(&scene).await;
     assert_eq!(scene.rig.driver.snapshots().len(), 2);
