@@ -131,6 +131,9 @@ pub struct VolumeStatus {
     #[serde(default, rename = "ID", deserialize_with = "read_text")]
     #[schemars(schema_with = "text")]
     pub id: String,
+    /// What it was last seen to be called there: not its wanted name as long as the array has not been told that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     /// Its consistency group there, such as `cg-00000001`; empty if not known yet.
     #[serde(default, rename = "CGID", deserialize_with = "read_text")]
     #[schemars(schema_with = "text")]

@@ -129,7 +129,10 @@ impl Volumes {
             held: is_held(volume),
             deleting: volume.metadata.deletion_timestamp.is_some(),
             array: &status.vpsa_id,
-            name: &volume.spec.display_name,
+            names: [
+                &volume.spec.display_name,
+                status.display_name.as_deref().unwrap_or_default(),
+            ],
             id: &status.id,
             group: &status.cg_id,
             is_clone: volume.spec.clone_source.is_some(),
@@ -173,6 +176,8 @@ impl Volumes {
         let mut now = volume.status.clone().unwrap_or_default();
         now.state = state.clone();
         match &look.seen {
+            // What is taken for another volume tells nothing about this one: the next look would take it for this.
+            Some(Seen::Volume(_)) if REFUSED.contains(&reason.word) => {}
             Some(Seen::Volume(found)) => describe(&mut now, found),
             // Somebody else has the name: what was asked for has come to nothing.
             Some(Seen::Foreign(_)) => now.asked = None,
@@ -210,6 +215,7 @@ fn describe(status: &mut VolumeStatus, volume: &ArrayVolume) {
     let text = |id: Option<String>| id.unwrap_or_default();
     status.asked = None;
     status.id = volume.id.to_string();
+    status.display_name = Some(volume.display_name.clone());
     status.cg_id = text(volume.cg.as_ref().map(ToString::to_string));
     status.pool_id = text(volume.pool.as_ref().map(ToString::to_string));
     status.capacity = Some(capacity(volume));

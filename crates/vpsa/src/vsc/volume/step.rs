@@ -23,8 +23,8 @@ pub struct Observed<'a> {
     pub deleting: bool,
     /// The name of the array that was chosen; empty if none is.
     pub array: &'a str,
-    /// Its name there, by its object; empty if that has none.
-    pub name: &'a str,
+    /// Its wanted name there, and the one that was last seen there; the second is empty if that is not recorded.
+    pub names: [&'a str; 2],
     /// Its identity there; empty if it is not known.
     pub id: &'a str,
     /// Its group there, or that of a clone that is being made; empty if it is not known.

@@ -9,6 +9,7 @@ use stowage_vpsa::rest::api::{Access, NewServer};
 use stowage_vpsa::rest::{Api, PoolId, VolumeId};
 
 use crate::vsc::arrays::api_of;
+use crate::vsc::asked::asked;
 use crate::vsc::rig::{Rig, array};
 use crate::vsc::volumes::{on_array, ready};
 
@@ -101,6 +102,10 @@ async fn a_volume_that_is_called_otherwise_on_the_array_is_taken_for_anothers() 
         said.contains("`theirs`") && said.contains("spec.displayName"),
         "{said}"
     );
+    // However often it is looked at.
+    annotate(&rig, "another", "look again").await;
+    asked(&array, "GET volumes/*", 2).await;
+    assert_eq!(on_array(&array).await.len(), 1);
     rig.patch::<Volume>("v", json!({"spec": {"displayName": "theirs"}}))
         .await;
     rig.until::<Volume>("v", Value::is_null).await;

@@ -43,13 +43,15 @@ fn obstacle(volume: &ArrayVolume, observed: &Observed<'_>) -> Option<(&'static s
             ),
         ));
     }
-    if !observed.name.is_empty() && volume.display_name != observed.name {
+    let [wanted, seen] = observed.names;
+    // A name that was wanted last may not have come there yet.
+    if !seen.is_empty() && ![wanted, seen].contains(&volume.display_name.as_str()) {
         return Some((
             OTHER,
             format!(
                 "{id} of VPSA `{array}` is called `{}` there, and `{}` here: it is taken for another and not deleted. If it is this one, \
                  write its name into `spec.displayName`",
-                volume.display_name, observed.name
+                volume.display_name, wanted
             ),
         ));
     }

@@ -524,16 +524,17 @@ fn what_the_array_shows_decides_whether_a_volume_is_deleted() {
         held: true,
         deleting: true,
         array: "one",
-        name: "pvc-1",
+        names: ["pvc-1", "before"],
         id: "volume-1",
         group: "cg-1",
         ..Observed::default()
     };
     let unnamed = Observed {
-        name: "",
+        names: ["pvc-1", ""],
         group: "",
         ..base.clone()
     };
+    let pending = other(|it| it.display_name = "before".to_owned());
     let renamed = other(|it| it.display_name = "theirs".to_owned());
     let moved = other(|it| it.cg = "cg-2".parse().ok());
     let groupless = other(|it| it.cg = None);
@@ -541,6 +542,7 @@ fn what_the_array_shows_decides_whether_a_volume_is_deleted() {
     let copied = other(|it| it.has_snapshots = true);
     for (observed, volume, shown, says) in [
         (&base, on_array(10), "Delete", ""),
+        (&base, pending, "Delete", ""),
         (&base, renamed.clone(), "Deleting/OtherVolume", "`theirs`"),
         (&base, moved.clone(), "Deleting/OtherVolume", "`cg-2`"),
         (&base, groupless, "Deleting/OtherVolume", "`cg-1`"),
