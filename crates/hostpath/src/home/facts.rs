@@ -1,9 +1,8 @@
 //! What there is to know before it is decided where volumes live. Everything here blocks.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use rustix::fs::statfs;
 use rustix::process::geteuid;
