@@ -33,6 +33,16 @@ impl LoopDevice {
             return Ok(Detached::Already);
         }
         self.flush()?;
+        self.detach_unwritten(loops)
+    }
+
+    /// The same without a look at what is only in the device's cache: for whoever has written it out, and where nobody would take it.
+    ///
+    /// Called twice: the second call finds that it does not stand for the file any more.
+    pub fn detach_unwritten(self, loops: &Loops) -> Result<Detached, LoopError> {
+        if self.status()?.is_none() {
+            return Ok(Detached::Already);
+        }
         match ioctl::loop_clear(&self.node) {
             Ok(()) => {}
             Err(error) if is(&error, &[Errno::NXIO]) => return Ok(Detached::Already),

@@ -126,11 +126,11 @@ impl Devices {
         found.unwrap_or_default()
     }
 
-    /// Takes a device away, and those that stand on it: they would keep it.
+    /// Takes a device away, and those that stand on it: they would keep it. What is to be written was: its array may be gone by now.
     fn detach(&self, device: LoopDevice) {
         for device in self.above(&device).into_iter().chain([device]) {
             let number = device.number();
-            if let Err(error) = device.detach(&self.loops) {
+            if let Err(error) = device.detach_unwritten(&self.loops) {
                 tracing::warn!(%error, number, "A loop device stays.");
             }
         }
