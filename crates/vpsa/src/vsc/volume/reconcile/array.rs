@@ -158,11 +158,30 @@ impl Volumes {
         let written = writer.set_status(object, &status).await?;
         let asked = api.expand_volume(&volume.id, more).await;
         if asked.as_ref().is_err_and(|error| error.refusal().is_some()) {
-            status.expansion = None;
-            writer.set_status(&written, &status).await?;
+            self.take_back(written).await?;
         }
         if asked? == Outcome::Submitted {
             tokio::time::sleep(SOON).await;
+        }
+        Ok(())
+    }
+
+    /// Takes back what was `written` down of an expansion that the array refused. Whoever wants another size by then has changed
+    /// the object, and must not wait for this one.
+    async fn take_back(&self, written: Volume) -> Result<(), StepError> {
+        let writer = &self.context.writer;
+        let expansion = |of: &Volume| of.status.as_ref().and_then(|it| it.expansion.clone());
+        let refused = expansion(&written);
+        let mut known = Some(written);
+        while let Some(object) = known.filter(|it| expansion(it) == refused) {
+            let status = VolumeStatus {
+                expansion: None,
+                ..object.status.clone().unwrap_or_default()
+            };
+            match writer.set_status(&object, &status).await {
+                Err(error) if error.is_stale() => known = writer.read(&object.name_any()).await?,
+                done => return Ok(done.map(drop)?),
+            }
         }
         Ok(())
     }
