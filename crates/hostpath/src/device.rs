@@ -97,7 +97,8 @@ impl Host {
         Ok(())
     }
 
-    /// Takes the image away from those of its devices that fit, with all that was written to them in it. Kernel and others may keep one for a moment longer.
+    /// Takes the image away from those of its devices that fit, with all that was written to them in it. Kernel and others may keep
+    /// one for a moment longer.
     pub(crate) async fn detach(
         &self,
         image: &Image,

@@ -14,32 +14,13 @@ const CLOSING_ATTEMPTS: usize = 10;
 const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 
 impl LoopDevice {
-    /// Writes out what is only in the device's cache.
-    ///
-    /// Called twice: there is nothing left to write.
-    pub fn flush(&self) -> Result<(), LoopError> {
-        let flushed = self.node.sync_all();
-        flushed.map_err(|source| self.refusal("flush", source))
-    }
-
     /// Takes the file away from the device if it still stands for it.
     ///
-    /// What was written to it is in the file before. By itself the kernel sees to that when the last user closes the
-    /// device, which may be somebody else than whoever wrote, and later; before Linux 6.11 it may also forget it.
+    /// The kernel may forget what is only in the device's cache: whoever wants it kept writes it out before
+    /// ([`Flushes`](crate::flush::Flushes)).
     ///
     /// Called twice: the second call finds that it does not, and leaves it alone whatever it stands for by then.
     pub fn detach(self, loops: &Loops) -> Result<Detached, LoopError> {
-        if self.status()?.is_none() {
-            return Ok(Detached::Already);
-        }
-        self.flush()?;
-        self.detach_unwritten(loops)
-    }
-
-    /// The same without a look at what is only in the device's cache: for whoever has written it out, and where nobody would take it.
-    ///
-    /// Called twice: the second call finds that it does not stand for the file any more.
-    pub fn detach_unwritten(self, loops: &Loops) -> Result<Detached, LoopError> {
         if self.status()?.is_none() {
             return Ok(Detached::Already);
         }

@@ -130,7 +130,7 @@ impl Devices {
     fn detach(&self, device: LoopDevice) {
         for device in self.above(&device).into_iter().chain([device]) {
             let number = device.number();
-            if let Err(error) = device.detach_unwritten(&self.loops) {
+            if let Err(error) = device.detach(&self.loops) {
                 tracing::warn!(%error, number, "A loop device stays.");
             }
         }
