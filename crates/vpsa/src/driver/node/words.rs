@@ -57,20 +57,23 @@ impl Registration {
         unwritten.is_empty()
     }
 
+    /// A word stays until it is written: the call that says it may be given up in the middle.
     async fn write_all(&self, unwritten: &mut BTreeMap<String, IscsiStatus>) {
-        let mut left = BTreeMap::new();
-        for (volume, status) in std::mem::take(unwritten) {
-            if let Err(error) = self.write(&volume, &status).await {
-                let error = chain(&error);
-                tracing::info!(
-                    volume,
-                    error,
-                    "The VolumeAttachment is told of the session later."
-                );
-                left.insert(volume, status);
+        for (volume, status) in unwritten.clone() {
+            match self.write(&volume, &status).await {
+                Ok(()) => {
+                    unwritten.remove(&volume);
+                }
+                Err(error) => {
+                    let error = chain(&error);
+                    tracing::info!(
+                        volume,
+                        error,
+                        "The VolumeAttachment is told of the session later."
+                    );
+                }
             }
         }
-        *unwritten = left;
     }
 
     /// Nobody wants to know it whose VolumeAttachment is gone.
